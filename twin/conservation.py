@@ -1,0 +1,74 @@
+"""Laws that every run must obey. A violation is a fault of the simulator, never of the scenario."""
+
+from __future__ import annotations
+
+from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.query import Query
+from twin.wiring import World
+
+
+class ConservationError(RuntimeError):
+    """A run created or lost tuples, or did more work than its processors can."""
+
+
+def check(query: Query, world: World) -> None:
+    """Raises ConservationError, naming the law and the place, if a finished run breaks one."""
+    _brokers(world)
+    _streams(query, world)
+    _operators(world)
+    _work(world)
+
+
+def _require(equal: bool, law: str, place: str, left: float, right: float) -> None:
+    if not equal:
+        raise ConservationError(f"{law} at {place}: {left} != {right}")
+
+
+def _brokers(world: World) -> None:
+    for brokers in world.brokers.values():
+        for broker in brokers:
+            taken = broker.source.tuples_in + broker.backlog
+            _require(broker.arrived == taken, "arrived = taken + backlog", broker.source.name, broker.arrived, taken)
+
+
+def _streams(query: Query, world: World) -> None:
+    for stream in query.streams:
+        producers, inboxes = world.tasks[stream.producer], world.inboxes[stream.producer, stream.consumer]
+        place = f"{stream.producer} -> {stream.consumer}"
+        copies = len(inboxes) if query.partitioning(stream) == "broadcast" else 1
+        position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
+        waiting = sum(segment.n for task in producers for _, segment in task.ports[position].outbox)
+        made = sum(task.tuples_out for task in producers) * copies
+        sent = sum(inbox.sent for inbox in inboxes)
+        _require(made == sent + waiting, "made = sent + waiting", place, made, sent + waiting)
+    sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
+    here = sum(
+        task.tuples_in + task.queued
+        for tasks in world.tasks.values()
+        for task in tasks
+        if not isinstance(task, SourceTask)
+    )
+    flying = sum(nic.tuples_in - nic.tuples_out for nic in world.nics.values())
+    _require(sent == here + flying, "sent = taken + queued + in flight", "the network", sent, here + flying)
+
+
+def _operators(world: World) -> None:
+    for tasks in world.tasks.values():
+        for task in tasks:
+            if isinstance(task, SelectTask) and task.thins:
+                out = task.tuples_out + task.dropped + task.in_service_out
+                _require(task.tuples_in == out, "in = out + dropped + in service", task.name, task.tuples_in, out)
+            elif isinstance(task, SourceTask):
+                out = task.tuples_out + task.in_service
+                _require(task.tuples_in == out, "in = out + in service", task.name, task.tuples_in, out)
+            elif isinstance(task, SinkTask):
+                out = task.counted + task.in_service
+                _require(task.tuples_in == out, "in = counted + in service", task.name, task.tuples_in, out)
+
+
+def _work(world: World) -> None:
+    for location, processor in world.processors.items():
+        # work is booked when a service begins: at most what is being served may lie beyond the end
+        pending = processor.pending_s
+        limit = processor.capacity * world.env.now * (1 + 1e-9) + pending
+        _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)

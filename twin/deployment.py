@@ -1,0 +1,70 @@
+"""The one thing that can be simulated: a query on a cluster under a plan, fed by a workload, run by an engine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from twin.cluster import Cluster
+from twin.errors import suggest
+from twin.plan import ExecutionPlan
+from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
+from twin.query import Query
+from twin.spec import Spec
+from twin.workload import Workload
+
+
+def _by_name(profile: EngineProfile) -> Any:
+    return profile.name if PROFILES.get(profile.name) == profile else profile.model_dump(mode="json")
+
+
+Engine = Annotated[
+    EngineProfile,
+    BeforeValidator(profile_by_name, json_schema_input_type=str | EngineProfile),
+    PlainSerializer(_by_name),
+    Field(description="a profile's name, or all of its numbers"),
+]
+
+
+class Deployment(Spec):
+    """Checked across its parts: every operator placed on hosts and sockets that exist, every source fed."""
+
+    query: Query
+    cluster: Cluster
+    plan: ExecutionPlan
+    workload: Workload
+    engine: Engine = STORM
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        operators = [operator.name for operator in self.query.operators]
+        hosts = {host.name: host for host in self.cluster.hosts}
+        for name in self.plan.placement:
+            if name not in operators:
+                raise ValueError(f"plan.placement names unknown operator {name!r}; {suggest(name, operators)}")
+        for name in operators:
+            if name not in self.plan.placement:
+                raise ValueError(f"plan.placement places nothing for operator {name!r}; add '{name}: HOST'")
+            for location in self.plan.locations(name):
+                if location.host not in hosts:
+                    raise ValueError(
+                        f"plan.placement.{name}: unknown host {location.host!r}; {suggest(location.host, hosts)}"
+                    )
+                if location.socket >= hosts[location.host].socket_count:
+                    raise ValueError(
+                        f"plan.placement.{name}: host {location.host!r} has no socket {location.socket}; "
+                        f"it has {hosts[location.host].socket_count}, counted from 0"
+                    )
+        sources = [source.name for source in self.query.sources]
+        for name in self.workload.arrivals:
+            if name not in sources:
+                raise ValueError(f"workload.arrivals names {name!r}, which is no source; {suggest(name, sources)}")
+        for name in sources:
+            if name not in self.workload.arrivals:
+                raise ValueError(f"workload.arrivals gives no rate for source {name!r}; add one")
+        return self
+
+    def with_plan(self, plan: ExecutionPlan) -> Self:
+        """The same job under another plan, checked again. Raises ValueError if the plan does not fit."""
+        return self.__class__(**{**dict(self), "plan": plan})

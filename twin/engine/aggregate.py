@@ -1,0 +1,68 @@
+"""Windowed aggregation: one tuple per distinct group at each evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.engine.history import History
+from twin.engine.segment import Segment
+from twin.engine.window import Results, WindowTask
+
+
+class AggregateTask(WindowTask):
+    """`groups` live on this replica; tuples carry uniformly random ones."""
+
+    def __init__(self, *args: Any, groups: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.groups = groups
+        self.history = History()
+
+    def remember(self, segment: Segment, low: float, high: float) -> None:
+        """Adds a piece to the history."""
+        stamps = (segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s)
+        self.history.add(low, high, segment.n, stamps)
+
+    def correct(self, segment: Segment, low: float, high: float) -> None:
+        """Moves the last piece."""
+        self.history.correct_last(low if segment.n > 1 else high, high)
+
+    def forget(self, position: float) -> None:
+        """Forgets what lies before the next window."""
+        self.history.forget_until(position)
+        self.state_tuples = self.history.held()
+
+    def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
+        """Distinct groups in the window; each as old as the oldest of its tuples."""
+        start = position - self.size
+        content = round(self.history.count_until(position) - self.history.count_until(start))
+        if content <= 0:
+            return None, 0.0
+        if self.groups == 1:
+            distinct = fires
+        elif fires == 1:
+            distinct = self.draws.occupied(content, self.groups)
+        else:
+            mean = self.groups * -_expm1_power(content, self.groups)
+            distinct = max(fires, self.draws.rounded(fires * mean))
+        work_s = self.scan_s * content * fires + self.result_s * distinct
+        return self._results(position, start, content, distinct, fires, low, high), work_s
+
+    def _results(
+        self, position: float, start: float, content: int, distinct: int, fires: int, low: float, high: float
+    ) -> Results:
+        oldest, newest = self.history.first_after(start), self.history.last_until(position)
+        each = content * fires / distinct  # tuples a group
+        share = (content - each) / ((each + 1.0) * (content - 1.0)) if content > 1 else 0.0
+        born_s, taken_s = (old + share * (new - old) for old, new in zip(oldest, newest, strict=True))
+        if fires == 1:
+            return Results(
+                distinct, low, high, oldest[0], 2 * born_s - oldest[0], oldest[1], 2 * taken_s - oldest[1]
+            )
+        # merged evaluations: the same age at each, so the stamps advance with the positions
+        back = self.history.first_after(start - (fires - 1) * self.slide)
+        return Results(distinct, low, high, born_s - (oldest[0] - back[0]), born_s, taken_s - (oldest[1] - back[1]), taken_s)
+
+
+def _expm1_power(n: int, boxes: int) -> float:
+    """(1 - 1/boxes)^n - 1."""
+    return (1.0 - 1.0 / boxes) ** n - 1.0

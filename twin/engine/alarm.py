@@ -1,0 +1,31 @@
+"""SimPy events for the hot path: a callback on an event that is scheduled again and again.
+
+A reused event costs about half of a Timeout and a tenth of a process with a Store (benchmarks/kernel.py); everything
+that happens rarely is a plain SimPy process instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import simpy
+
+
+class Alarm(simpy.Event):
+    """Calls `callback` at each time it is set for. It must not be set again while pending."""
+
+    def __init__(self, env: simpy.Environment, callback: Callable[[Any], None]) -> None:
+        self.env = env
+        self.callbacks = None
+        self._calls = [callback]
+        self._ok = True
+        self._value: Any = None
+
+    def set(self, at_s: float, value: Any = None) -> None:
+        """Rings at `at_s` (now, if that has passed); the callback finds `value` in `alarm.value`."""
+        self.callbacks = self._calls
+        self._value = value
+        env = self.env
+        delay = at_s - env.now
+        env.schedule(self, delay=delay if delay > 0.0 else 0.0)

@@ -1,0 +1,33 @@
+"""Memory pressure: state and queues against RAM, garbage collection, and the crash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twin.engine.processor import Processor
+from twin.engine.task import Task
+from twin.profiles import Memory
+
+
+@dataclass(slots=True)
+class HostMemory:
+    """One host's heap. `tuple_bytes[i]` is the size of the tuples that tasks[i] holds."""
+
+    ram_mb: float
+    law: Memory
+    processors: Sequence[Processor]
+    tasks: Sequence[Task]
+    tuple_bytes: Sequence[float]
+    used_mb: float = 0.0
+    slowdown: float = 1.0
+
+    def update(self) -> bool:
+        """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
+        held = sum((task.state_tuples + task.queued) * size for task, size in zip(self.tasks, self.tuple_bytes, strict=True))
+        self.used_mb = self.law.base_mb + held * self.law.object_overhead / 1e6
+        share = self.used_mb / self.ram_mb
+        self.slowdown = self.law.slowdown(share)
+        for processor in self.processors:
+            processor.slowdown = self.slowdown
+        return share >= self.law.crash

@@ -1,0 +1,53 @@
+"""A host's network card: outgoing bandwidth shared by all streams, then a latency."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import simpy
+
+from twin.engine.segment import Segment
+
+if TYPE_CHECKING:
+    from twin.engine.channel import Path
+
+
+class Nic:
+    """First in, first out at `bytes_per_s`. Overlapping segments of several streams interleave as fluids."""
+
+    __slots__ = ("env", "bytes_per_s", "bytes_out", "tuples_in", "tuples_out", "_backlog_s", "_last_s")
+
+    def __init__(self, env: simpy.Environment, bandwidth_mbps: float) -> None:
+        self.env = env
+        self.bytes_per_s = bandwidth_mbps * 1e6 / 8
+        self.bytes_out = 0.0
+        self.tuples_in = 0
+        self.tuples_out = 0
+        self._backlog_s = 0.0
+        self._last_s = 0.0
+
+    def transmit(self, segment: Segment, path: Path) -> None:
+        """Sends a segment; it is delivered to the path's inbox when its last tuple has arrived."""
+        n, span = segment.n, segment.b_s - segment.a_s
+        size = n * path.bytes_each
+        time_s = size / self.bytes_per_s
+        elapsed = max(0.0, segment.b_s - self._last_s)
+        # unsent work when the first tuple came, then what is left of it and of this segment when the last one came
+        before = max(0.0, self._backlog_s - max(0.0, elapsed - span))
+        after = max(0.0, before + time_s - min(elapsed, span))
+        self._backlog_s = after
+        self._last_s = max(self._last_s, segment.b_s)
+        each = time_s / n
+        segment.b_s += max(after, each) + path.latency_s
+        segment.a_s = min(segment.b_s, segment.a_s + before + each + path.latency_s)
+        self.bytes_out += size
+        self.tuples_in += n
+        arrival = simpy.Event(self.env)
+        arrival._ok, arrival._value = True, segment
+        arrival.callbacks.append(self._arrive)
+        self.env.schedule(arrival, delay=max(0.0, segment.b_s - self.env.now))
+
+    def _arrive(self, event: simpy.Event) -> None:
+        segment = event._value
+        self.tuples_out += segment.n
+        segment.inbox.task.deliver(segment)

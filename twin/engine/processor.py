@@ -1,0 +1,230 @@
+"""CPU sharing among the tasks of one socket: event-driven max-min sharing with two kinds of demand.
+
+*Jobs* are backlog: each wants a whole core, all run at one level L, by one virtual clock (processor sharing). *Flat
+demands* are tasks that keep up with their input: they work at their own rate and ask for no event. With single tuples
+only jobs exist and the scheme is exact processor sharing with rate min(1, C / k).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+import simpy
+
+from twin.engine.alarm import Alarm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EPSILON = 1e-11
+"""Core-seconds below which a job is done: rounding must not stall the clock."""
+FORGET = 0.7
+"""Per segment, in the estimate of a flat demand."""
+
+
+class Worker(Protocol):
+    """What the processor keeps for each task; see Share."""
+
+    share: Share
+
+
+class Share:
+    """A task's standing on its processor."""
+
+    __slots__ = ("flat", "running", "blocked", "work_sum", "time_sum", "mark_fixed", "mark_slope", "mark_s")
+
+    def __init__(self) -> None:
+        self.flat = 0.0  # demand while keeping up, in cores
+        self.running = False  # has a job
+        self.blocked = False
+        self.work_sum = 0.0
+        self.time_sum = 0.0
+        self.mark_fixed = 0.0
+        self.mark_slope = 0.0
+        self.mark_s = 0.0
+
+
+class Processor:
+    """One socket of `capacity` reference cores; a task uses at most one of them at a time."""
+
+    __slots__ = (
+        "env",
+        "capacity",
+        "slowdown",
+        "shares",
+        "shared",
+        "speed",
+        "work_s",
+        "pending_s",
+        "_level",
+        "_clock",
+        "_since",
+        "_jobs",
+        "_sequence",
+        "_armed",
+        "_armed_at",
+        "_fixed",
+        "_slope",
+    )
+
+    def __init__(self, env: simpy.Environment, capacity: float) -> None:
+        self.env = env
+        self.capacity = capacity
+        self.slowdown = 1.0
+        self.shares: list[Share] = []
+        self.shared = False
+        self.speed = min(1.0, capacity)
+        self.work_s = 0.0  # core-seconds taken up, for utilisation
+        self.pending_s = 0.0  # of these, the most that was taken up in one go
+        self._level = min(1.0, capacity)
+        self._clock = 0.0
+        self._since = 0.0
+        self._jobs: list[tuple[float, int, Share, Callable[[], None]]] = []
+        self._sequence = 0
+        self._armed: Alarm | None = None
+        self._armed_at = math.inf
+        self._fixed = 0.0
+        self._slope = 0.0
+
+    def attach(self) -> Share:
+        """Adds a task. Sharing begins when more tasks sit here than there are cores."""
+        self.shares.append(Share())
+        self.shared = len(self.shares) > 1 and len(self.shares) > self.capacity
+        return self.shares[-1]
+
+    def available(self, share: Share) -> float:
+        """Rate, in cores, that a task which keeps up would have got on average since it last asked."""
+        self._advance()
+        elapsed = self.env.now - share.mark_s
+        if elapsed <= 0.0:
+            rate = self._offer(share)
+        else:
+            fixed = (self._fixed - share.mark_fixed) / elapsed
+            rate = fixed + share.flat * (self._slope - share.mark_slope) / elapsed
+        self._mark(share)
+        floor = min(1.0, self.capacity / len(self.shares))
+        return min(1.0, max(rate, floor))
+
+    def kept_up(self, share: Share, work_s: float, elapsed_s: float) -> None:
+        """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums."""
+        share.work_sum = share.work_sum * FORGET + work_s
+        share.time_sum = share.time_sum * FORGET + max(elapsed_s, 0.0)
+        if share.time_sum > 0.0:
+            flat = min(1.0, share.work_sum / share.time_sum)
+            if flat != share.flat:
+                self._advance()
+                share.flat = flat
+                self._relevel()
+
+    def start(self, share: Share, work_s: float, done: Callable[[], None]) -> None:
+        """Runs a job of `work_s` core-seconds; calls `done` when it has been served."""
+        self._advance()
+        share.running = True
+        self._sequence += 1
+        heapq.heappush(self._jobs, (self._clock + work_s, self._sequence, share, done))
+        self._relevel()
+
+    def block(self, share: Share, blocked: bool) -> None:
+        """A blocked task has no demand; an unblocked one starts a fresh average."""
+        if share.blocked != blocked:
+            self._advance()
+            share.blocked = blocked
+            self._mark(share)
+            self._relevel()
+
+    def _mark(self, share: Share) -> None:
+        share.mark_fixed, share.mark_slope, share.mark_s = self._fixed, self._slope, self.env.now
+
+    def _advance(self) -> None:
+        elapsed = self.env.now - self._since
+        if elapsed > 0.0:
+            jobs = len(self._jobs)
+            self._clock += self._level * elapsed
+            flat = self._flat_demand()
+            self._fixed += elapsed * (self.capacity - flat) / (jobs + 1)
+            self._slope += elapsed / (jobs + 1)
+            self._since = self.env.now
+
+    def _flat_demand(self) -> float:
+        return sum(share.flat for share in self.shares if not share.running and not share.blocked)
+
+    def _offer(self, share: Share) -> float:
+        own = 0.0 if share.running or share.blocked else share.flat
+        return (self.capacity - self._flat_demand() + own) / (len(self._jobs) + 1)
+
+    def _relevel(self) -> None:
+        """Water filling: a flat demand above the level is held to the level, like a job."""
+        jobs = len(self._jobs)
+        if jobs:
+            flats = sorted(share.flat for share in self.shares if not share.running and not share.blocked)
+            demand, members = sum(flats), jobs
+            level = (self.capacity - demand) / members
+            while flats and flats[-1] > level:
+                demand -= flats.pop()
+                members += 1
+                level = (self.capacity - demand) / members
+            self._level = min(1.0, level) * _collisions(self.capacity, jobs, len(flats), demand)
+        self._arm()
+
+    def _arm(self) -> None:
+        """One pending event: re-armed only when the next completion moves earlier."""
+        if not self._jobs:
+            self._armed, self._armed_at = None, math.inf
+            return
+        due = self.env.now + max(0.0, self._jobs[0][0] - self._clock) / self._level
+        if due < self._armed_at - 1e-12:
+            self._armed, self._armed_at = Alarm(self.env, self._ring), due
+            self._armed.set(due)
+
+    def _ring(self, alarm: Alarm) -> None:
+        if alarm is not self._armed:
+            return
+        self._armed, self._armed_at = None, math.inf
+        self._advance()
+        finished = []
+        while self._jobs and self._jobs[0][0] - self._clock <= EPSILON:
+            finished.append(heapq.heappop(self._jobs))
+        for _, _, share, _ in finished:
+            share.running = False
+            self._mark(share)
+        self._relevel()
+        for _, _, _, done in finished:
+            done()
+
+
+def _collisions(capacity: float, jobs: int, flats: int, demand: float) -> float:
+    """Factor <= 1 by which colliding tasks lower the fluid level on more than one core.
+
+    Two flat demands of 0.7 and one job could use two cores fully as fluids; tuples collide. The flat tasks are taken
+    as equal and independent; for at most one core the fluid level is exact.
+    """
+    if capacity <= 1.0 or not flats or demand <= 0.0 or jobs + flats <= capacity:
+        return 1.0
+    return _collision_factor(capacity, jobs, flats, min(32, round(32 * demand / min(flats, capacity))))
+
+
+@cache
+def _collision_factor(capacity: float, jobs: int, flats: int, step: int) -> float:
+    demand = min(flats, capacity) * step / 32
+    if not step:
+        return 1.0
+    each = demand / flats
+    low, high = each, 1.0
+    for _ in range(40):  # busy probability b with b * rate(b) = each
+        b = (low + high) / 2
+        rate = _mean_rate(capacity, 1, flats - 1, b, jobs)
+        low, high = (b, high) if b * rate < each else (low, b)
+    fluid = min(1.0, max((capacity - demand) / jobs, capacity / (jobs + flats)))
+    return min(1.0, _mean_rate(capacity, 0, flats, (low + high) / 2, jobs) / fluid)
+
+
+def _mean_rate(capacity: float, own: int, others: int, busy: float, jobs: int) -> float:
+    """E[min(1, C / (own + jobs + K))] with K binomial(others, busy)."""
+    return sum(
+        math.comb(others, k) * busy**k * (1.0 - busy) ** (others - k) * min(1.0, capacity / (own + jobs + k))
+        for k in range(others + 1)
+        if own + jobs + k
+    )

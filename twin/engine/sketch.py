@@ -1,0 +1,58 @@
+"""A histogram of latencies in logarithmic buckets: mergeable, memory flat in run length, quantiles within 1 %."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+LOWEST_S = 1e-6
+GROWTH = 1.02
+_LOG_GROWTH = math.log(GROWTH)
+
+
+def bucket(latency_s: float) -> int:
+    """Index k of the bucket (lowest * growth^k, lowest * growth^(k+1)]; everything below goes to bucket 0."""
+    if latency_s <= LOWEST_S:
+        return 0
+    return int(math.log(latency_s / LOWEST_S) / _LOG_GROWTH)
+
+
+def representative_s(index: int) -> float:
+    """The bucket's geometric middle."""
+    return float(LOWEST_S * GROWTH ** (index + 0.5))
+
+
+def merge(histograms: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    """The sum of several histograms."""
+    total: dict[int, int] = {}
+    for histogram in histograms:
+        for index, count in histogram.items():
+            total[index] = total.get(index, 0) + count
+    return total
+
+
+def quantile_s(histogram: Mapping[int, int], q: float) -> float:
+    """The smallest bucket's middle below which at least a share q of the counts lies. Raises ValueError if empty."""
+    total = sum(histogram.values())
+    if not total:
+        raise ValueError("an empty histogram has no quantiles")
+    seen = 0
+    for index in sorted(histogram):
+        seen += histogram[index]
+        if seen >= q * total:
+            return representative_s(index)
+    return representative_s(max(histogram))
+
+
+def add_linear(histogram: dict[int, int], n: int, first_s: float, last_s: float, points: int = 8) -> None:
+    """Adds n latencies spaced evenly from `first_s` to `last_s`, as at most `points` equal groups."""
+    low = bucket(first_s)
+    if n == 1 or low == bucket(last_s):
+        histogram[low] = histogram.get(low, 0) + n
+        return
+    groups = min(points, n)
+    share, rest = divmod(n, groups)
+    step = (last_s - first_s) / groups
+    for k in range(groups):
+        index = bucket(first_s + (k + 0.5) * step)
+        histogram[index] = histogram.get(index, 0) + share + (1 if k < rest else 0)

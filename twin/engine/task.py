@@ -1,0 +1,316 @@
+"""A replica of an operator: takes segments in order, holds the CPU for their work, and sends what they become."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING
+
+import simpy
+
+from twin.engine.alarm import Alarm
+from twin.engine.load import Load
+from twin.engine.segment import Segment
+from twin.engine.waiting import CRITICAL, departure_gap_scv, hidden_share, residual_wait_s, tuple_wait_s
+
+if TYPE_CHECKING:
+    from twin.engine.channel import Port
+    from twin.engine.draws import Draws
+    from twin.engine.processor import Processor
+
+
+_NOTHING = (Segment(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
+
+
+class Task:
+    """The base of all operators: passes every tuple on. Subclasses say what a segment becomes (`plan`, `emit`).
+
+    Times in a segment may lie up to one segment in the past: the clock lags, the stamps do not. `free_s` is when, on
+    that virtual axis, the last service ended.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        name: str,
+        processor: Processor,
+        draws: Draws,
+        service_s: float,
+        service_scv: float,
+        exact: bool,
+    ) -> None:
+        self.env = env
+        self.name = name
+        self.processor = processor
+        self.share = processor.attach()
+        self.draws = draws
+        self.service_s = service_s
+        self.service_scv = service_scv
+        self.exact = exact
+        self.ports: list[Port] = []
+        self.send_s = 0.0  # CPU seconds per tuple sent to all consumers
+        self.neighbours: tuple[Task, ...] = ()  # all tasks of the processor
+        self.queue: deque[Segment] = deque()
+        self.busy = False
+        self.blocked = 0
+        self.halted = False
+        self.free_s = 0.0
+        self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
+        self.load = Load()
+        self._last_s = 0.0
+        self._finish_alarm = Alarm(env, self._finish)
+        self._current: tuple[Segment, float, float, float] = _NOTHING
+        self._blocked_since_s = 0.0
+        self._served_s = 0.0  # clock at the last service's end
+        self.queued = 0
+        self.tuples_in = 0
+        self.tuples_out = 0
+        self.dropped = 0
+        self.busy_s = 0.0
+        self.blocked_s = 0.0
+        self.state_tuples = 0.0
+
+    # what subclasses say -------------------------------------------------------------------------------------------
+
+    def plan(self, segment: Segment) -> float:
+        """Decides what the segment becomes; returns the CPU seconds this takes beyond one service per tuple."""
+        return segment.n * self.send_s
+
+    def served(self, segment: Segment, start_s: float, end_s: float) -> None:
+        """Called when a service's times are known or (at a job's end) corrected."""
+
+    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+        """Sends what the segment became: the first tuple leaves at first_s, the last at last_s."""
+        self.send(depart(segment, segment.n, first_s, last_s))
+
+    @property
+    def in_service(self) -> int:
+        """Tuples taken up and not yet emitted."""
+        return self._current[0].n if self.busy else 0
+
+    # input ---------------------------------------------------------------------------------------------------------
+
+    def deliver(self, segment: Segment) -> None:
+        """Takes a segment whose last tuple has arrived."""
+        segment.waited = self.busy or self.blocked > 0
+        self.queue.append(segment)
+        self.queued += segment.n
+        if not segment.waited:
+            self.work()
+
+    def work(self) -> None:
+        """Serves what is there until a service takes time or the task is blocked."""
+        while self.queue and not self.busy and not self.blocked and not self.halted:
+            self._begin(self.queue.popleft())
+
+    # service -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, segment: Segment) -> None:
+        self.busy = True
+        n = segment.n
+        self.queued -= n
+        self.tuples_in += n
+        if segment.inbox is not None:
+            segment.inbox.release(n - n // 2)
+        work_s = self.draws.services(n) * self.service_s + n * segment.fetch_s + self.plan(segment) + self.debt_s
+        work_s *= self.processor.slowdown
+        self.debt_s = 0.0
+        self.load.note(n, work_s, segment.b_s, segment.gap_scv)
+        processor = self.processor
+        speed = processor.available(self.share) if processor.shared else processor.speed
+        start_s, end_s, keeps_up = self._times(segment, work_s / speed)
+        self.served(segment, start_s, end_s)
+        processor.work_s += work_s
+        if segment.b_s > segment.a_s:
+            self._add_hidden_wait(segment, speed)
+        self._current = (segment, start_s, end_s, work_s / speed)
+        if processor.shared:
+            self._share_out(segment, work_s, speed, keeps_up)
+        elif end_s > self.env.now:
+            self._finish_alarm.set(end_s)
+        else:
+            self._complete()
+
+    def _times(self, segment: Segment, time_s: float) -> tuple[float, float, bool]:
+        """Start of the first and end of the last tuple's service, and whether tuples were served as they arrived."""
+        a, b, free = segment.a_s, segment.b_s, self.free_s
+        earliest = b + time_s / segment.n
+        if a >= free:
+            start = a
+            end = a + time_s
+        elif segment.waited:
+            start = free
+            end = free + time_s
+        else:  # overlaps what another stream brought: the idle time in between serves this one too
+            seen = min(b, max(a, self._last_s))
+            backlog = max(0.0, free - seen)
+            start = min(free, a + backlog)
+            end = b + max(0.0, backlog + time_s - (b - seen))
+        self._last_s = b if b > self._last_s else self._last_s
+        if end <= earliest:
+            return start, earliest, b > a
+        return start, end, False
+
+    def _share_out(self, segment: Segment, work_s: float, speed: float, keeps_up: bool) -> None:
+        """On a shared processor only the work that is left becomes a job; the rest was flat demand."""
+        now = self.env.now
+        end_s = self._current[2]
+        left_s = min(work_s, max(0.0, end_s - now) * speed)
+        if keeps_up:
+            self.processor.kept_up(self.share, work_s - left_s, now - self._served_s)
+            if end_s > now:
+                self._finish_alarm.set(end_s)
+            else:
+                self._complete()
+            return
+        if segment.waited or segment.b_s <= segment.a_s:
+            left_s = work_s
+        elif work_s > left_s:
+            self.processor.kept_up(self.share, work_s - left_s, now - self._served_s)
+        if left_s > 0.0:
+            self.processor.start(self.share, left_s, self._job_done)
+        else:
+            self._complete()
+
+    def _job_done(self) -> None:
+        segment, start_s, _, _ = self._current
+        end_s = self.env.now
+        self.served(segment, start_s, end_s)
+        self._current = (segment, start_s, end_s, max(0.0, end_s - start_s))
+        self._finish(None)
+
+    def _finish(self, _: object) -> None:
+        self._complete()
+        self.work()
+
+    def _complete(self) -> None:
+        segment, start_s, end_s, time_s = self._current
+        self.free_s = end_s
+        self._served_s = self.env.now
+        self.busy_s += time_s
+        self.emit(segment, min(end_s, start_s + time_s / segment.n), end_s)
+        if segment.inbox is not None:
+            segment.inbox.release(segment.n // 2)
+        self.busy = False
+
+    def _add_hidden_wait(self, segment: Segment, speed: float) -> None:
+        """Shifts the stamps by a sample of the wait, and of the service's variation, that the segment hides."""
+        wait_s, load = self._hidden_wait_s(segment.n, speed)
+        if wait_s > 0.0 and self.draws.uniform() < load:
+            wait_s *= self.draws.exponential() / load
+        else:
+            wait_s = 0.0
+        each_s = self.load.work_each_s / speed
+        varied_s = each_s * (self.draws.service() - 1.0)
+        self.shift(segment, wait_s, varied_s)
+        segment.gap_scv = departure_gap_scv(load, self.load.gap_scv, self.service_scv)
+
+    def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:
+        """Makes the tuples look older by a wait before, and a variation during, their service."""
+        older_s = wait_s + varied_s
+        segment.born0_s -= older_s
+        segment.born1_s -= older_s
+        segment.taken0_s -= older_s
+        segment.taken1_s -= older_s
+
+    def _hidden_wait_s(self, n: int, speed: float) -> tuple[float, float]:
+        """(mean hidden wait, utilisation of the speed that the task gets)."""
+        load = self.load
+        speed = load.smooth_speed(speed)
+        used = load.work_per_s / speed
+        if used >= CRITICAL or used <= 0.0:
+            return 0.0, min(used, 1.0)
+        service_s = load.work_each_s / speed
+        if not self.processor.shared:
+            return residual_wait_s(n, used, load.gap_scv, self.service_scv, service_s), used
+        wait_s = tuple_wait_s(used, load.gap_scv, self.service_scv, service_s)
+        duration_s = n / load.tuples_per_s
+        return wait_s * hidden_share(self._drift(n, speed, duration_s)), used
+
+    def _drift(self, n: int, speed: float, duration_s: float) -> float:
+        load = self.load
+        variance, others = n * load.work_each_s**2 * self.service_scv, 0.0
+        if speed < 1.0:
+            for other in self.neighbours:
+                if other is not self and other.load.work_per_s < speed:
+                    others += other.load.work_per_s
+                    variance += other.load.tuples_per_s * duration_s * other.load.work_each_s**2 * other.service_scv
+        variance += n * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
+        return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf
+
+    # output --------------------------------------------------------------------------------------------------------
+
+    def send(self, segment: Segment) -> None:
+        """Sends one segment on every output stream; single tuples each where the run is exact."""
+        self.tuples_out += segment.n
+        if self.exact and segment.n > 1:
+            for piece in singles(segment, self.draws):
+                self._send(piece)
+            return
+        self._send(segment)
+
+    def _send(self, segment: Segment) -> None:
+        ports = self.ports
+        for port in ports[1:]:
+            port.send(segment.part(segment.n, 0.0, 1.0))
+        ports[0].send(segment)
+
+    def block(self) -> None:
+        """A port has a segment that its channel cannot take."""
+        self.blocked += 1
+        if self.blocked == 1:
+            self._blocked_since_s = self.env.now
+            if self.processor.shared:
+                self.processor.block(self.share, True)
+
+    def unblock(self) -> None:
+        """A port has sent all it held; with the last of them the task works again."""
+        self.blocked -= 1
+        if self.blocked:
+            return
+        now = self.env.now
+        self.blocked_s += now - self._blocked_since_s
+        if self.processor.shared:
+            self.processor.block(self.share, False)
+        if not self.busy:
+            self.free_s = max(self.free_s, now)
+            self._served_s = now
+            self.resume()
+
+    def resume(self) -> None:
+        """Goes on after having been blocked."""
+        self.work()
+
+    def blocked_until_now_s(self) -> float:
+        """Time spent blocked so far."""
+        return self.blocked_s + (self.env.now - self._blocked_since_s if self.blocked else 0.0)
+
+
+def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:
+    """n tuples of the segment, leaving evenly between two times."""
+    if n == segment.n:
+        out = segment.part(n, 0.0, 1.0) if n > 1 else segment.part(1, 0.5, 0.5)
+    else:
+        out = segment.part(n, 0.0, 1.0)
+    out.a_s, out.b_s = (first_s, last_s) if n > 1 else ((first_s + last_s) / 2, (first_s + last_s) / 2)
+    return out
+
+
+def narrow(segment: Segment, share: float) -> None:
+    """Draws both ends in by `share` of the segment: where the first and last of a random few lie on average."""
+    for start, end in (("a_s", "b_s"), ("born0_s", "born1_s"), ("taken0_s", "taken1_s")):
+        first, last = getattr(segment, start), getattr(segment, end)
+        setattr(segment, start, first + share * (last - first))
+        setattr(segment, end, last - share * (last - first))
+
+
+def singles(segment: Segment, draws: Draws) -> list[Segment]:
+    """The segment's tuples one by one, their ages in random order."""
+    span_s = segment.b_s - segment.a_s
+    pieces = []
+    for k in range(segment.n):
+        at = draws.uniform()
+        piece = segment.part(1, at, at)
+        piece.a_s = piece.b_s = segment.a_s + span_s * (k + 0.5) / segment.n
+        pieces.append(piece)
+    return pieces

@@ -1,0 +1,26 @@
+"""What a user did wrong, in one line.
+
+Everything a person can mend (a file, a flag, a value) raises `BadInput`; the command line prints its
+message and exits with 2. Any other exception is our fault and exits with 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BadInput(ValueError):
+    """One line: where, what was given, what to do instead."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """A remedy for an unknown `word`: the nearest known one, or the list of what there is."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known: {', '.join(names)}" if names else "there are none"

@@ -1,0 +1,77 @@
+"""Where each replica of each operator sits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from twin.spec import Spec
+
+
+class Location(NamedTuple):
+    """A socket of a host; written `host` or `host/socket`."""
+
+    host: str
+    socket: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Location:
+        """Raises ValueError if what follows the slash is not a socket number."""
+        host, slash, socket = text.partition("/")
+        if slash and not socket.isdigit():
+            raise ValueError(f"location {text!r}: write 'host' or 'host/socket' with a socket number from 0")
+        return cls(host, int(socket) if slash else 0)
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.socket}" if self.socket else self.host
+
+
+def _replicas(value: Any) -> Any:
+    """One location, a list of them (one a replica), or counts by location, all as a tuple of locations."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Mapping):
+        return tuple(location for location, count in value.items() for _ in range(_count(location, count)))
+    return value
+
+
+def _count(location: Any, count: Any) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 100_000:
+        raise ValueError(f"replicas at {location!r} must be a whole number from 1 to 100000, got {count!r}")
+    return count
+
+
+def _compact(locations: tuple[str, ...]) -> str | list[str] | dict[str, int]:
+    if len(locations) == 1:
+        return locations[0]
+    counts = Counter(locations)
+    in_order = tuple(location for location, count in counts.items() for _ in range(count)) == locations
+    return dict(counts) if in_order else list(locations)
+
+
+Replicas = Annotated[
+    tuple[str, ...],
+    BeforeValidator(
+        _replicas,
+        json_schema_input_type=str | list[str] | dict[str, int],
+    ),
+    PlainSerializer(_compact),
+    Field(min_length=1, description="'host', 'host/socket', a list of these (one a replica), or {location: replicas}"),
+]
+
+
+class ExecutionPlan(Spec):
+    """For each operator, the locations of its replicas."""
+
+    placement: dict[str, Replicas]
+
+    def locations(self, operator: str) -> tuple[Location, ...]:
+        """One a replica. Raises KeyError if the operator is not placed."""
+        return tuple(Location.parse(text) for text in self.placement[operator])
+
+    def replicas(self, operator: str) -> int:
+        """Number of replicas of an operator. Raises KeyError if it is not placed."""
+        return len(self.placement[operator])

@@ -1,0 +1,142 @@
+"""Engine profiles: what a tuple costs, how big it is, how much a channel holds.
+
+The `storm` profile is not measured. Its costs are of the order that makes Costream's parameter space (Table II: one
+replica an operator, 100 to 25,600 tuples/s, half a core to eight) span both sides of saturation, as its authors
+report; see docs/profiles.md. The `flink` profile is of the order measured on a real Flink 2.3 (a few microseconds a
+record). Both can be replaced, number by number, in a scenario file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from twin.errors import suggest
+from twin.query import Aggregate, AnyOperator, Columns, Join, Query
+from twin.spec import Spec
+
+Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on one reference core")]
+
+
+class PerKind(Spec):
+    """CPU microseconds per input tuple, before its values are looked at."""
+
+    source: Micros
+    filter: Micros
+    map: Micros
+    aggregate: Micros
+    join: Micros
+    sink: Micros
+
+
+class PerType(Spec):
+    """A number per value of each data type."""
+
+    ints: Annotated[float, Field(ge=0)]
+    strings: Annotated[float, Field(ge=0)]
+    doubles: Annotated[float, Field(ge=0)]
+
+    def total(self, columns: Columns) -> float:
+        """Summed over all values of one tuple."""
+        return self.ints * columns.ints + self.strings * columns.strings + self.doubles * columns.doubles
+
+
+class Memory(Spec):
+    """A JVM's heap: linear slow-down by garbage collection above `onset`, a crash above `crash` (shares of RAM)."""
+
+    base_mb: Annotated[float, Field(ge=0, description="taken by the engine itself, a host that runs anything")]
+    object_overhead: Annotated[float, Field(ge=1, description="heap bytes per byte of tuple data")]
+    onset: Annotated[float, Field(gt=0, le=1)]
+    crash: Annotated[float, Field(gt=0, le=1)]
+    slowdown_at_crash: Annotated[float, Field(ge=1, description="factor on all CPU work just below the crash")]
+
+    def slowdown(self, used_share: float) -> float:
+        """Factor on CPU work, >= 1, at that share of RAM in use."""
+        if used_share <= self.onset:
+            return 1.0
+        reach = min(1.0, (used_share - self.onset) / max(self.crash - self.onset, 1e-9))
+        return 1.0 + reach * (self.slowdown_at_crash - 1.0)
+
+
+class EngineProfile(Spec):
+    """All constants of one stream engine. Times are for one reference core (cpu_percent = 100)."""
+
+    name: str
+    tuple_us: PerKind
+    value_us: PerType
+    result_us: Annotated[Micros, Field(description="per tuple that a window evaluation emits")]
+    scan_us: Annotated[Micros, Field(description="per tuple that a window evaluation looks at")]
+    serialise_ns_per_byte: Annotated[float, Field(ge=0, description="at the producer, for tuples that leave the host")]
+    deserialise_ns_per_byte: Annotated[float, Field(ge=0, description="at the consumer, for tuples from other hosts")]
+    service_scv: Annotated[float, Field(ge=0, le=100, description="squared coefficient of variation of a tuple's cost")]
+    value_bytes: PerType
+    tuple_bytes: Annotated[float, Field(ge=0, description="header of a tuple on the wire and in state")]
+    channel_tuples: Annotated[int, Field(ge=1, description="credits: tuples on the way to, or queued at, one replica")]
+    memory: Memory
+
+    def bytes_of(self, columns: Columns) -> float:
+        """Size of a tuple with those columns."""
+        return self.tuple_bytes + self.value_bytes.total(columns)
+
+    def service_s(self, query: Query, operator: AnyOperator) -> float:
+        """Mean CPU seconds per input tuple on one reference core, window evaluations and (de)serialisation apart."""
+        if operator.service_time_s is not None:
+            return operator.service_time_s
+        base = getattr(self.tuple_us, operator.kind)
+        return (base + self.value_us.total(query.columns_in[operator.name])) * 1e-6
+
+    def service_scv_of(self, operator: AnyOperator) -> float:
+        """Squared coefficient of variation of an operator's service time."""
+        return self.service_scv if operator.service_scv is None else operator.service_scv
+
+    def result_s(self, operator: AnyOperator) -> float:
+        """CPU seconds per tuple that a window evaluation emits; 0 where a service time was given, which covers all."""
+        return 0.0 if operator.service_time_s is not None else self.result_us * 1e-6
+
+    def scan_s(self, operator: AnyOperator) -> float:
+        """CPU seconds per tuple that a window evaluation looks at; 0 where a service time was given."""
+        windowed = isinstance(operator, Aggregate | Join) and operator.service_time_s is None
+        return self.scan_us * 1e-6 if windowed else 0.0
+
+
+STORM = EngineProfile(
+    name="storm",
+    tuple_us=PerKind(source=110, filter=90, map=90, aggregate=150, join=190, sink=60),
+    value_us=PerType(ints=12, strings=32, doubles=18),
+    result_us=60,
+    scan_us=0.5,
+    serialise_ns_per_byte=60,
+    deserialise_ns_per_byte=60,
+    service_scv=0.5,
+    value_bytes=PerType(ints=8, strings=24, doubles=8),
+    tuple_bytes=40,
+    channel_tuples=1024,
+    memory=Memory(base_mb=300, object_overhead=8.0, onset=0.5, crash=1.0, slowdown_at_crash=4.0),
+)
+
+FLINK = EngineProfile(
+    name="flink",
+    tuple_us=PerKind(source=1.5, filter=1.0, map=1.0, aggregate=2.0, join=2.5, sink=1.0),
+    value_us=PerType(ints=0.1, strings=0.4, doubles=0.15),
+    result_us=1.0,
+    scan_us=0.02,
+    serialise_ns_per_byte=4,
+    deserialise_ns_per_byte=4,
+    service_scv=0.5,
+    value_bytes=PerType(ints=4, strings=16, doubles=8),
+    tuple_bytes=16,
+    channel_tuples=2048,
+    memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
+)
+
+PROFILES = {profile.name: profile for profile in (STORM, FLINK)}
+
+
+def profile_by_name(value: Any) -> Any:
+    """A profile's name as the profile; anything else unchanged. Raises ValueError for an unknown name."""
+    if not isinstance(value, str):
+        return value
+    if value not in PROFILES:
+        raise ValueError(f"unknown engine profile {value!r}; {suggest(value, PROFILES)}")
+    return PROFILES[value]

@@ -1,0 +1,121 @@
+"""How old results are when they arrive, added up along the streams from formulas.
+
+Ages are kept as pairs [2, N]: since ingestion (row 0) and since generation at the broker (row 1).
+
+* An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
+  can give it beside the others.
+* A saturated operator, and all upstream of it, add a full channel: its credits over the rate of the stream.
+* A link adds the producer's latency and the transmission, if the hosts differ.
+* A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
+  group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
+  Joins: of the older of two tuples drawn at random from the window, one a side, plus the older side's age.
+* An evaluation emits its results one after another: half the burst waits, here or at the slowest operator after it.
+* A source that ingests a share f of what is offered falls behind by (1 - f) t: its results are (1 - f) H / 2 older on
+  average over a run of H seconds. No result of that run is older than H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import networkx as nx
+import numpy as np
+
+from twin.query import Aggregate, Join, Stream
+from twin.rate_load import Layout, Load
+
+SATURATED = 0.995
+RHO_MAX = 0.98
+
+
+def result_ages_s(
+    layout: Layout, found: Load, share: Mapping[str, np.ndarray], horizon_s: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean processing and end-to-end latency of the results, weighted over the sinks. [N] each, in seconds.
+
+    found: the load after throttling; share: the ingested share of each source's offered rate.
+    """
+    query = layout.deployment.query
+    blocked = _blocked(layout, found, share)
+    ages: dict[str, np.ndarray] = {}
+    burst: dict[str, np.ndarray] = {}
+    for operator in query.topological:
+        name = operator.name
+        service, wait = _queue_s(layout, found, name)
+        if not query.inputs(name):
+            behind = (1.0 - share[name]) * horizon_s / 2.0
+            ages[name] = np.stack([service, service + np.where(share[name] < 1.0, behind, wait)])
+            burst[name] = np.ones(layout.size)
+            continue
+        arriving = [
+            ages[stream.producer] + _link_s(layout, found, stream) + _full_channel_s(layout, found, stream, blocked)
+            for stream in query.inputs(name)
+        ]
+        waited = np.where(blocked[name], 0.0, wait)
+        batch = np.max([burst[stream.producer] for stream in query.inputs(name)], axis=0)
+        bunched = np.maximum(batch - 1.0, 0.0) / 2.0 * service
+        ages[name] = _through(layout, found, name, arriving) + service + waited + bunched
+        burst[name] = _burst(found, name, batch)
+    weights = [found.flow[sink.name].in_per_s for sink in query.sinks]
+    total = np.maximum(np.sum(weights, axis=0), 1e-12)
+    means = np.sum([ages[sink.name] * weight for sink, weight in zip(query.sinks, weights, strict=True)], axis=0)
+    both = np.where(total > 1e-12, means / total, ages[query.sinks[0].name])
+    both = np.minimum(both, horizon_s)
+    return both[0], both[1]
+
+
+def _queue_s(layout: Layout, found: Load, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Service and mean wait of a tuple. [N] each"""
+    scv = layout.deployment.engine.service_scv_of(layout.deployment.query.operator(name))
+    service = found.service_s[name] / found.speed[name]
+    rho = np.minimum(found.busy_cores[name] / found.speed[name], RHO_MAX)
+    return service, rho / (1.0 - rho) * service * (1.0 + scv) / 2.0
+
+
+def _blocked(layout: Layout, found: Load, share: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """By operator, whether its input channels are full: it, or something downstream of it, is the bottleneck. [N]"""
+    graph = layout.deployment.query.graph
+    throttled = np.min(list(share.values()), axis=0) < 1.0 - 1e-3
+    tight = {name: throttled & (pressure > SATURATED) for name, pressure in found.pressure.items()}
+    return {
+        name: np.any([tight[name], *(tight[below] for below in nx.descendants(graph, name))], axis=0) for name in tight
+    }
+
+
+def _link_s(layout: Layout, found: Load, stream: Stream) -> np.ndarray:
+    """Latency, transmission and the wait for the network card. [N]"""
+    size = layout.deployment.engine.bytes_of(layout.deployment.query.columns_out[stream.producer])
+    rho = np.minimum(found.nic[stream], RHO_MAX)[:, None]
+    send_h = size / layout.bandwidth_h * (1.0 + rho / (1.0 - rho) / 2.0)
+    return (layout.leaving_nh(stream) * (layout.latency_h + send_h)).sum(axis=1)
+
+
+def _full_channel_s(layout: Layout, found: Load, stream: Stream, blocked: Mapping[str, np.ndarray]) -> np.ndarray:
+    rate = found.flow[stream.producer].out_per_s * layout.copies(stream) / layout.replicas[stream.consumer]
+    return np.where(blocked[stream.consumer], layout.deployment.engine.channel_tuples / np.maximum(rate, 1e-9), 0.0)
+
+
+def _through(layout: Layout, found: Load, name: str, arriving: list[np.ndarray]) -> np.ndarray:
+    """Ages after the window of an operator, if it has one; [2, N]."""
+    operator, flow = layout.deployment.query.operator(name), found.flow[name]
+    taken = np.maximum(flow.in_per_s, 1e-12)
+    if isinstance(operator, Join):
+        length = operator.window.size if operator.window.policy == "time" else flow.window_tuples / taken
+        length = np.maximum(length, 1e-12)
+        older, apart = np.maximum(*arriving), np.abs(arriving[0] - arriving[1])
+        return older + length / 2.0 + np.maximum(length - apart, 0.0) ** 3 / (6.0 * length**2)
+    mixed = np.sum([age * rate for age, rate in zip(arriving, flow.inputs_per_s, strict=True)], axis=0) / taken
+    if not isinstance(operator, Aggregate):
+        return mixed
+    of_group = flow.window_tuples / np.maximum(flow.groups_per_fire, 1e-12)
+    if operator.window.policy == "time":
+        return mixed + of_group * operator.window.size / (of_group + 1.0)
+    return mixed + (of_group * (flow.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken
+
+
+def _burst(found: Load, name: str, before: np.ndarray) -> np.ndarray:
+    """Tuples that an operator emits at one moment, given those that it takes in at one. [N]"""
+    flow = found.flow[name]
+    if (flow.fires_per_s > 0).any():
+        return flow.out_per_s / np.maximum(flow.fires_per_s, 1e-12)
+    return before * flow.out_per_s / np.maximum(flow.in_per_s, 1e-12)

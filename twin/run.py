@@ -1,0 +1,173 @@
+"""What a simulation gives back: metrics, totals, periods, and how it was made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twin.engine.sketch import merge, quantile_s
+from twin.engine.statistics import Row
+from twin.metrics import BACKPRESSURE_SHARE, Latency, Metrics
+from twin.trace import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTotals:
+    """One operator after the warm-up, all replicas together; busy, backpressured and idle are shares of time."""
+
+    operator: str
+    kind: str
+    replicas: int
+    tuples_in: int
+    tuples_out: int
+    rate_in_per_s: float
+    rate_out_per_s: float
+    busy: float
+    backpressured: float
+    idle: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostTotals:
+    """One host after the warm-up. cpu: share of its capacity in use; memory_mb: at the fullest period's end."""
+
+    host: str
+    cpu: float
+    memory_mb: float
+    gc_slowdown: float
+    sent_mbps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One simulated run. `cpu_s` is the processor time that the simulation itself took."""
+
+    metrics: Metrics
+    operators: tuple[OperatorTotals, ...]
+    hosts: tuple[HostTotals, ...]
+    warnings: tuple[str, ...]
+    manifest: dict[str, Any]
+    deployment_json: str
+    crashed: bool
+    cpu_s: float
+    operator_rows: tuple[Row, ...]
+    host_rows: tuple[Row, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the metrics, then operators and hosts by name."""
+        return {
+            **dataclasses.asdict(self.metrics),
+            "cpu_s": self.cpu_s,
+            "crashed": self.crashed,
+            "operators": {each.operator: _without(each, "operator") for each in self.operators},
+            "hosts": {each.host: _without(each, "host") for each in self.hosts},
+            "warnings": list(self.warnings),
+            "manifest": self.manifest,
+        }
+
+    def rows(self, run: str, index: int = 0, name: str = "") -> Rows:
+        """The rows of the three trace tables, under the run's identifier."""
+        about = {
+            "run": run,
+            "index": index,
+            "name": name,
+            "status": "ok",
+            "error": None,
+            "deployment": self.deployment_json,
+            "cpu_s": self.cpu_s,
+            "crashed": self.crashed,
+            **self.manifest,
+        }
+        return {
+            "runs": [about],
+            "operators": [{"run": run, **row} for row in self.operator_rows],
+            "hosts": [{"run": run, **row} for row in self.host_rows],
+        }
+
+
+def _without(record: Any, key: str) -> dict[str, Any]:
+    return {name: value for name, value in dataclasses.asdict(record).items() if name != key}
+
+
+def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> Metrics:
+    """T, Lp, Le, R, RO and S from the periods that start at or after the warm-up.
+
+    `spark.aggregate` computes the same from the trace. Raises ValueError if no period is left.
+    """
+    rows = [row for row in operator_rows if row["start_s"] >= warmup_s]
+    if not rows:
+        raise ValueError(f"warmup_s = {warmup_s} leaves no period of statistics")
+    seconds = max(row["end_s"] for row in rows) - min(row["start_s"] for row in rows)
+    sinks = [row for row in rows if row["kind"] == "sink"]
+    sources = [row for row in rows if row["kind"] == "source"]
+    arrived, taken = (sum(row[key] for row in sources) for key in ("arrived", "numRecordsIn"))
+    results = sum(row["latencyCount"] for row in sinks)
+    backpressure = (arrived - taken) / seconds
+    return Metrics(
+        throughput_per_s=results / seconds,
+        processing_latency_s=_latency(sinks, "processing", results),
+        e2e_latency_s=_latency(sinks, "e2e", results),
+        backpressure_per_s=max(0.0, backpressure),
+        backpressured=backpressure > BACKPRESSURE_SHARE * arrived / seconds,
+        success=results > 0 and not crashed,
+        tuples_in=taken,
+        tuples_out=results,
+    )
+
+
+def _latency(sinks: Sequence[Row], key: str, results: int) -> Latency | None:
+    if not results:
+        return None
+    histogram = merge(
+        dict(zip(row[f"{key}LatencyBuckets"], row[f"{key}LatencyCounts"], strict=True)) for row in sinks
+    )
+    mean = sum(row[f"{key}LatencySum_s"] for row in sinks) / results
+    return Latency(mean, *(quantile_s(histogram, q) for q in (0.5, 0.95, 0.99)))
+
+
+def operator_totals(rows: Sequence[Row], warmup_s: float) -> tuple[OperatorTotals, ...]:
+    """Sums and means over the periods that start at or after the warm-up, in the rows' order of operators."""
+    names = dict.fromkeys(row["operator"] for row in rows)
+    return tuple(_operator(name, [r for r in rows if r["operator"] == name and r["start_s"] >= warmup_s]) for name in names)
+
+
+def _operator(name: str, rows: Sequence[Row]) -> OperatorTotals:
+    lengths = [row["end_s"] - row["start_s"] for row in rows]
+    seconds = sum(lengths)
+    tuples_in, tuples_out = (sum(row[key] for row in rows) for key in ("numRecordsIn", "numRecordsOut"))
+
+    def share(key: str) -> float:
+        return float(sum(row[key] * length for row, length in zip(rows, lengths, strict=True)) / seconds / 1000)
+
+    return OperatorTotals(
+        operator=name,
+        kind=rows[0]["kind"],
+        replicas=rows[0]["replicas"],
+        tuples_in=tuples_in,
+        tuples_out=tuples_out,
+        rate_in_per_s=tuples_in / seconds,
+        rate_out_per_s=tuples_out / seconds,
+        busy=share("busyTimeMsPerSecond"),
+        backpressured=share("backPressuredTimeMsPerSecond"),
+        idle=share("idleTimeMsPerSecond"),
+    )
+
+
+def host_totals(rows: Sequence[Row], warmup_s: float) -> tuple[HostTotals, ...]:
+    """Means and maxima over the periods that start at or after the warm-up."""
+    totals = []
+    for name in dict.fromkeys(row["host"] for row in rows):
+        mine = [row for row in rows if row["host"] == name and row["start_s"] >= warmup_s]
+        seconds = sum(row["end_s"] - row["start_s"] for row in mine)
+        totals.append(
+            HostTotals(
+                host=name,
+                cpu=sum(row["cpuUtilisation"] * (row["end_s"] - row["start_s"]) for row in mine) / seconds,
+                memory_mb=max(row["memoryUsedMb"] for row in mine),
+                gc_slowdown=max(row["gcSlowdown"] for row in mine),
+                sent_mbps=sum(row["bytesOut"] for row in mine) * 8e-6 / seconds,
+            )
+        )
+    return tuple(totals)

@@ -1,0 +1,53 @@
+"""A scenario: a deployment, and how to run it. This is what a scenario file holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from twin.deployment import Deployment
+from twin.spec import Spec
+
+Fidelity = Literal["exact", "fast"]
+
+
+class RunSettings(Spec):
+    """How long, how fine, and with which random numbers a deployment is simulated."""
+
+    horizon_s: Annotated[float, Field(gt=0, le=10**7, description="simulated seconds")] = 240.0
+    warmup_s: Annotated[float, Field(ge=0, description="simulated seconds left out of all metrics")] = 0.0
+    period_s: Annotated[float, Field(gt=0, description="length of one row of statistics")] = 10.0
+    fidelity: Fidelity = "fast"
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    segments: Annotated[
+        int, Field(ge=100, le=10**8, description="fast: how many segments the sources' tuples are grouped into")
+    ] = 3000
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.warmup_s >= self.horizon_s:
+            raise ValueError(f"warmup_s must be < horizon_s ({self.horizon_s}), got {self.warmup_s}")
+        return self
+
+
+class Scenario(Deployment):
+    """A deployment with a name and run settings."""
+
+    name: Annotated[str, Field(min_length=1)] = "scenario"
+    description: str = ""
+    run: RunSettings = RunSettings()
+
+    @property
+    def deployment(self) -> Deployment:
+        """The part that is simulated."""
+        return Deployment(**{field: getattr(self, field) for field in Deployment.model_fields})
+
+
+def config_hash(deployment: Deployment, settings: RunSettings) -> str:
+    """16 hex digits over everything that decides a run except its seed; name and description do not count."""
+    body = {field: value for field, value in deployment.model_dump(mode="json").items() if field in Deployment.model_fields}
+    body["run"] = settings.model_dump(mode="json", exclude={"seed"})
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,128 @@
+"""The base of all specs: frozen, strict, described once for Python, YAML, JSON and the JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from twin.errors import BadInput, suggest
+
+
+class Spec(BaseModel):
+    """A frozen value, validated whole when it is made. Unknown keys and non-finite numbers are errors."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=False, ser_json_inf_nan="null"
+    )
+
+
+S = TypeVar("S", bound=Spec)
+
+
+def parse(spec: type[S], data: object, where: str = "") -> S:
+    """`data` (plain mappings, lists, scalars) as a `spec`.
+
+    Raises BadInput with one line: the path inside `where`, the value, and the nearest known key or the bound.
+    """
+    try:
+        return spec.model_validate(data)
+    except ValidationError as error:
+        raise BadInput(_one_line(spec, error, where)) from None
+
+
+def _one_line(spec: type[Spec], error: ValidationError, where: str) -> str:
+    problems = error.errors()
+    # a misspelt key is also a missing one; what was written explains more than what was not
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+    path = ".".join(str(part) for part in first["loc"] if not _is_tag(spec, part))
+    place = ": ".join(part for part in (where, path) if part)
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{place + ': ' if place else ''}{_explain(spec, first)}{more}"
+
+
+def _explain(spec: type[Spec], problem: Any) -> str:
+    kind, value = problem["type"], problem.get("input")
+    name = str(problem["loc"][-1]) if problem["loc"] else ""
+    if kind == "extra_forbidden":
+        return f"unknown key {name!r}; {suggest(name, _keys_beside(spec, problem['loc']))}"
+    if kind == "missing":
+        return f"{name!r} is missing; add it"
+    message = problem["msg"].removeprefix("Value error, ")
+    if kind == "value_error":
+        return message
+    if isinstance(value, str | int | float | bool) or value is None:
+        return f"{message}, got {value!r}"
+    return f"{message}, got a {type(value).__name__}"
+
+
+def _keys_beside(spec: type[Spec], path: tuple[int | str, ...]) -> Iterable[str]:
+    """The keys allowed where `path` ends, found by walking the JSON Schema of `spec`."""
+    schema = spec.model_json_schema()
+    node: Mapping[str, Any] = schema
+    for part in path[:-1]:
+        node = _descend(schema, node, part)
+    return _properties(schema, node)
+
+
+def _resolve(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = node.get("$ref")
+    return schema["$defs"][reference.rsplit("/", 1)[-1]] if reference else node
+
+
+def _alternatives(schema: Mapping[str, Any], node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    node = _resolve(schema, node)
+    return [_resolve(schema, choice) for choice in node.get("oneOf", node.get("anyOf", [node]))]
+
+
+def _descend(schema: Mapping[str, Any], node: Mapping[str, Any], part: int | str) -> Mapping[str, Any]:
+    if isinstance(part, int):
+        for choice in _alternatives(schema, node):
+            if "items" in choice:
+                return choice["items"]
+        return {}
+    resolved = _resolve(schema, node)
+    tags = resolved.get("discriminator", {}).get("mapping", {})
+    if part in tags:
+        return {"$ref": tags[part]}
+    for choice in _alternatives(schema, node):
+        if part in choice.get("properties", {}):
+            return choice["properties"][part]
+        if isinstance(choice.get("additionalProperties"), dict):
+            return choice["additionalProperties"]
+    return node
+
+
+def _properties(schema: Mapping[str, Any], node: Mapping[str, Any]) -> set[str]:
+    return {name for choice in _alternatives(schema, node) for name in choice.get("properties", {})}
+
+
+_TAGS_CACHE: dict[type[Spec], frozenset[str]] = {}
+
+
+def _is_tag(spec: type[Spec], part: int | str) -> bool:
+    """Pydantic puts the tag of a union ('filter', 'count') into an error's path; a reader of YAML has no use for it."""
+    if isinstance(part, int):
+        return False
+    if re.match(r"(function|tuple|str|dict|list|literal)\b.*[\[-]", part) or part in {"str", "constrained-str"}:
+        return True
+    if spec not in _TAGS_CACHE:
+        _TAGS_CACHE[spec] = frozenset(_tags(spec.model_json_schema()))
+    return part in _TAGS_CACHE[spec]
+
+
+def _tags(node: object) -> Iterable[str]:
+    if isinstance(node, dict):
+        yield from node.get("discriminator", {}).get("mapping", {})
+        for child in node.values():
+            yield from _tags(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _tags(child)
+
+
+def literal_values(alias: object) -> tuple[str, ...]:
+    """The strings of a `Literal[...]` alias, in order."""
+    return tuple(get_args(alias))

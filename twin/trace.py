@@ -1,0 +1,143 @@
+"""The trace format: flat Parquet tables shared with the Spark pipeline, and their atomic writer.
+
+Rates and times carry the names of Flink's metrics where it has one. One folder holds the three tables of one or more
+runs; it appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from twin.errors import BadInput
+
+_F, _I, _S, _B = pa.float64(), pa.int64(), pa.string(), pa.bool_()
+
+RUNS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("index", _I),
+        ("name", _S),
+        ("status", _S),  # "ok", or "failed" with the reason in `error` and nulls below
+        ("error", _S),
+        ("seed", _I),
+        ("fidelity", _S),
+        ("horizon_s", _F),
+        ("warmup_s", _F),
+        ("period_s", _F),
+        ("version", _S),
+        ("config_hash", _S),
+        ("deployment", _S),  # JSON, parses as twin.deployment.Deployment
+        ("cpu_s", _F),  # of the simulation itself, on the machine that ran it
+        ("crashed", _B),
+    ]
+)
+"""One row a run."""
+
+OPERATORS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("operator", _S),
+        ("kind", _S),
+        ("replicas", _I),
+        ("period", _I),
+        ("start_s", _F),
+        ("end_s", _F),
+        ("numRecordsIn", _I),  # tuples taken up in the period, all replicas
+        ("numRecordsOut", _I),  # tuples emitted, counted once per output stream's tuple, not per consumer
+        ("busyTimeMsPerSecond", _F),  # these three are means over the replicas; they sum to 1000
+        ("backPressuredTimeMsPerSecond", _F),
+        ("idleTimeMsPerSecond", _F),
+        ("queueLength", _I),  # tuples waiting at the end of the period
+        ("stateBytes", _F),
+        ("arrived", _I),  # sources: tuples that reached the broker
+        ("backlog", _I),  # sources: tuples waiting in the broker at the end
+        ("latencyCount", _I),  # sinks: result tuples in the latency columns
+        ("processingLatencySum_s", _F),
+        ("processingLatencyBuckets", pa.list_(pa.int32())),  # twin.engine.sketch: bucket indices, ascending
+        ("processingLatencyCounts", pa.list_(pa.int64())),
+        ("e2eLatencySum_s", _F),
+        ("e2eLatencyBuckets", pa.list_(pa.int32())),
+        ("e2eLatencyCounts", pa.list_(pa.int64())),
+    ]
+)
+"""One row an operator and period."""
+
+HOSTS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("host", _S),
+        ("period", _I),
+        ("start_s", _F),
+        ("end_s", _F),
+        ("cpuUtilisation", _F),  # share of the host's capacity, 0 to 1
+        ("memoryUsedMb", _F),
+        ("gcSlowdown", _F),  # factor on CPU work, >= 1
+        ("bytesOut", _F),
+    ]
+)
+"""One row a host that carries an operator, and period."""
+
+TRAINING_ROWS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("index", _I),
+        ("seed", _I),
+        ("config_hash", _S),
+        ("deployment", _S),
+        ("throughput_per_s", _F),
+        ("processing_latency_s", _F),  # means; null when nothing reached a sink
+        ("processing_latency_p50_s", _F),
+        ("processing_latency_p95_s", _F),
+        ("e2e_latency_s", _F),
+        ("e2e_latency_p50_s", _F),
+        ("e2e_latency_p95_s", _F),
+        ("backpressure_per_s", _F),
+        ("backpressured", _B),
+        ("success", _B),
+        ("tuples_out", _I),
+    ]
+)
+"""One row a successful simulation: what `twin dataset` makes of a corpus and the cost model is trained on."""
+
+TABLES: Mapping[str, pa.Schema] = {"runs": RUNS, "operators": OPERATORS, "hosts": HOSTS}
+
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+"""For each table name, its rows."""
+
+
+def write_trace(rows: Rows, folder: Path) -> None:
+    """Writes the three tables to `folder`, which appears only when complete. Raises BadInput if it exists."""
+    if folder.exists():
+        raise BadInput(f"{folder} exists; remove it or name another folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        for name, schema in TABLES.items():
+            table = pa.Table.from_pylist([dict(row) for row in rows[name]], schema=schema)
+            pq.write_table(table, partial / f"{name}.parquet", compression="zstd")
+        os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def read_table(folder: Path, table: str) -> pa.Table:
+    """One table of one trace folder. Raises BadInput if it is missing, unreadable, or of another schema."""
+    path = folder / f"{table}.parquet"
+    if not path.is_file():
+        raise BadInput(f"{path} is missing; write a trace with 'twin run SCENARIO --out DIR' or 'twin corpus'")
+    try:
+        found = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise BadInput(f"{path} is not a readable Parquet file ({error}); remove it and simulate again") from None
+    if not found.schema.equals(TABLES[table]):
+        raise BadInput(f"{path} has another schema than this version writes; simulate again")
+    return found

@@ -1,0 +1,3 @@
+"""The version that every manifest names."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,201 @@
+"""From a deployment to the mechanisms that run it: tasks on processors, inboxes, ports, network cards, brokers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from twin.cluster import CACHE_LINE_BYTES
+from twin.deployment import Deployment
+from twin.engine.aggregate import AggregateTask
+from twin.engine.broker import Broker
+from twin.engine.channel import Inbox, Path, Port
+from twin.engine.draws import Draws
+from twin.engine.join import JoinTask
+from twin.engine.memory import HostMemory
+from twin.engine.network import Nic
+from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.engine.partition import deal, groups_of
+from twin.engine.processor import Processor
+from twin.engine.statistics import HostMeter, OperatorMeter
+from twin.engine.task import Task
+from twin.plan import Location
+from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Sink, Source, Stream
+from twin.randomness import stream
+from twin.scenario import RunSettings
+
+
+@dataclass(slots=True)
+class World:
+    """All mechanisms of one run, by name."""
+
+    env: simpy.Environment
+    processors: dict[Location, Processor] = field(default_factory=dict)
+    nics: dict[str, Nic] = field(default_factory=dict)
+    tasks: dict[str, list[Task]] = field(default_factory=dict)
+    inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
+    brokers: dict[str, list[Broker]] = field(default_factory=dict)
+    memories: dict[str, HostMemory] = field(default_factory=dict)
+
+
+class Wiring:
+    """Builds the world of one deployment. Same deployment, settings and seed: the same world."""
+
+    def __init__(self, deployment: Deployment, settings: RunSettings) -> None:
+        self.deployment = deployment
+        self.query = deployment.query
+        self.engine = deployment.engine
+        self.settings = settings
+        self.exact = settings.fidelity == "exact"
+        self.hosts = {host.name: host for host in deployment.cluster.hosts}
+        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
+        self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.world = World(simpy.Environment())
+
+    def build(self) -> World:
+        """Everything, in an order that does not depend on hashing."""
+        world = self.world
+        used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
+        for location in used:
+            host = self.hosts[location.host]
+            world.processors[location] = Processor(world.env, host.socket_capacity(location.socket))
+            if location.host not in world.nics:
+                world.nics[location.host] = Nic(world.env, host.bandwidth_mbps)
+        for operator in self.query.operators:
+            replicas = len(self.locations[operator.name])
+            world.tasks[operator.name] = [self._task(operator, replica) for replica in range(replicas)]
+        for each in self.query.streams:
+            self._connect(each)
+        self._acquaint()
+        for source in self.query.sources:
+            world.brokers[source.name] = self._brokers(source)
+        for host_name in world.nics:
+            world.memories[host_name] = self._memory(host_name)
+        return world
+
+    # tasks ---------------------------------------------------------------------------------------------------------
+
+    def _task(self, operator: AnyOperator, replica: int) -> Task:
+        name = f"{operator.name}#{replica}"
+        scv = self.engine.service_scv_of(operator)
+        common: dict[str, Any] = {
+            "env": self.world.env,
+            "name": name,
+            "processor": self.world.processors[self.locations[operator.name][replica]],
+            "draws": Draws(stream(self.settings.seed, f"task:{name}"), scv),
+            "service_s": self.engine.service_s(self.query, operator),
+            "service_scv": scv,
+            "exact": self.exact,
+        }
+        replicas = len(self.locations[operator.name])
+        match operator:
+            case Source():
+                return SourceTask(**common)
+            case Sink():
+                return SinkTask(**common)
+            case Filter() | Map():
+                return SelectTask(**common, selectivity=operator.selectivity, thins=isinstance(operator, Filter))
+            case Aggregate():
+                groups = max(1, groups_of(operator.groups, replica, replicas))
+                return AggregateTask(**common, **self._window(operator), groups=groups)
+            case Join():
+                selectivity = operator.selectivity
+                if selectivity is not None:  # the same key meets on the same replica: fewer pairs, likelier matches
+                    selectivity = min(1.0, selectivity * replicas)
+                return JoinTask(
+                    **common, **self._window(operator), selectivity=selectivity, amplification=operator.amplification
+                )
+
+    def _window(self, operator: Aggregate | Join) -> dict[str, Any]:
+        return {
+            "window": operator.window,
+            "result_s": self.engine.result_s(operator),
+            "scan_s": self.engine.scan_s(operator),
+        }
+
+    def _acquaint(self) -> None:
+        """Tells each task what it pays for sending and who shares its processor."""
+        tasks = [task for replicas in self.world.tasks.values() for task in replicas]
+        for task in tasks:
+            task.send_s = sum(port.send_s for port in task.ports)
+            task.neighbours = tuple(other for other in tasks if other.processor is task.processor)
+
+    # streams -------------------------------------------------------------------------------------------------------
+
+    def _connect(self, each: Stream) -> None:
+        producers, consumers = self.world.tasks[each.producer], self.world.tasks[each.consumer]
+        side = [other.producer for other in self.query.inputs(each.consumer)].index(each.producer)
+        inboxes = [Inbox(task, side, self.engine.channel_tuples) for task in consumers]
+        self.world.inboxes[each.producer, each.consumer] = inboxes
+        how, consumer = self.query.partitioning(each), self.query.operator(each.consumer)
+        size = self.engine.bytes_of(self.query.columns_out[each.producer])
+        for index, task in enumerate(producers):
+            paths = [
+                self._path(self.locations[each.producer][index], self.locations[each.consumer][k], inbox, size)
+                for k, inbox in enumerate(inboxes)
+            ]
+            task.ports.append(Port(task, paths, deal(how, consumer, len(producers), index, len(consumers)), self.cap))
+
+    def _path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
+        if start.host != end.host:
+            latency_s = self.hosts[start.host].latency_ms * 1e-3
+            send_s, fetch_s = (
+                size * ns * 1e-9 for ns in (self.engine.serialise_ns_per_byte, self.engine.deserialise_ns_per_byte)
+            )
+            return Path(inbox, self.world.nics[start.host], latency_s, size, send_s, fetch_s)
+        line_s = self.hosts[start.host].socket_latency_s(start.socket, end.socket)
+        # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines
+        return Path(inbox, None, 0.0, size, 0.0, math.ceil(size / CACHE_LINE_BYTES) * line_s)
+
+    # the ends ------------------------------------------------------------------------------------------------------
+
+    def _brokers(self, source: Source) -> list[Broker]:
+        tasks = self.world.tasks[source.name]
+        law = self.deployment.workload.arrivals[source.name]
+        law = law.model_copy(update={"rate_per_s": law.rate_per_s / len(tasks)})
+        n = self.segment_size(law.mean_rate_per_s * len(tasks))
+        return [
+            Broker(self.world.env, task, law, n, stream(self.settings.seed, f"broker:{task.name}"))  # type: ignore[arg-type]
+            for task in tasks
+        ]
+
+    def segment_size(self, rate_per_s: float) -> int:
+        """Tuples a segment of a source of that rate: the budget is shared evenly among the sources."""
+        if self.exact:
+            return 1
+        tuples = rate_per_s * self.settings.horizon_s * len(self.query.sources)
+        return max(1, min(self.cap, math.ceil(tuples / self.settings.segments)))
+
+    def _memory(self, host: str) -> HostMemory:
+        placed = [
+            (task, self.engine.bytes_of(self.query.columns_in[name]))
+            for name, tasks in self.world.tasks.items()
+            for task, location in zip(tasks, self.locations[name], strict=True)
+            if location.host == host
+        ]
+        return HostMemory(
+            ram_mb=self.hosts[host].ram_mb,
+            law=self.engine.memory,
+            processors=[each for location, each in self.world.processors.items() if location.host == host],
+            tasks=[task for task, _ in placed],
+            tuple_bytes=[size for _, size in placed],
+        )
+
+    def meters(self) -> tuple[list[OperatorMeter], list[HostMeter]]:
+        """The meters of all operators and used hosts."""
+        world = self.world
+        operators = [
+            OperatorMeter(
+                each.name,
+                each.kind,
+                world.tasks[each.name],
+                world.brokers.get(each.name, []),
+                self.engine.bytes_of(self.query.columns_in[each.name]),
+            )
+            for each in self.query.operators
+        ]
+        hosts = [HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()]
+        return operators, hosts
