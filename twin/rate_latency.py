@@ -22,9 +22,8 @@ import networkx as nx
 import numpy as np
 
 from twin.query import Aggregate, Join, Stream
-from twin.rate_load import Layout, Load
+from twin.rate_load import FULL, Layout, Load
 
-SATURATED = 0.995
 RHO_MAX = 0.98
 
 
@@ -76,7 +75,7 @@ def _blocked(layout: Layout, found: Load, share: Mapping[str, np.ndarray]) -> di
     """By operator, whether its input channels are full: it, or something downstream of it, is the bottleneck. [N]"""
     graph = layout.deployment.query.graph
     throttled = np.min(list(share.values()), axis=0) < 1.0 - 1e-3
-    tight = {name: throttled & (pressure > SATURATED) for name, pressure in found.pressure.items()}
+    tight = {name: throttled & (pressure > FULL) for name, pressure in found.pressure.items()}
     return {
         name: np.any([tight[name], *(tight[below] for below in nx.descendants(graph, name))], axis=0) for name in tight
     }

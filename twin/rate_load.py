@@ -18,6 +18,8 @@ from twin.query import Aggregate, Join, Stream
 from twin.rates import Flow, flows
 
 MEGA = 1e6
+FULL = 0.995
+"""Utilisation from which a socket counts as full."""
 
 
 class Layout:
@@ -141,7 +143,8 @@ def _share_sockets(
     """By operator: pressure of the CPU, and the cores a replica can get; both of its worst socket.
 
     Sockets are shared max-min fairly, at most one core a task: on a full socket only the tasks above the fair level
-    feel it, and what they feel is the demand on the whole socket.
+    feel it, and what they feel is the demand on the whole socket. A task can get that level there; on other sockets,
+    what the demands of its neighbours leave (a good approximation of processor sharing for the wait).
     """
     names = list(busy)
     demand_no = np.stack([busy[name] for name in names], axis=1)
@@ -156,8 +159,8 @@ def _share_sockets(
         full = total_nl / layout.capacity_l
         felt = np.where(own >= level_nl * 0.999, full, np.minimum(full, own / level_nl))
         pressure[name] = np.where(here, np.maximum(alone, felt), 0.0).max(axis=1)
-        spare = np.clip(layout.capacity_l - (total_nl - own), 0.05 * layout.capacity_l, 1.0)
-        speed[name] = np.where(here, spare, np.inf).min(axis=1)
+        left = np.where(full > FULL, level_nl, layout.capacity_l - (total_nl - own))
+        speed[name] = np.where(here, np.clip(left, 1e-6, 1.0), np.inf).min(axis=1)
     return pressure, speed
 
 

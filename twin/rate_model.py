@@ -58,8 +58,13 @@ class RateModel:
         throughput = np.where(crashed, 0.0, throughput)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(utilisation, 100.0) ** SHARPNESS / tolerated)
-        success = 1.0 - 0.5 ** np.minimum(throughput * self.horizon_s, 1000.0)  # one expected output: one half
+        success = 1.0 - 0.5 ** self._chances(reached, throughput)  # one expected output: one half
         return throughput, processing_s, e2e_s, backpressured, success, np.zeros(layout.size)
+
+    def _chances(self, reached: Load, throughput: np.ndarray) -> np.ndarray:
+        """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
+        fires = [flow.fires_per_s for flow in reached.flow.values() if (flow.fires_per_s > 0).any()]
+        return np.minimum(np.min([throughput, *fires], axis=0) * self.horizon_s, 1000.0)
 
 
 def throttle(

@@ -40,7 +40,7 @@ def simulate(deployment: Deployment, settings: RunSettings | None = None) -> Run
     world.env.process(_watch_memory(world, crash))
     world.env.run(until=settings.horizon_s)
     statistics.close(settings.horizon_s)
-    conservation.check(deployment.query, world)
+    conservation.check(deployment.query, world, settings.fidelity == "exact")
     rows, crashed = statistics.operator_rows, bool(crash)
     return Run(
         metrics=metrics_of(rows, settings.warmup_s, crashed),

@@ -10,6 +10,9 @@ from twin.engine.oldest import older
 from twin.engine.segment import Segment
 from twin.engine.window import Results, WindowTask
 
+BURST_SHARE = 0.25
+"""A segment that comes in less than this share of the time its tuples take on average is a burst."""
+
 Range = tuple[float, float, float, float]
 """Stamps of one side's tuples in a window: born from, born to, taken from, taken to."""
 
@@ -32,7 +35,7 @@ class Side:
     def note(self, segment: Segment) -> None:
         """Takes the line of the newest segment."""
         n, span_s = segment.n, segment.b_s - segment.a_s
-        self.bursty = span_s <= 0.0
+        self.bursty = span_s * self.rate_per_s < BURST_SHARE * n
         elapsed_s = segment.b_s - self.arrived_s
         self.tuples = self.tuples * 0.8 + n
         self.time_s = self.time_s * 0.8 + max(0.0, elapsed_s)

@@ -39,7 +39,8 @@ class Nic:
         self._last_s = max(self._last_s, segment.b_s)
         each = time_s / n
         segment.b_s += max(after, each) + path.latency_s
-        segment.a_s = min(segment.b_s, segment.a_s + before + each + path.latency_s)
+        # a single tuple has no span, or its consumer would serve it while it arrives
+        segment.a_s = min(segment.b_s, segment.a_s + before + each + path.latency_s) if n > 1 else segment.b_s
         self.bytes_out += size
         self.tuples_in += n
         arrival = simpy.Event(self.env)

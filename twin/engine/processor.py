@@ -58,7 +58,6 @@ class Processor:
         "shared",
         "speed",
         "work_s",
-        "pending_s",
         "_level",
         "_clock",
         "_since",
@@ -78,7 +77,6 @@ class Processor:
         self.shared = False
         self.speed = min(1.0, capacity)
         self.work_s = 0.0  # core-seconds taken up, for utilisation
-        self.pending_s = 0.0  # of these, the most that was taken up in one go
         self._level = min(1.0, capacity)
         self._clock = 0.0
         self._since = 0.0

@@ -69,6 +69,7 @@ class Task:
         self.busy_s = 0.0
         self.blocked_s = 0.0
         self.state_tuples = 0.0
+        self.in_service_work_s = 0.0  # core-seconds of the last service taken up
 
     # what subclasses say -------------------------------------------------------------------------------------------
 
@@ -121,6 +122,7 @@ class Task:
         start_s, end_s, keeps_up = self._times(segment, work_s / speed)
         self.served(segment, start_s, end_s)
         processor.work_s += work_s
+        self.in_service_work_s = work_s
         if segment.b_s > segment.a_s:
             self._add_hidden_wait(segment, speed)
         self._current = (segment, start_s, end_s, work_s / speed)
@@ -163,9 +165,9 @@ class Task:
             else:
                 self._complete()
             return
-        if segment.waited or segment.b_s <= segment.a_s:
+        if left_s > work_s * (1.0 - 1e-9):  # nothing was served before now; do not let rounding make a flat demand
             left_s = work_s
-        elif work_s > left_s:
+        else:
             self.processor.kept_up(self.share, work_s - left_s, now - self._served_s)
         if left_s > 0.0:
             self.processor.start(self.share, left_s, self._job_done)

@@ -177,11 +177,12 @@ class WindowTask(Task):
             if self.processor.shared:
                 self.processor.kept_up(self.share, work_s, 0.0)
         if results is not None and results.n > 0:
-            self.send(results.leave(boundary_s, boundary_s + time_s))
+            self.send(results.leave(boundary_s + time_s, boundary_s + time_s))
 
     def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
         started_s = self.env.now
         self.busy = True
+        self.in_service_work_s = work_s
 
         def done(_: object = None) -> None:
             now = self.env.now
