@@ -1,6 +1,7 @@
 """How old results are when they arrive, added up along the streams from formulas.
 
-Ages are kept as pairs [2, N]: since ingestion (row 0) and since generation at the broker (row 1).
+Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
+behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
 
 * An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
   can give it beside the others.
@@ -10,6 +11,9 @@ Ages are kept as pairs [2, N]: since ingestion (row 0) and since generation at t
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
   Joins: of the older of two tuples drawn at random from the window, one a side, plus the older side's age.
 * An evaluation emits its results one after another: half the burst waits, here or at the slowest operator after it.
+* The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
+  its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
+  they are first full.
 * A source that ingests a share f of what is offered falls behind by (1 - f) t: its results are (1 - f) H / 2 older on
   average over a run of H seconds. No result of that run is older than H.
 """
@@ -21,16 +25,17 @@ from collections.abc import Mapping
 import networkx as nx
 import numpy as np
 
-from twin.query import Aggregate, Join, Stream
+from twin.query import Aggregate, Join, Stream, Window
 from twin.rate_load import FULL, Layout, Load
+from twin.rates import Flow
 
 RHO_MAX = 0.98
 
 
 def result_ages_s(
     layout: Layout, found: Load, share: Mapping[str, np.ndarray], horizon_s: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean processing and end-to-end latency of the results, weighted over the sinks. [N] each, in seconds.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean processing latency, end-to-end latency and lag of the results, over the sinks. [N] each, in seconds.
 
     found: the load after throttling; share: the ingested share of each source's offered rate.
     """
@@ -43,7 +48,7 @@ def result_ages_s(
         service, wait = _queue_s(layout, found, name)
         if not query.inputs(name):
             behind = (1.0 - share[name]) * horizon_s / 2.0
-            ages[name] = np.stack([service, service + np.where(share[name] < 1.0, behind, wait)])
+            ages[name] = np.stack([service, service + np.where(share[name] < 1.0, behind, wait), service])
             burst[name] = np.ones(layout.size)
             continue
         arriving = [
@@ -54,13 +59,13 @@ def result_ages_s(
         batch = np.max([burst[stream.producer] for stream in query.inputs(name)], axis=0)
         bunched = np.maximum(batch - 1.0, 0.0) / 2.0 * service
         ages[name] = _through(layout, found, name, arriving) + service + waited + bunched
-        burst[name] = _burst(found, name, batch)
+        burst[name] = _burst(found.flow[name])
     weights = [found.flow[sink.name].in_per_s for sink in query.sinks]
     total = np.maximum(np.sum(weights, axis=0), 1e-12)
     means = np.sum([ages[sink.name] * weight for sink, weight in zip(query.sinks, weights, strict=True)], axis=0)
-    both = np.where(total > 1e-12, means / total, ages[query.sinks[0].name])
-    both = np.minimum(both, horizon_s)
-    return both[0], both[1]
+    every = np.where(total > 1e-12, means / total, ages[query.sinks[0].name])
+    every = np.minimum(every, horizon_s)
+    return every[0], every[1], every[2]
 
 
 def _queue_s(layout: Layout, found: Load, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -90,31 +95,46 @@ def _link_s(layout: Layout, found: Load, stream: Stream) -> np.ndarray:
 
 
 def _full_channel_s(layout: Layout, found: Load, stream: Stream, blocked: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Wait in a channel without free credits, added to ages but not to the lag. [3, N]"""
     rate = found.flow[stream.producer].out_per_s * layout.copies(stream) / layout.replicas[stream.consumer]
-    return np.where(blocked[stream.consumer], layout.deployment.engine.channel_tuples / np.maximum(rate, 1e-9), 0.0)
+    wait = np.where(blocked[stream.consumer], layout.deployment.engine.channel_tuples / np.maximum(rate, 1e-9), 0.0)
+    return np.stack([wait, wait, np.zeros_like(wait)])  # channels fill quickly beside the rate at which they drain
 
 
 def _through(layout: Layout, found: Load, name: str, arriving: list[np.ndarray]) -> np.ndarray:
-    """Ages after the window of an operator, if it has one; [2, N]."""
+    """Ages after the window of an operator, if it has one; [3, N]."""
     operator, flow = layout.deployment.query.operator(name), found.flow[name]
     taken = np.maximum(flow.in_per_s, 1e-12)
     if isinstance(operator, Join):
-        length = operator.window.size if operator.window.policy == "time" else flow.window_tuples / taken
-        length = np.maximum(length, 1e-12)
+        size_s, slide_s = _length_s(operator.window, taken)
         older, apart = np.maximum(*arriving), np.abs(arriving[0] - arriving[1])
-        return older + length / 2.0 + np.maximum(length - apart, 0.0) ** 3 / (6.0 * length**2)
+        ages = older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2)
+        filling_s = 2.0 / 3.0 * (size_s - slide_s)  # matches grow with the square of the content
+        ages[2] = older[2] + _start_s(operator.window, slide_s) + filling_s
+        return ages
     mixed = np.sum([age * rate for age, rate in zip(arriving, flow.inputs_per_s, strict=True)], axis=0) / taken
     if not isinstance(operator, Aggregate):
-        return mixed
+        return np.asarray(mixed)
+    size_s, slide_s = _length_s(operator.window, taken)
     of_group = flow.window_tuples / np.maximum(flow.groups_per_fire, 1e-12)
     if operator.window.policy == "time":
-        return mixed + of_group * operator.window.size / (of_group + 1.0)
-    return mixed + (of_group * (flow.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken
+        oldest_s = of_group * size_s / (of_group + 1.0)
+    else:
+        oldest_s = (of_group * (flow.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken
+    return np.asarray(mixed + np.stack([oldest_s, oldest_s, _start_s(operator.window, slide_s)]))
 
 
-def _burst(found: Load, name: str, before: np.ndarray) -> np.ndarray:
-    """Tuples that an operator emits at one moment, given those that it takes in at one. [N]"""
-    flow = found.flow[name]
-    if (flow.fires_per_s > 0).any():
-        return flow.out_per_s / np.maximum(flow.fires_per_s, 1e-12)
-    return before * flow.out_per_s / np.maximum(flow.in_per_s, 1e-12)
+def _length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Size and slide in seconds, at that input rate. [N] each"""
+    if window.policy == "time":
+        return np.full_like(in_per_s, window.size), np.full_like(in_per_s, window.slide)
+    return window.size / in_per_s, window.slide / in_per_s
+
+
+def _start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
+    return slide_s if window.policy == "time" and window.tumbling else slide_s / 2.0
+
+
+def _burst(flow: Flow) -> np.ndarray:
+    """Tuples that an operator emits at one moment. [N]"""
+    return np.where(np.isfinite(flow.bursts_per_s), flow.out_per_s / np.maximum(flow.bursts_per_s, 1e-12), 1.0)

@@ -39,6 +39,7 @@ class Layout:
         for operator in deployment.query.operators:
             self.count_nl[operator.name] = _counts(operator.name, plans, column)
         self.replicas = {name: count.sum(axis=1) for name, count in self.count_nl.items()}
+        self._leaving_nh: dict[tuple[str, str], np.ndarray] = {}
         self.host_share_nh = {
             name: count @ self.host_lh / self.replicas[name][:, None] for name, count in self.count_nl.items()
         }
@@ -48,6 +49,7 @@ class Layout:
         part = object.__new__(Layout)
         part.__dict__.update(self.__dict__)
         part.size = int(rows.sum())
+        part._leaving_nh = {}
         for field in ("count_nl", "replicas", "host_share_nh"):
             part.__dict__[field] = {name: array[rows] for name, array in getattr(self, field).items()}
         return part
@@ -60,7 +62,10 @@ class Layout:
 
     def leaving_nh(self, stream: Stream) -> np.ndarray:
         """Share of a stream's tuples that leave host h over its network card. [N, H]"""
-        return self.host_share_nh[stream.producer] * (1.0 - self.host_share_nh[stream.consumer])
+        ends = (stream.producer, stream.consumer)
+        if ends not in self._leaving_nh:
+            self._leaving_nh[ends] = self.host_share_nh[ends[0]] * (1.0 - self.host_share_nh[ends[1]])
+        return self._leaving_nh[ends]
 
 
 def _counts(operator: str, plans: Sequence[ExecutionPlan], column: Mapping[tuple[str, int], int]) -> np.ndarray:
@@ -100,14 +105,14 @@ def load(layout: Layout, rates: Mapping[str, np.ndarray], slowdown: Mapping[str,
     slowdown: factor on an operator's CPU work by memory pressure, [N].
     """
     query = layout.deployment.query
-    flow = flows(query, rates)
+    flow = flows(query, rates, bursts=True)
     service = {name: _service_s(layout, name, flow[name]) * slowdown[name] for name in flow}
     busy: dict[str, np.ndarray] = {}
     for name, each in flow.items():
         work = each.in_per_s * service[name] + _evaluation_cores(layout, name, each) * slowdown[name]
         busy[name] = work / layout.replicas[name]
     shared, speed = _share_sockets(layout, busy)
-    nic = {stream: _nic(layout, flow, stream) for stream in query.streams}
+    nic = _nics(layout, flow)
     pressure = {}
     for name in flow:
         outs = [np.maximum(nic[stream], _channel(layout, flow, stream)) for stream in query.outputs(name)]
@@ -183,14 +188,16 @@ def _bytes(layout: Layout, stream: Stream) -> float:
     return layout.deployment.engine.bytes_of(query.columns_out[stream.producer])
 
 
-def _nic(layout: Layout, flow: Mapping[str, Flow], stream: Stream) -> np.ndarray:
-    """Highest utilisation among the network cards that this stream crosses, by all streams. [N]"""
+def _nics(layout: Layout, flow: Mapping[str, Flow]) -> dict[Stream, np.ndarray]:
+    """By stream, the highest utilisation among the network cards that it crosses, by all streams. [N] each"""
+    streams = layout.deployment.query.streams
+    leaving = {stream: layout.leaving_nh(stream) for stream in streams}
     total = np.zeros((layout.size, len(layout.bandwidth_h)))
-    for other in layout.deployment.query.streams:
-        rate = flow[other.producer].out_per_s * layout.copies(other) * _bytes(layout, other)
-        total += rate[:, None] * layout.leaving_nh(other)
-    crosses = layout.leaving_nh(stream) > 0
-    return np.where(crosses, total / layout.bandwidth_h, 0.0).max(axis=1)
+    for stream in streams:
+        rate = flow[stream.producer].out_per_s * layout.copies(stream) * _bytes(layout, stream)
+        total += rate[:, None] * leaving[stream]
+    used = total / layout.bandwidth_h
+    return {stream: np.where(leaving[stream] > 0, used, 0.0).max(axis=1) for stream in streams}
 
 
 def _channel(layout: Layout, flow: Mapping[str, Flow], stream: Stream) -> np.ndarray:

@@ -48,14 +48,14 @@ class RateModel:
             source.name: np.full(layout.size, deployment.workload.arrivals[source.name].mean_rate_per_s)
             for source in deployment.query.sources
         }
-        slowdown, crashed = memory(layout, flows(deployment.query, offered))
+        slowdown, crashed = memory(layout, flows(deployment.query, offered, bursts=True))
         nominal = load(layout, offered, slowdown)
         utilisation = np.max(list(nominal.pressure.values()), axis=0)
         share = throttle(layout, offered, slowdown, nominal)
         reached = load(layout, {name: offered[name] * share[name] for name in offered}, slowdown)
-        processing_s, e2e_s = result_ages_s(layout, reached, share, self.horizon_s)
+        processing_s, e2e_s, lag_s = result_ages_s(layout, reached, share, self.horizon_s)
         throughput = np.sum([reached.flow[sink.name].in_per_s for sink in deployment.query.sinks], axis=0)
-        throughput = np.where(crashed, 0.0, throughput)
+        throughput = np.where(crashed, 0.0, throughput * (1.0 - lag_s / self.horizon_s))
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(utilisation, 100.0) ** SHARPNESS / tolerated)
         success = 1.0 - 0.5 ** self._chances(reached, throughput)  # one expected output: one half

@@ -6,7 +6,7 @@ source rates or thousands of them (one a plan).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,7 +36,10 @@ class OperatorRates:
 
 
 class Flow(NamedTuple):
-    """`OperatorRates` as arrays, one entry a set of source rates; inputs_per_s has one array an input stream."""
+    """`OperatorRates` as arrays, one entry a set of source rates; inputs_per_s has one array an input stream.
+
+    bursts_per_s: how often the output comes, all at once, as window evaluations emit it; inf if it is spread evenly.
+    """
 
     inputs_per_s: tuple[np.ndarray, ...]
     in_per_s: np.ndarray
@@ -44,6 +47,7 @@ class Flow(NamedTuple):
     window_tuples: np.ndarray
     fires_per_s: np.ndarray
     groups_per_fire: np.ndarray
+    bursts_per_s: np.ndarray
 
 
 def nominal_rates(query: Query, arrivals: Mapping[str, ArrivalLaw]) -> dict[str, OperatorRates]:
@@ -70,42 +74,72 @@ def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[s
     }
 
 
-def flows(query: Query, source_rate_per_s: Mapping[str, np.ndarray]) -> dict[str, Flow]:
-    """The flow through every operator, in data-flow order. Raises KeyError if a source's rates are missing."""
+def flows(query: Query, source_rate_per_s: Mapping[str, np.ndarray], bursts: bool = False) -> dict[str, Flow]:
+    """The flow through every operator, in data-flow order. Raises KeyError if a source's rates are missing.
+
+    bursts: take into account that windows emit their results all at once: a short time window after another window is
+    then often empty, and a short count window of a join sees one side only. Else all streams count as well mixed.
+    """
     found: dict[str, Flow] = {}
     for operator in query.topological:
         producers = [stream.producer for stream in query.inputs(operator.name)]
         inputs = tuple(found[name].out_per_s for name in producers) or (source_rate_per_s[operator.name],)
-        found[operator.name] = _through(operator, inputs)
+        coming = [found[name].bursts_per_s for name in producers] if bursts else []
+        found[operator.name] = _through(operator, inputs, coming or [np.full_like(inputs[0], np.inf)] * len(inputs))
     return found
 
 
-def _through(operator: AnyOperator, inputs: tuple[np.ndarray, ...]) -> Flow:
+def _through(operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]) -> Flow:
     total = np.sum(inputs, axis=0)
     none = np.zeros_like(total)
+    together = np.sum(bursts, axis=0)
     match operator:
         case Filter() | Map():
-            return Flow(inputs, total, operator.selectivity * total, none, none, none)
+            out = operator.selectivity * total
+            return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf))
         case Aggregate():
-            content, fires = _window(operator.window, total)
+            content, fires = _window(operator.window, total, together)
             groups = distinct_groups(operator, content)
-            return Flow(inputs, total, fires * groups, content, fires, groups)
+            return Flow(inputs, total, fires * groups, content, fires, groups, np.minimum(fires, together))
         case Join():
-            content, fires = _window(operator.window, total)
+            content, fires = _window(operator.window, total, np.full_like(total, np.inf))
             if operator.amplification is not None:
-                return Flow(inputs, total, operator.amplification * total, content, fires, none)
-            left = content * np.divide(inputs[0], total, out=none.copy(), where=total > 0)
-            matches = (operator.selectivity or 0.0) * left * (content - left)
-            return Flow(inputs, total, fires * matches, content, fires, none)
+                return Flow(inputs, total, operator.amplification * total, content, fires, none, fires)
+            matches = (operator.selectivity or 0.0) * _pairs(operator.window, inputs, bursts, content)
+            return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, np.minimum(*bursts)))
         case _:
-            return Flow(inputs, total, total, none, none, none)
+            return Flow(inputs, total, total, none, none, none, together)
 
 
-def _window(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Expected content (tuples) and evaluations a second. Nothing flows: nothing is evaluated."""
+def _window(window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Expected content (tuples) and evaluations a second of anything. Nothing flows: nothing is evaluated."""
     if window.policy == "count":
         return np.where(in_per_s > 0, window.size, 0.0), in_per_s / window.slide
-    return in_per_s * window.size, np.where(in_per_s > 0, 1.0 / window.slide, 0.0)
+    share = np.minimum(1.0, bursts_per_s * window.size)  # of the evaluations that see a burst
+    fires = np.where(in_per_s > 0, share / window.slide, 0.0)
+    return np.divide(in_per_s * window.size, share, out=np.zeros_like(in_per_s), where=share > 0), fires
+
+
+def _pairs(
+    window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray
+) -> np.ndarray:
+    """Expected product of the tuples of both sides in a window.
+
+    A count window under bursts slides over runs of b tuples of one side and m of the other, in turn; a pair k apart
+    is of both sides with probability 2 min(k, b, m, b + m - k) / (b + m), k modulo b + m.
+    """
+    total = inputs[0] + inputs[1]
+    left = content * np.divide(inputs[0], total, out=np.zeros_like(total), where=total > 0)
+    mixed = left * (content - left)
+    often = np.minimum(*bursts)
+    if window.policy == "time" or not np.isfinite(often).any():
+        return mixed
+    runs = [np.divide(rate, often, out=np.ones_like(rate), where=often > 0) for rate in inputs]
+    period = np.maximum(runs[0] + runs[1], 1e-9)[:, None]
+    apart = np.arange(1, int(window.size))
+    within = np.minimum(apart % period, period - apart % period)
+    both = 2.0 * np.minimum(within, np.minimum(*runs)[:, None]) / period
+    return np.where(np.isfinite(often) & (period[:, 0] > 2.0), both @ (window.size - apart), mixed)
 
 
 def distinct_groups(operator: Aggregate, content: np.ndarray) -> np.ndarray:

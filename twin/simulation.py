@@ -48,7 +48,7 @@ def simulate(deployment: Deployment, settings: RunSettings | None = None) -> Run
         hosts=host_totals(statistics.host_rows, settings.warmup_s),
         warnings=_warnings(deployment, settings, crash, rows),
         manifest=manifest(deployment, settings),
-        deployment_json=deployment.model_dump_json(exclude_defaults=True, include=set(Deployment.model_fields)),
+        deployment_json=deployment.model_dump_json(exclude_none=True, include=set(Deployment.model_fields)),
         crashed=crashed,
         cpu_s=time.process_time() - started_s,
         operator_rows=tuple(rows),

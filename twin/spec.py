@@ -6,9 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from twin.errors import BadInput, suggest
+
+
+TAGS = ("kind", "policy", "law")
+"""The fields that tell the members of a union apart."""
 
 
 class Spec(BaseModel):
@@ -17,6 +21,13 @@ class Spec(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=False, ser_json_inf_nan="null"
     )
+
+    @model_serializer(mode="wrap")
+    def _keep_tags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A union's tag (`kind: filter`) is written, first, even where defaults are left out: reading needs it."""
+        written: dict[str, Any] = handler(self)
+        tags = {name: getattr(self, name) for name in TAGS if name in type(self).model_fields}
+        return {**tags, **written} if tags else written
 
 
 S = TypeVar("S", bound=Spec)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from twin.engine.processor import Processor
 
 
+RENEW_S = 0.25
+"""Simulated seconds for which a computed hidden wait is used."""
+
 _NOTHING = (Segment(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
 
@@ -58,6 +61,8 @@ class Task:
         self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
         self.load = Load()
         self._last_s = 0.0
+        self._hidden = (0.0, 0.0)
+        self._hidden_until_s = 0.0
         self._finish_alarm = Alarm(env, self._finish)
         self._current: tuple[Segment, float, float, float] = _NOTHING
         self._blocked_since_s = 0.0
@@ -197,7 +202,10 @@ class Task:
 
     def _add_hidden_wait(self, segment: Segment, speed: float) -> None:
         """Shifts the stamps by a sample of the wait, and of the service's variation, that the segment hides."""
-        wait_s, load = self._hidden_wait_s(segment.n, speed)
+        if self.env.now >= self._hidden_until_s:  # slow averages: need not be renewed with each segment
+            self._hidden = self._hidden_wait_s(segment.n, speed)
+            self._hidden_until_s = self.env.now + RENEW_S
+        wait_s, load = self._hidden
         if wait_s > 0.0 and self.draws.uniform() < load:
             wait_s *= self.draws.exponential() / load
         else:

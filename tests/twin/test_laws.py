@@ -1,0 +1,220 @@
+"""Laws of whole runs: conservation, determinism, windows, and fast against exact."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scenarios.generator import SPACES, random_scenario
+from tests.twin.worlds import HOST, chain, deployment, sink, source
+from twin.rates import nominal_rates
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@FEW
+@given(seed=st.integers(0, 10**9), fidelity=st.sampled_from(["exact", "fast"]), segments=st.sampled_from([100, 1000]))
+def test_random_runs_conserve_tuples_time_and_work(seed: int, fidelity: str, segments: int) -> None:
+    """simulate() checks conservation itself; here the statistics must agree with it too."""
+    job = random_scenario(SPACES["costream"], seed, RunSettings()).deployment
+    rate = sum(law.mean_rate_per_s for law in job.workload.arrivals.values())
+    horizon_s = min(20.0, 4_000 / rate) if fidelity == "exact" else 20.0
+    run = simulate(
+        job,
+        RunSettings(horizon_s=horizon_s, period_s=horizon_s / 4, fidelity=fidelity, segments=segments, seed=seed),
+    )
+    for row in run.operator_rows:
+        parts = [row[f"{key}TimeMsPerSecond"] for key in ("busy", "backPressured", "idle")]
+        assert sum(parts) == pytest.approx(1000)
+        assert min(parts) >= -1e-6
+    for row in run.host_rows:
+        assert 0 <= row["cpuUtilisation"] <= 1 + 1e-9
+    by_name = {each.operator: each for each in run.operators}
+    for each in job.query.streams:
+        sent, taken = by_name[each.producer].tuples_out, by_name[each.consumer].tuples_in
+        if len(job.query.inputs(each.consumer)) == 1:
+            assert taken <= sent
+    assert all(np.isfinite(value) for value in _numbers(run.to_dict()))
+
+
+def _numbers(node: Any) -> list[float]:
+    if isinstance(node, dict):
+        return [number for child in node.values() for number in _numbers(child)]
+    return [float(node)] if isinstance(node, int | float) else []
+
+
+SCRIPT = """
+import json, sys
+from scenarios.generator import SPACES, random_scenario
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+out = []
+for seed in (1, 2, 3, 12):
+    run = simulate(random_scenario(SPACES["costream"], seed, RunSettings()).deployment, RunSettings(horizon_s=20, seed=7))
+    out.append([run.operator_rows, run.host_rows, run.manifest])
+print(json.dumps(out))
+"""
+
+
+def test_same_seed_same_run_in_another_process_with_another_hash_seed() -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": "."},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "4242")
+    }
+    assert len(outputs) == 1
+    assert json.loads(outputs.pop())[0][0]
+
+
+def test_another_seed_another_run() -> None:
+    job = chain([], 100)
+    runs = [simulate(job, RunSettings(horizon_s=10, seed=seed)).metrics for seed in (0, 1)]
+    assert runs[0] != runs[1]
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize(
+    ("window", "fires_per_s"),
+    [
+        ({"policy": "count", "size_tuples": 40, "slide_tuples": 16}, 400 / 16),
+        ({"policy": "count", "size_tuples": 5}, 400 / 5),
+        ({"policy": "time", "size_s": 2, "slide_s": 0.5}, 2),
+        ({"policy": "time", "size_s": 1}, 1),
+    ],
+)
+def test_an_ungrouped_window_fires_once_a_slide(fidelity: str, window: dict[str, Any], fires_per_s: float) -> None:
+    job = chain([{"kind": "aggregate", "name": "a", "window": window}], {"law": "constant", "rate_per_s": 400})
+    run = simulate(job, RunSettings(horizon_s=40, warmup_s=10, fidelity=fidelity))
+    assert run.metrics.throughput_per_s == pytest.approx(fires_per_s, rel=0.04)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_latency_of_a_tumbling_time_window_is_its_oldest_tuples_age(fidelity: str) -> None:
+    """One group: each result is as old as the window's first tuple, so about the window's length."""
+    job = chain(
+        [{"kind": "aggregate", "name": "a", "window": {"policy": "time", "size_s": 2}, "service_time_s": 0}],
+        {"law": "constant", "rate_per_s": 500},
+    )
+    run = simulate(job, RunSettings(horizon_s=40, warmup_s=10, fidelity=fidelity))
+    assert run.metrics.processing_latency_s is not None
+    assert run.metrics.processing_latency_s.mean == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize("policy", ["count", "time"])
+def test_outputs_follow_the_nominal_rates(fidelity: str, policy: str) -> None:
+    """Groups and join matches by Costream's Definitions 7 and 8, over 10 runs each."""
+    window = {"policy": "count", "size_tuples": 60, "slide_tuples": 30} if policy == "count" else {
+        "policy": "time", "size_s": 0.5, "slide_s": 0.25
+    }
+    job = deployment(
+        [
+            source("l"),
+            source("r"),
+            {"kind": "join", "name": "j", "window": window, "selectivity": 0.02, "service_time_s": 1e-5},
+            {"kind": "filter", "name": "f", "selectivity": 0.5, "service_time_s": 1e-5},
+            {
+                "kind": "aggregate",
+                "name": "a",
+                "window": {"policy": "time", "size_s": 2},
+                "group_by": "int",
+                "groups": 40,
+                "service_time_s": 1e-5,
+            },
+            sink(),
+        ],
+        [("l", "j"), ("r", "j"), ("j", "f"), ("f", "a"), ("a", "sink")],
+        {"l": 60, "r": 120},
+    )
+    nominal = nominal_rates(job.query, job.workload.arrivals)
+    totals: dict[str, list[float]] = defaultdict(list)
+    for seed in range(10):
+        settings_ = RunSettings(horizon_s=50, warmup_s=10, fidelity=fidelity, seed=seed, segments=500)
+        for each in simulate(job, settings_).operators:
+            totals[each.operator].append(each.rate_out_per_s)
+    for name in ("j", "f", "a"):
+        error = np.std(totals[name], ddof=1) / np.sqrt(10)
+        assert abs(np.mean(totals[name]) - nominal[name].out_per_s) < 4 * error + 0.02 * nominal[name].out_per_s, name
+
+
+@pytest.mark.parametrize("seed", [7, 28, 42, 52, 60])
+def test_fast_agrees_with_exact_on_random_queries(seed: int) -> None:
+    """Not on average but for each of a few configurations, saturated ones among them; benchmarks/ has the large set."""
+    job = random_scenario(SPACES["costream"], seed, RunSettings()).deployment
+    rate = sum(law.mean_rate_per_s for law in job.workload.arrivals.values())
+    horizon_s = min(40.0, 40_000 / rate)
+    exact, fast = (
+        simulate(job, RunSettings(horizon_s=horizon_s, fidelity=fidelity, segments=2000, seed=1)).metrics
+        for fidelity in ("exact", "fast")
+    )
+    assert fast.backpressured == exact.backpressured
+    if exact.tuples_out >= 200:
+        assert fast.throughput_per_s == pytest.approx(exact.throughput_per_s, rel=0.2)
+        assert fast.processing_latency_s is not None and exact.processing_latency_s is not None
+        assert fast.processing_latency_s.mean == pytest.approx(exact.processing_latency_s.mean, rel=0.3)
+
+
+@pytest.mark.parametrize("how", ["rebalance", "hash", "broadcast", "global", "forward"])
+def test_partitioning_deals_every_tuple_as_it_says(how: str) -> None:
+    job = chain(
+        [{"kind": "map", "name": "m", "service_time_s": 1e-4}],
+        1000,
+        placement={"source": {"h": 3}, "m": {"h": 3}},
+    )
+    streams = tuple(
+        each.model_copy(update={"partitioning": how}) if each.consumer == "m" else each for each in job.query.streams
+    )
+    job = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
+    run = simulate(job, RunSettings(horizon_s=20))
+    tuples = {each.operator: each.tuples_in for each in run.operators}
+    copies = 3 if how == "broadcast" else 1
+    assert tuples["m"] == pytest.approx(copies * tuples["source"], rel=0.02)
+
+
+def test_replicas_multiply_capacity() -> None:
+    slow = {"kind": "map", "name": "m", "service_time_s": 2e-3, "service_scv": 1}
+    rates = [
+        simulate(
+            chain([slow], 1500, placement={"m": {"h": replicas}}), RunSettings(horizon_s=20, warmup_s=5, period_s=5)
+        ).metrics.throughput_per_s
+        for replicas in (1, 2, 4)
+    ]
+    assert rates == pytest.approx([500, 1000, 1500], rel=0.05)
+
+
+def test_full_memory_crashes_the_job_and_fails_it() -> None:
+    small = {**HOST, "name": "small", "ram_mb": 400}
+    window = {"policy": "time", "size_s": 60, "slide_s": 1}
+    job = chain(
+        [{"kind": "aggregate", "name": "a", "window": window, "service_time_s": 1e-6}],
+        5000,
+        hosts=[HOST, small],
+        placement={"a": "small"},
+    )
+    run = simulate(job, RunSettings(horizon_s=120))
+    assert run.crashed and not run.metrics.success
+    assert "out of memory" in run.warnings[0]
+    slowdowns = [row["gcSlowdown"] for row in run.host_rows if row["host"] == "small"]
+    assert slowdowns[0] < slowdowns[-1]
+
+
+def test_a_window_longer_than_the_run_warns() -> None:
+    job = chain([{"kind": "aggregate", "name": "a", "window": {"policy": "time", "size_s": 500}}], 10)
+    run = simulate(job, RunSettings(horizon_s=20))
+    assert not run.metrics.success
+    assert "never evaluated" in run.warnings[0]

@@ -1,0 +1,154 @@
+"""The analytic cost model: queueing laws where they are exact, invariants elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from twin.cluster import Cluster, Host
+from twin.deployment import Deployment
+from twin.plan import ExecutionPlan
+from twin.query import Aggregate, Filter, Query, Sink, Source, Stream, TimeWindow
+from twin.rate_load import _fair_level
+from twin.rate_model import RateModel
+from twin.workload import Poisson, Workload
+
+HORIZON_S = 240.0
+
+
+def host(name: str, cpu_percent: float = 400.0, latency_ms: float = 0.0, ram_mb: float = 32_000.0) -> Host:
+    return Host(name=name, cpu_percent=cpu_percent, ram_mb=ram_mb, bandwidth_mbps=10_000, latency_ms=latency_ms)
+
+
+def one_queue(rate_per_s: float, hosts: tuple[Host, ...] = (host("h"),), scv: float = 1.0) -> Deployment:
+    """Free source and sink, one operator of 1 ms."""
+    operators = (
+        Source(name="source", service_time_s=0.0),
+        Filter(name="queue", selectivity=1.0, service_time_s=1e-3, service_scv=scv),
+        Sink(name="sink", service_time_s=0.0),
+    )
+    pairs = (("source", "queue"), ("queue", "sink"))
+    return Deployment(
+        query=Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs)),
+        cluster=Cluster(hosts=hosts),
+        plan=ExecutionPlan(placement=dict.fromkeys(("source", "queue", "sink"), hosts[0].name)),
+        workload=Workload(arrivals={"source": Poisson(rate_per_s=rate_per_s)}),
+    )
+
+
+def predict(deployment: Deployment, *plans: ExecutionPlan):
+    return RateModel(HORIZON_S).predict(deployment, plans or [deployment.plan])
+
+
+@pytest.mark.parametrize("rho", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
+def test_one_operator_is_an_mg1_queue(rho, scv):
+    """Pollaczek-Khinchine: sojourn = S (1 + rho (1 + scv) / (2 (1 - rho)))."""
+    estimates = predict(one_queue(rho * 1000, scv=scv))
+    sojourn_s = 1e-3 * (1 + rho * (1 + scv) / 2 / (1 - rho))
+    assert estimates.processing_latency_s[0] == pytest.approx(sojourn_s, rel=1e-6)
+    assert estimates.e2e_latency_s[0] == pytest.approx(sojourn_s, rel=1e-6)
+    assert estimates.throughput_per_s[0] == pytest.approx(rho * 1000, rel=1e-3)
+
+
+@pytest.mark.parametrize("overload", [1.2, 3.0, 10.0])
+def test_an_overloaded_operator_passes_its_capacity_and_the_broker_keeps_the_rest(overload):
+    estimates = predict(one_queue(overload * 1000))
+    assert estimates.throughput_per_s[0] == pytest.approx(1000, rel=1e-3)
+    assert estimates.backpressured[0] > 0.9
+    behind_s = (1 - 1 / overload) * HORIZON_S / 2
+    assert estimates.e2e_latency_s[0] - estimates.processing_latency_s[0] == pytest.approx(behind_s, rel=1e-2)
+
+
+def test_a_task_uses_at_most_one_core_and_less_where_there_is_less():
+    capacity = [predict(one_queue(5000, (host("h", percent),))).throughput_per_s[0] for percent in (50, 100, 800)]
+    assert capacity == pytest.approx([500, 1000, 1000], rel=1e-3)
+
+
+def test_a_remote_hop_adds_the_latency_of_the_sender():
+    hosts = (host("near", latency_ms=40.0), host("far", latency_ms=7.0))
+    job = one_queue(10, hosts)
+    away = ExecutionPlan(placement={"source": "near", "queue": "near", "sink": "far"})
+    back = ExecutionPlan(placement={"source": "far", "queue": "near", "sink": "near"})
+    local, sent, fetched = predict(job, job.plan, away, back).processing_latency_s
+    assert sent - local == pytest.approx(0.040, abs=1e-4)  # plus (de)serialisation, microseconds
+    assert fetched - local == pytest.approx(0.007, abs=1e-4)
+
+
+def test_replicas_share_the_load():
+    job = one_queue(2500)
+    three = ExecutionPlan(placement={"source": "h", "queue": {"h": 3}, "sink": "h"})
+    assert predict(job, job.plan, three).throughput_per_s == pytest.approx([1000, 2500], rel=1e-3)
+
+
+def test_neighbours_on_a_full_host_are_slowed_fairly():
+    """Water filling against a slow oracle: raise all tasks together, freeze those that have enough."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        demand, capacity = rng.exponential(1.0, size=(1, 5)), rng.uniform(0.2, 3.0)
+        if demand.sum() <= capacity:
+            continue
+        found = _fair_level(demand, np.ones((1, 5, 1)), np.array([capacity]))[0, 0]
+        assert np.minimum(demand, found).sum() == pytest.approx(capacity)
+
+
+def test_the_oldest_tuple_of_a_tumbling_window_is_as_old_as_the_window():
+    window = TimeWindow(size_s=8.0)
+    operators = (
+        Source(name="a", service_time_s=0),
+        Aggregate(name="g", window=window, service_time_s=0),
+        Sink(name="s"),
+    )
+    query = Query(
+        operators=operators,
+        streams=tuple(Stream(producer=p.name, consumer=c.name) for p, c in itertools.pairwise(operators)),
+    )
+    hosts = (host("h"),)
+    job = Deployment(
+        query=query,
+        cluster=Cluster(hosts=hosts),
+        plan=ExecutionPlan(placement={operator.name: "h" for operator in operators}),
+        workload=Workload(arrivals={"a": Poisson(rate_per_s=1000.0)}),
+    )
+    assert predict(job).processing_latency_s[0] == pytest.approx(8.0, rel=1e-3)
+    assert predict(job).throughput_per_s[0] == pytest.approx(29 / HORIZON_S, rel=1e-3)  # the 30th ends with the run
+
+
+def test_estimates_do_not_depend_on_the_other_plans_of_the_batch():
+    hosts = (host("h", 100), host("i", 200, 20.0), host("j", 50, 5.0))
+    job = one_queue(700, hosts)
+    names = ("source", "queue", "sink")
+    plans = [
+        ExecutionPlan(placement=dict(zip(names, each, strict=True))) for each in itertools.product("hij", repeat=3)
+    ]
+    together = predict(job, *plans)
+    for index, plan in enumerate(plans):
+        alone = predict(job, plan)
+        for field in ("throughput_per_s", "processing_latency_s", "e2e_latency_s", "backpressured", "success"):
+            assert getattr(alone, field)[0] == pytest.approx(getattr(together, field)[index], rel=1e-9)
+
+
+def test_windows_that_do_not_fit_into_memory_crash_the_job():
+    def success(ram_mb: float) -> float:
+        operators = (
+            Source(name="a"),
+            Aggregate(name="g", window=TimeWindow(size_s=16.0)),
+            Sink(name="s"),
+        )
+        streams = (Stream(producer="a", consumer="g"), Stream(producer="g", consumer="s"))
+        job = Deployment(
+            query=Query(operators=operators, streams=streams),
+            cluster=Cluster(hosts=(host("h", ram_mb=ram_mb),)),
+            plan=ExecutionPlan(placement=dict.fromkeys(("a", "g", "s"), "h")),
+            workload=Workload(arrivals={"a": Poisson(rate_per_s=1000.0)}),
+        )
+        return float(predict(job).success[0])
+
+    assert success(32_000) > 0.99
+    assert success(305) == 0.0
+
+
+def test_no_plans_no_estimates():
+    assert len(RateModel().predict(one_queue(1), []).success) == 0

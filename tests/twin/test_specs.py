@@ -1,0 +1,170 @@
+"""Bad input is one clear line with the path and a remedy; good input round-trips."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.twin.worlds import chain
+from twin.cluster import Host
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.plan import Location
+from twin.profiles import FLINK, STORM
+from twin.query import Columns
+from twin.scenario import RunSettings, Scenario, config_hash
+from twin.spec import parse
+
+GOOD: dict[str, Any] = {
+    "name": "test",
+    "query": {
+        "operators": [
+            {"kind": "source", "name": "s", "columns": {"ints": 2}},
+            {"kind": "filter", "name": "f", "selectivity": 0.5},
+            {"kind": "source", "name": "r"},
+            {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 2}, "selectivity": 0.01},
+            {
+                "kind": "aggregate",
+                "name": "a",
+                "window": {"policy": "count", "size_tuples": 10, "slide_tuples": 5},
+                "group_by": "int",
+                "groups": 7,
+            },
+            {"kind": "sink", "name": "k"},
+        ],
+        "streams": [
+            {"producer": "s", "consumer": "f"},
+            {"producer": "f", "consumer": "j"},
+            {"producer": "r", "consumer": "j"},
+            {"producer": "j", "consumer": "a"},
+            {"producer": "a", "consumer": "k"},
+        ],
+    },
+    "cluster": {"hosts": [{"name": "h", "cpu_percent": 100, "ram_mb": 4000, "bandwidth_mbps": 100, "latency_ms": 5}]},
+    "plan": {"placement": {"s": "h", "f": {"h": 2}, "r": "h", "j": ["h", "h"], "a": "h", "k": "h"}},
+    "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": 10}, "r": {"law": "constant", "rate_per_s": 5}}},
+}
+
+
+def changed(change: Callable[[Any], object]) -> Any:
+    data = copy.deepcopy(GOOD)
+    change(data)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d["query"]["operators"][1].update(selectvity=1), r"operators\.1.*'selectvity'; did you mean 'selectivity'"),
+        (lambda d: d["query"]["operators"][1].update(selectivity=1.5), r"selectivity.*less than or equal to 1.*1\.5"),
+        (lambda d: d["query"]["operators"][1].update(selectivity=float("nan")), r"selectivity.*finite.*nan"),
+        (lambda d: d["query"]["operators"][1].update(kind="flter"), r"operators\.1.*flter.*'filter'"),
+        (lambda d: d["query"]["operators"][3]["window"].update(size_s=0), r"window\.size_s.*greater than 0"),
+        (lambda d: d["query"]["operators"][3]["window"].update(slide_s=3), r"slide_s must be <= size_s \(2"),
+        (lambda d: d["query"]["operators"][3].update(amplification=2), r"either selectivity or amplification"),
+        (lambda d: d["query"]["operators"][4].pop("group_by"), r"groups must be 1 without group_by, got 7"),
+        (lambda d: d["query"]["operators"].pop(5), r"unknown operator 'k'"),
+        (lambda d: d["query"]["streams"].append({"producer": "a", "consumer": "f"}), r"cycle: .*f.*acyclic"),
+        (lambda d: d["query"]["streams"].pop(4), r"aggregate 'a' leads to no sink|sink 'k' has no input"),
+        (lambda d: d["query"]["streams"][2].update(consumer="k"), r"join 'j' has 1 input streams; a join has exactly 2"),
+        (lambda d: d["query"]["streams"].append(d["query"]["streams"][0]), r"given twice"),
+        (lambda d: d["cluster"]["hosts"][0].pop("ram_mb"), r"hosts\.0.*'ram_mb' is missing"),
+        (lambda d: d["cluster"]["hosts"][0].update(cpu_percent=0), r"cpu_percent.*greater than 0"),
+        (lambda d: d["cluster"]["hosts"].append(d["cluster"]["hosts"][0]), r"'h' is used 2 times"),
+        (lambda d: d["plan"]["placement"].update(f="hh"), r"placement\.f: unknown host 'hh'"),
+        (lambda d: d["plan"]["placement"].update(f="h/1"), r"no socket 1; it has 1"),
+        (lambda d: d["plan"]["placement"].update(f={"h": 0}), r"whole number from 1"),
+        (lambda d: d["plan"]["placement"].pop("a"), r"places nothing for operator 'a'"),
+        (lambda d: d["plan"]["placement"].update(zz="h"), r"unknown operator 'zz'"),
+        (lambda d: d["workload"]["arrivals"].pop("r"), r"no rate for source 'r'"),
+        (lambda d: d["workload"]["arrivals"]["s"].update(rate_per_s=-1), r"rate_per_s.*greater than 0"),
+        (lambda d: d.update(engine="strom"), r"unknown engine profile 'strom'; did you mean 'storm'"),
+        (lambda d: d.update(wrkload=1), r"'wrkload'; did you mean 'workload'"),
+        (lambda d: d.update(run={"horizon_s": 10, "warmup_s": 10}), r"warmup_s must be < horizon_s"),
+        (lambda d: d.update(query=3), r"query"),
+    ],
+)
+def test_bad_input_is_one_line(change: Callable[[Any], object], says: str) -> None:
+    with pytest.raises(BadInput, match=says) as caught:
+        parse(Scenario, changed(change), "x.yaml")
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("x.yaml: ")
+
+
+def test_json_round_trip_is_equality() -> None:
+    scenario = parse(Scenario, GOOD)
+    assert parse(Scenario, json.loads(scenario.model_dump_json())) == scenario
+    assert parse(Scenario, json.loads(scenario.model_dump_json(exclude_defaults=True))) == scenario
+
+
+def test_specs_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        parse(Scenario, GOOD).name = "other"  # type: ignore[misc]
+
+
+def test_config_hash_ignores_name_and_seed_and_nothing_else() -> None:
+    base = parse(Scenario, GOOD)
+
+    def digest(data: Any) -> str:
+        scenario = parse(Scenario, data)
+        return config_hash(scenario, scenario.run)
+
+    assert digest(changed(lambda d: d.update(name="x", run={"seed": 5}))) == config_hash(base, base.run)
+    assert config_hash(base.deployment, base.run) == config_hash(base, base.run)
+    assert digest(changed(lambda d: d["query"]["operators"][1].update(selectivity=0.4))) != config_hash(base, base.run)
+    assert digest(changed(lambda d: d.update(run={"horizon_s": 5}))) != config_hash(base, base.run)
+
+
+def test_columns_flow_through_the_query() -> None:
+    query = parse(Scenario, GOOD).query
+    assert query.columns_out["f"] == Columns(ints=2)
+    assert query.columns_out["j"] == Columns(ints=2, strings=1, doubles=1)  # 2 + 1 ints, one copy of the key
+    assert query.columns_out["a"] == Columns(ints=1, doubles=1)
+    assert [each.name for each in query.topological] == ["s", "f", "r", "j", "a", "k"]
+
+
+def test_a_new_plan_is_checked() -> None:
+    job = chain([], 10)
+    with pytest.raises(ValueError, match="unknown host"):
+        job.with_plan(job.plan.model_copy(update={"placement": {**job.plan.placement, "source": ("x",)}}))
+    assert isinstance(job.with_plan(job.plan), Deployment)
+
+
+def test_locations() -> None:
+    assert Location.parse("h") == Location("h", 0)
+    assert Location.parse("h/3") == Location("h", 3)
+    assert str(Location("h", 3)) == "h/3"
+    with pytest.raises(ValueError, match="host/socket"):
+        Location.parse("h/x")
+
+
+def test_sockets_share_the_hosts_cpu() -> None:
+    host = Host(
+        name="n", cpu_percent=400, ram_mb=1, bandwidth_mbps=1, latency_ms=0, sockets=({"cores": 3}, {"cores": 1})
+    )
+    assert [host.socket_capacity(k) for k in range(2)] == [3.0, 1.0]
+
+
+def test_profiles_price_width_and_kind() -> None:
+    query = parse(Scenario, GOOD).query
+    for engine in (STORM, FLINK):
+        narrow, wide = (engine.service_s(query, query.operator(name)) for name in ("f", "j"))
+        assert 0 < narrow < wide
+        assert engine.memory.slowdown(0.0) == 1.0
+        assert engine.memory.slowdown(1.0) == pytest.approx(engine.memory.slowdown_at_crash)
+
+
+def test_suggest_lists_what_there_is() -> None:
+    assert suggest("zzz", ["b", "a"]) == "known: a, b"
+    assert suggest("fliter", ["filter", "map"]) == "did you mean 'filter'?"
+
+
+def test_warmup_must_leave_a_period() -> None:
+    from twin.simulation import simulate
+
+    with pytest.raises(BadInput, match=r"warmup_s = 15 leaves no whole period.*at most 10"):
+        simulate(chain([], 10), RunSettings(horizon_s=20, warmup_s=15))
