@@ -6,7 +6,6 @@ from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.query import Query
 from twin.wiring import World
 
-
 SHARING_TOLERANCE = 0.05
 """A fast run shares a processor by estimated demands; this much beyond its capacity is an error of the estimate."""
 

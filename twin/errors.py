@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable
 
 
-class BadInput(ValueError):
+class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInterrupt does
     """One line: where, what was given, what to do instead."""
 
     def __init__(self, message: str) -> None:

@@ -66,9 +66,11 @@ class CostEstimates:
 
 
 class CostModel(Protocol):
-    """Estimates the cost of plans of one job: analytic, learned, or simulated. The seam between models and optimizers."""
+    """Estimates the cost of plans of one job: analytic, learned or simulated. Joins models and optimizers."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As users write it."""
 
     def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
         """One estimate a plan, in order. The deployment's own plan is ignored."""

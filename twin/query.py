@@ -16,7 +16,9 @@ FilterFunction = Literal["<", ">", "<=", ">=", "!=", "startswith", "endswith"]
 AggregateFunction = Literal["min", "max", "mean", "avg", "sum", "count"]
 Partitioning = Literal["forward", "rebalance", "hash", "broadcast", "global"]
 
-Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.:@#-]+$", description="letters, digits and _ . : @ # -")]
+Name = Annotated[
+    str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.:@#-]+$", description="letters, digits and _ . : @ # -")
+]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -296,7 +298,7 @@ class Query(Spec):
 
     @cached_property
     def columns_out(self) -> dict[str, Columns]:
-        """Columns of each operator's output tuples. A join keeps one copy of its key; an aggregate emits key and value."""
+        """Columns of each operator's output. A join keeps one copy of its key; an aggregate emits key and value."""
         columns: dict[str, Columns] = {}
         for operator in self.topological:
             inputs = [columns[stream.producer] for stream in self.inputs(operator.name)]
@@ -305,7 +307,7 @@ class Query(Spec):
 
     @cached_property
     def columns_in(self) -> dict[str, Columns]:
-        """Columns of an average input tuple: of the first input for unions, of both together for joins, else the input's."""
+        """Columns of an input tuple; of the first input where there are several."""
         columns: dict[str, Columns] = {}
         for operator in self.operators:
             inputs = [self.columns_out[stream.producer] for stream in self.inputs(operator.name)]

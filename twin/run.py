@@ -120,9 +120,7 @@ def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> 
 def _latency(sinks: Sequence[Row], key: str, results: int) -> Latency | None:
     if not results:
         return None
-    histogram = merge(
-        dict(zip(row[f"{key}LatencyBuckets"], row[f"{key}LatencyCounts"], strict=True)) for row in sinks
-    )
+    histogram = merge(dict(zip(row[f"{key}LatencyBuckets"], row[f"{key}LatencyCounts"], strict=True)) for row in sinks)
     mean = sum(row[f"{key}LatencySum_s"] for row in sinks) / results
     return Latency(mean, *(quantile_s(histogram, q) for q in (0.5, 0.95, 0.99)))
 
@@ -130,7 +128,9 @@ def _latency(sinks: Sequence[Row], key: str, results: int) -> Latency | None:
 def operator_totals(rows: Sequence[Row], warmup_s: float) -> tuple[OperatorTotals, ...]:
     """Sums and means over the periods that start at or after the warm-up, in the rows' order of operators."""
     names = dict.fromkeys(row["operator"] for row in rows)
-    return tuple(_operator(name, [r for r in rows if r["operator"] == name and r["start_s"] >= warmup_s]) for name in names)
+    return tuple(
+        _operator(name, [r for r in rows if r["operator"] == name and r["start_s"] >= warmup_s]) for name in names
+    )
 
 
 def _operator(name: str, rows: Sequence[Row]) -> OperatorTotals:

@@ -48,6 +48,8 @@ class Scenario(Deployment):
 
 def config_hash(deployment: Deployment, settings: RunSettings) -> str:
     """16 hex digits over everything that decides a run except its seed; name and description do not count."""
-    body = {field: value for field, value in deployment.model_dump(mode="json").items() if field in Deployment.model_fields}
+    body = {
+        field: value for field, value in deployment.model_dump(mode="json").items() if field in Deployment.model_fields
+    }
     body["run"] = settings.model_dump(mode="json", exclude={"seed"})
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]

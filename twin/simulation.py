@@ -73,7 +73,8 @@ def _last_period_start_s(settings: RunSettings) -> float:
 def _watch_memory(world: World, crash: list[float]) -> Generator[simpy.Event, object, None]:
     while not crash:
         yield world.env.timeout(MEMORY_TICK_S)
-        if any([memory.update() for memory in world.memories.values()]):  # a list: every host is measured
+        full = [memory.update() for memory in world.memories.values()]
+        if any(full):
             crash.append(world.env.now)
     for tasks in world.tasks.values():  # one worker's crash fails the job; the brokers go on filling
         for task in tasks:

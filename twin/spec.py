@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 
 from twin.errors import BadInput, suggest
 
-
 TAGS = ("kind", "policy", "law")
 """The fields that tell the members of a union apart."""
 

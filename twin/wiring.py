@@ -197,5 +197,7 @@ class Wiring:
             )
             for each in self.query.operators
         ]
-        hosts = [HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()]
+        hosts = [
+            HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()
+        ]
         return operators, hosts

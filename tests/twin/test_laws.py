@@ -60,7 +60,8 @@ from twin.scenario import RunSettings
 from twin.simulation import simulate
 out = []
 for seed in (1, 2, 3, 12):
-    run = simulate(random_scenario(SPACES["costream"], seed, RunSettings()).deployment, RunSettings(horizon_s=20, seed=7))
+    scenario = random_scenario(SPACES["costream"], seed, RunSettings(horizon_s=20))
+    run = simulate(scenario.deployment, scenario.run)
     out.append([run.operator_rows, run.host_rows, run.manifest])
 print(json.dumps(out))
 """
@@ -119,9 +120,11 @@ def test_latency_of_a_tumbling_time_window_is_its_oldest_tuples_age(fidelity: st
 @pytest.mark.parametrize("policy", ["count", "time"])
 def test_outputs_follow_the_nominal_rates(fidelity: str, policy: str) -> None:
     """Groups and join matches by Costream's Definitions 7 and 8, over 10 runs each."""
-    window = {"policy": "count", "size_tuples": 60, "slide_tuples": 30} if policy == "count" else {
-        "policy": "time", "size_s": 0.5, "slide_s": 0.25
-    }
+    window = (
+        {"policy": "count", "size_tuples": 60, "slide_tuples": 30}
+        if policy == "count"
+        else {"policy": "time", "size_s": 0.5, "slide_s": 0.25}
+    )
     job = deployment(
         [
             source("l"),

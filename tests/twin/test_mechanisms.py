@@ -161,7 +161,9 @@ def test_bucket_holds_its_representative() -> None:
 # dealing ------------------------------------------------------------------------------------------------------------
 
 
-@given(replicas=st.integers(1, 12), sizes=st.lists(st.integers(1, 400), min_size=1, max_size=60), first=st.integers(0, 9))
+@given(
+    replicas=st.integers(1, 12), sizes=st.lists(st.integers(1, 400), min_size=1, max_size=60), first=st.integers(0, 9)
+)
 def test_every_tuple_is_dealt_once_and_fairly(replicas: int, sizes: list[int], first: int) -> None:
     dealt = deal("rebalance", Sink(name="k"), 10, first, replicas)
     totals = [0] * replicas
@@ -251,13 +253,13 @@ def test_trace_is_written_whole_with_the_schema(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="banana|int"):
+    with pytest.raises(Exception, match=r"banana|int"):
         write_trace({"runs": [{"run": "x", "index": "banana"}], "operators": [], "hosts": []}, tmp_path / "trace")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_trace_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="runs.parquet is missing"):
+    with pytest.raises(BadInput, match=r"runs\.parquet is missing"):
         read_table(tmp_path, "runs")
     (tmp_path / "runs.parquet").write_bytes(b"not parquet")
     with pytest.raises(BadInput, match="not a readable Parquet file"):

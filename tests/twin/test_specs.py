@@ -59,7 +59,10 @@ def changed(change: Callable[[Any], object]) -> Any:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d: d["query"]["operators"][1].update(selectvity=1), r"operators\.1.*'selectvity'; did you mean 'selectivity'"),
+        (
+            lambda d: d["query"]["operators"][1].update(selectvity=1),
+            r"operators\.1.*'selectvity'; did you mean 'selectivity'",
+        ),
         (lambda d: d["query"]["operators"][1].update(selectivity=1.5), r"selectivity.*less than or equal to 1.*1\.5"),
         (lambda d: d["query"]["operators"][1].update(selectivity=float("nan")), r"selectivity.*finite.*nan"),
         (lambda d: d["query"]["operators"][1].update(kind="flter"), r"operators\.1.*flter.*'filter'"),
@@ -70,7 +73,10 @@ def changed(change: Callable[[Any], object]) -> Any:
         (lambda d: d["query"]["operators"].pop(5), r"unknown operator 'k'"),
         (lambda d: d["query"]["streams"].append({"producer": "a", "consumer": "f"}), r"cycle: .*f.*acyclic"),
         (lambda d: d["query"]["streams"].pop(4), r"aggregate 'a' leads to no sink|sink 'k' has no input"),
-        (lambda d: d["query"]["streams"][2].update(consumer="k"), r"join 'j' has 1 input streams; a join has exactly 2"),
+        (
+            lambda d: d["query"]["streams"][2].update(consumer="k"),
+            r"join 'j' has 1 input streams; a join has exactly 2",
+        ),
         (lambda d: d["query"]["streams"].append(d["query"]["streams"][0]), r"given twice"),
         (lambda d: d["cluster"]["hosts"][0].pop("ram_mb"), r"hosts\.0.*'ram_mb' is missing"),
         (lambda d: d["cluster"]["hosts"][0].update(cpu_percent=0), r"cpu_percent.*greater than 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from twin.deployment import Deployment
@@ -29,7 +30,7 @@ def deployment(
                 "streams": [{"producer": producer, "consumer": consumer} for producer, consumer in streams],
             },
             "cluster": {"hosts": hosts or [HOST]},
-            "plan": {"placement": {name: "h" for name in names} | (placement or {})},
+            "plan": {"placement": dict.fromkeys(names, "h") | (placement or {})},
             "workload": {"arrivals": laws},
             "engine": engine,
         },
@@ -62,4 +63,4 @@ def chain(middle: list[dict[str, Any]], rate: Any, **more: Any) -> Deployment:
     """source -> each of the middle operators -> sink."""
     operators = [source(), *middle, sink()]
     names = [operator["name"] for operator in operators]
-    return deployment(operators, list(zip(names, names[1:], strict=False)), {"source": rate}, **more)
+    return deployment(operators, list(pairwise(names)), {"source": rate}, **more)

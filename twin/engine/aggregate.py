@@ -55,12 +55,12 @@ class AggregateTask(WindowTask):
         share = (content - each) / ((each + 1.0) * (content - 1.0)) if content > 1 else 0.0
         born_s, taken_s = (old + share * (new - old) for old, new in zip(oldest, newest, strict=True))
         if fires == 1:
-            return Results(
-                distinct, low, high, oldest[0], 2 * born_s - oldest[0], oldest[1], 2 * taken_s - oldest[1]
-            )
+            return Results(distinct, low, high, oldest[0], 2 * born_s - oldest[0], oldest[1], 2 * taken_s - oldest[1])
         # merged evaluations: the same age at each, so the stamps advance with the positions
         back = self.history.first_after(start - (fires - 1) * self.slide)
-        return Results(distinct, low, high, born_s - (oldest[0] - back[0]), born_s, taken_s - (oldest[1] - back[1]), taken_s)
+        return Results(
+            distinct, low, high, born_s - (oldest[0] - back[0]), born_s, taken_s - (oldest[1] - back[1]), taken_s
+        )
 
 
 def _expm1_power(n: int, boxes: int) -> float:

@@ -1,7 +1,7 @@
 """SimPy events for the hot path: a callback on an event that is scheduled again and again.
 
-A reused event costs about half of a Timeout and a tenth of a process with a Store (benchmarks/kernel.py); everything
-that happens rarely is a plain SimPy process instead.
+A reused event costs less than a Timeout and about a seventh of a process with a Store (benchmarks/kernel.py). What
+happens rarely is a plain SimPy process instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Alarm(simpy.Event):
 
     def __init__(self, env: simpy.Environment, callback: Callable[[Any], None]) -> None:
         self.env = env
-        self.callbacks = None
+        self.callbacks = None  # type: ignore[assignment]  # as SimPy itself leaves a processed event
         self._calls = [callback]
         self._ok = True
         self._value: Any = None

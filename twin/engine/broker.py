@@ -14,7 +14,9 @@ from twin.workload import ArrivalLaw
 class Broker:
     """Feeds one source replica with segments of `n` tuples; each is handed over when its last tuple has arrived."""
 
-    def __init__(self, env: simpy.Environment, source: SourceTask, law: ArrivalLaw, n: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, env: simpy.Environment, source: SourceTask, law: ArrivalLaw, n: int, rng: np.random.Generator
+    ) -> None:
         self.env = env
         self.source = source
         self.law = law

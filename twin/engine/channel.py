@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 class Inbox:
     """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs."""
 
-    __slots__ = ("task", "side", "credits", "sent", "waiters", "_draining")
+    __slots__ = ("_draining", "credits", "sent", "side", "task", "waiters")
 
-    def __init__(self, task: Task, side: int, credits: int) -> None:
+    def __init__(self, task: Task, side: int, capacity: int) -> None:
         self.task = task
         self.side = side
-        self.credits = credits
+        self.credits = capacity
         self.sent = 0
         self.waiters: deque[Port] = deque()
         self._draining = False
 
-    def release(self, credits: int) -> None:
+    def release(self, returned: int) -> None:
         """Gives credits back and lets waiting producers send."""
-        self.credits += credits
+        self.credits += returned
         waiters = self.waiters
         if not waiters or self._draining:  # a delivery may release credits while the loop below runs
             return
@@ -46,7 +46,7 @@ class Inbox:
 class Path:
     """From one producer's host to one inbox: a network card with latency, or none within a host."""
 
-    __slots__ = ("inbox", "nic", "latency_s", "bytes_each", "send_s", "fetch_s")
+    __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
 
     def __init__(
         self, inbox: Inbox, nic: Nic | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
@@ -62,7 +62,7 @@ class Path:
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("task", "paths", "deal", "cap", "outbox", "send_s")
+    __slots__ = ("cap", "deal", "outbox", "paths", "send_s", "task")
 
     def __init__(self, task: Task, paths: list[Path], deal: Deal, cap: int) -> None:
         self.task = task

@@ -14,7 +14,7 @@ NORMAL_ENOUGH = 30.0
 class Draws:
     """The numbers of one component, from its own generator."""
 
-    __slots__ = ("rng", "_normals", "_uniforms", "_exponentials", "_services", "_scv")
+    __slots__ = ("_exponentials", "_normals", "_scv", "_services", "_uniforms", "rng")
 
     def __init__(self, rng: np.random.Generator, service_scv: float = 1.0) -> None:
         self.rng = rng

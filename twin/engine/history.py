@@ -11,7 +11,7 @@ TRIM = 512
 class History:
     """Pieces in order of their positions; each holds n tuples over (low, high], or at one point if low = high."""
 
-    __slots__ = ("lows", "highs", "counts", "total", "stamps", "_start")
+    __slots__ = ("_start", "counts", "highs", "lows", "stamps", "total")
 
     def __init__(self) -> None:
         self.lows: list[float] = []

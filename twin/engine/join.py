@@ -51,11 +51,9 @@ class Side:
 
 
 class JoinTask(WindowTask):
-    """Matches are random: Poisson with mean selectivity * |W1| * |W2|, or amplification * tuples since the last time."""
+    """Matches are Poisson with mean selectivity * |W1| * |W2|, or amplification * tuples since the last time."""
 
-    def __init__(
-        self, *args: Any, selectivity: float | None, amplification: float | None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, selectivity: float | None, amplification: float | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.selectivity = selectivity
         self.amplification = amplification

@@ -10,7 +10,7 @@ MEMORY_S = 5.0
 class Load:
     """Exponentially forgotten sums over virtual time."""
 
-    __slots__ = ("tuples", "work_s", "time_s", "gap_scv", "_speed", "_last_s")
+    __slots__ = ("_last_s", "_speed", "gap_scv", "time_s", "tuples", "work_s")
 
     def __init__(self) -> None:
         self.tuples = 0.0

@@ -8,7 +8,7 @@ TINY_S = 1e-12
 
 
 def older(low1: float, high1: float, low2: float, high2: float) -> tuple[float, float]:
-    """(mean, half-width) of an even spread with the mean and variance of min(U1, U2), U_i uniform on [low_i, high_i]."""
+    """(mean, half-width) of an even spread with the moments of min(U1, U2), U_i uniform on [low_i, high_i]."""
     if high1 <= low2:
         return (low1 + high1) / 2, (high1 - low1) / 2
     if high2 <= low1:
@@ -18,8 +18,10 @@ def older(low1: float, high1: float, low2: float, high2: float) -> tuple[float, 
     a2, b2 = low2 - base, max(high2 - base, low2 - base + TINY_S)
     area = (b1 - a1) * (b2 - a2)
     if area <= TINY_S * max(b1, b2) ** 2:  # one stamp is (nearly) certain
-        return _against_point((low1 + high1) / 2, low2, high2) if b1 - a1 < b2 - a2 else _against_point(
-            (low2 + high2) / 2, low1, high1
+        return (
+            _against_point((low1 + high1) / 2, low2, high2)
+            if b1 - a1 < b2 - a2
+            else _against_point((low2 + high2) / 2, low1, high1)
         )
     mean = (_first(b1, b2) - _first(a1, b2) - _first(b1, a2) + _first(a1, a2)) / area
     square = (_second(b1, b2) - _second(a1, b2) - _second(b1, a2) + _second(a1, a2)) / area

@@ -21,7 +21,7 @@ SPLIT_REPLICAS = 8
 class Deal:
     """Shares of one producer's tuples by consumer replica; `weights` sum to 1 (a broadcast's are all 1)."""
 
-    __slots__ = ("weights", "copies", "_only", "_owed")
+    __slots__ = ("_only", "_owed", "copies", "weights")
 
     def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0) -> None:
         self.weights = list(weights)

@@ -34,7 +34,7 @@ class Worker(Protocol):
 class Share:
     """A task's standing on its processor."""
 
-    __slots__ = ("flat", "running", "blocked", "work_sum", "time_sum", "mark_fixed", "mark_slope", "mark_s")
+    __slots__ = ("blocked", "flat", "mark_fixed", "mark_s", "mark_slope", "running", "time_sum", "work_sum")
 
     def __init__(self) -> None:
         self.flat = 0.0  # demand while keeping up, in cores
@@ -51,22 +51,22 @@ class Processor:
     """One socket of `capacity` reference cores; a task uses at most one of them at a time."""
 
     __slots__ = (
-        "env",
-        "capacity",
-        "slowdown",
-        "shares",
-        "shared",
-        "speed",
-        "work_s",
-        "_level",
-        "_clock",
-        "_since",
-        "_jobs",
-        "_sequence",
         "_armed",
         "_armed_at",
+        "_clock",
         "_fixed",
+        "_jobs",
+        "_level",
+        "_sequence",
+        "_since",
         "_slope",
+        "capacity",
+        "env",
+        "shared",
+        "shares",
+        "slowdown",
+        "speed",
+        "work_s",
     )
 
     def __init__(self, env: simpy.Environment, capacity: float) -> None:

@@ -20,7 +20,9 @@ Row = dict[str, Any]
 class OperatorMeter:
     """Reads all replicas of one operator; one row a period."""
 
-    def __init__(self, name: str, kind: str, tasks: Sequence[Task], brokers: Sequence[Broker], tuple_bytes: float) -> None:
+    def __init__(
+        self, name: str, kind: str, tasks: Sequence[Task], brokers: Sequence[Broker], tuple_bytes: float
+    ) -> None:
         self.name = name
         self.kind = kind
         self.tasks = tasks

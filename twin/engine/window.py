@@ -54,7 +54,9 @@ class WindowTask(Task):
     evaluate(position, fires, low, high): results of `fires` evaluations, the last at `position`, and their CPU seconds.
     """
 
-    def __init__(self, *args: Any, window: CountWindow | TimeWindow, result_s: float, scan_s: float, **kwargs: Any):
+    def __init__(
+        self, *args: Any, window: CountWindow | TimeWindow, result_s: float, scan_s: float, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.by_time = isinstance(window, TimeWindow)
         self.size = float(window.size)
