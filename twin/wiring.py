@@ -121,7 +121,9 @@ class Wiring:
         tasks = [task for replicas in self.world.tasks.values() for task in replicas]
         for task in tasks:
             task.send_s = sum(port.send_s for port in task.ports)
-            task.neighbours = tuple(other for other in tasks if other.processor is task.processor)
+            if task.processor.shared:
+                others = (other for other in tasks if other.processor is task.processor and other is not task)
+                task.hidden.neighbours = tuple(other.hidden for other in others)
 
     # streams -------------------------------------------------------------------------------------------------------
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import TYPE_CHECKING
 
 import simpy
 
 from twin.engine.alarm import Alarm
-from twin.engine.load import Load
+from twin.engine.hidden import HiddenWait
 from twin.engine.segment import Segment
-from twin.engine.waiting import CRITICAL, departure_gap_scv, hidden_share, residual_wait_s, tuple_wait_s
 
 if TYPE_CHECKING:
     from twin.engine.channel import Port
     from twin.engine.draws import Draws
     from twin.engine.processor import Processor
 
-
-RENEW_S = 0.25
-"""Simulated seconds for which a computed hidden wait is used."""
 
 _NOTHING = (Segment(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
@@ -48,21 +43,17 @@ class Task:
         self.share = processor.attach()
         self.draws = draws
         self.service_s = service_s
-        self.service_scv = service_scv
         self.exact = exact
         self.ports: list[Port] = []
         self.send_s = 0.0  # CPU seconds per tuple sent to all consumers
-        self.neighbours: tuple[Task, ...] = ()  # all tasks of the processor
         self.queue: deque[Segment] = deque()
         self.busy = False
         self.blocked = 0
         self.halted = False
         self.free_s = 0.0
         self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
-        self.load = Load()
+        self.hidden = HiddenWait(service_scv)
         self._last_s = 0.0
-        self._hidden = (0.0, 0.0)
-        self._hidden_until_s = 0.0
         self._finish_alarm = Alarm(env, self._finish)
         self._current: tuple[Segment, float, float, float] = _NOTHING
         self._blocked_since_s = 0.0
@@ -121,7 +112,7 @@ class Task:
         work_s = self.draws.services(n) * self.service_s + n * segment.fetch_s + self.plan(segment) + self.debt_s
         work_s *= self.processor.slowdown
         self.debt_s = 0.0
-        self.load.note(n, work_s, segment.b_s, segment.gap_scv)
+        self.hidden.load.note(n, work_s, segment.b_s, segment.gap_scv)
         processor = self.processor
         speed = processor.available(self.share) if processor.shared else processor.speed
         start_s, end_s, keeps_up = self._times(segment, work_s / speed)
@@ -129,7 +120,8 @@ class Task:
         processor.work_s += work_s
         self.in_service_work_s = work_s
         if segment.b_s > segment.a_s:
-            self._add_hidden_wait(segment, speed)
+            self.shift(segment, *self.hidden.sample(self.draws, n, speed, self.env.now))
+            segment.gap_scv = self.hidden.gap_scv_after()
         self._current = (segment, start_s, end_s, work_s / speed)
         if processor.shared:
             self._share_out(segment, work_s, speed, keeps_up)
@@ -200,21 +192,6 @@ class Task:
             segment.inbox.release(segment.n // 2)
         self.busy = False
 
-    def _add_hidden_wait(self, segment: Segment, speed: float) -> None:
-        """Shifts the stamps by a sample of the wait, and of the service's variation, that the segment hides."""
-        if self.env.now >= self._hidden_until_s:  # slow averages: need not be renewed with each segment
-            self._hidden = self._hidden_wait_s(segment.n, speed)
-            self._hidden_until_s = self.env.now + RENEW_S
-        wait_s, load = self._hidden
-        if wait_s > 0.0 and self.draws.uniform() < load:
-            wait_s *= self.draws.exponential() / load
-        else:
-            wait_s = 0.0
-        each_s = self.load.work_each_s / speed
-        varied_s = each_s * (self.draws.service() - 1.0)
-        self.shift(segment, wait_s, varied_s)
-        segment.gap_scv = departure_gap_scv(load, self.load.gap_scv, self.service_scv)
-
     def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:
         """Makes the tuples look older by a wait before, and a variation during, their service."""
         older_s = wait_s + varied_s
@@ -222,31 +199,6 @@ class Task:
         segment.born1_s -= older_s
         segment.taken0_s -= older_s
         segment.taken1_s -= older_s
-
-    def _hidden_wait_s(self, n: int, speed: float) -> tuple[float, float]:
-        """(mean hidden wait, utilisation of the speed that the task gets)."""
-        load = self.load
-        speed = load.smooth_speed(speed)
-        used = load.work_per_s / speed
-        if used >= CRITICAL or used <= 0.0:
-            return 0.0, min(used, 1.0)
-        service_s = load.work_each_s / speed
-        if not self.processor.shared:
-            return residual_wait_s(n, used, load.gap_scv, self.service_scv, service_s), used
-        wait_s = tuple_wait_s(used, load.gap_scv, self.service_scv, service_s)
-        duration_s = n / load.tuples_per_s
-        return wait_s * hidden_share(self._drift(n, speed, duration_s)), used
-
-    def _drift(self, n: int, speed: float, duration_s: float) -> float:
-        load = self.load
-        variance, others = n * load.work_each_s**2 * self.service_scv, 0.0
-        if speed < 1.0:
-            for other in self.neighbours:
-                if other is not self and other.load.work_per_s < speed:
-                    others += other.load.work_per_s
-                    variance += other.load.tuples_per_s * duration_s * other.load.work_each_s**2 * other.service_scv
-        variance += n * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
-        return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf
 
     # output --------------------------------------------------------------------------------------------------------
 

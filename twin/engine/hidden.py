@@ -1,0 +1,71 @@
+"""The waiting that a task's segments hide, from slow averages of its load, ready to be put into their stamps."""
+
+from __future__ import annotations
+
+import math
+
+from twin.engine.draws import Draws
+from twin.engine.load import Load
+from twin.engine.waiting import CRITICAL, departure_gap_scv, hidden_share, residual_wait_s, tuple_wait_s
+
+RENEW_S = 0.25
+"""Simulated seconds for which a computed mean is used: the averages behind it are slow."""
+
+
+class HiddenWait:
+    """One task's. `neighbours` are those of the other tasks on a shared processor; empty on a processor of its own."""
+
+    __slots__ = ("load", "neighbours", "service_scv", "_mean_s", "_until_s", "_used")
+
+    def __init__(self, service_scv: float) -> None:
+        self.load = Load()
+        self.service_scv = service_scv
+        self.neighbours: tuple[HiddenWait, ...] = ()
+        self._mean_s = 0.0
+        self._used = 0.0
+        self._until_s = 0.0
+
+    def sample(self, draws: Draws, n: int, speed: float, now_s: float) -> tuple[float, float]:
+        """(wait, deviation of the service from its mean) of a tuple in a segment of n, in seconds.
+
+        speed: reference cores that the task gets. The wait is 0 or exponential, so that its quantiles are those of a
+        queue and not only its mean.
+        """
+        if now_s >= self._until_s:
+            self._mean_s, self._used = self._mean(n, speed)
+            self._until_s = now_s + RENEW_S
+        wait_s = 0.0
+        if self._mean_s > 0.0 and draws.uniform() < self._used:
+            wait_s = self._mean_s * draws.exponential() / self._used
+        return wait_s, self.load.work_each_s / speed * (draws.service() - 1.0)
+
+    def gap_scv_after(self) -> float:
+        """Variability of the gaps between tuples that leave."""
+        return departure_gap_scv(self._used, self.load.gap_scv, self.service_scv)
+
+    def _mean(self, n: int, speed: float) -> tuple[float, float]:
+        """(mean hidden wait in seconds, utilisation of the speed that the task gets)."""
+        load = self.load
+        speed = load.smooth_speed(speed)
+        used = load.work_per_s / speed
+        if used >= CRITICAL or used <= 0.0:
+            return 0.0, min(used, 1.0)
+        service_s = load.work_each_s / speed
+        if not self.neighbours:
+            return residual_wait_s(n, used, load.gap_scv, self.service_scv, service_s), used
+        wait_s = tuple_wait_s(used, load.gap_scv, self.service_scv, service_s)
+        return wait_s * hidden_share(self._drift(n, speed)), used
+
+    def _drift(self, n: int, speed: float) -> float:
+        """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile."""
+        load = self.load
+        duration_s = n / load.tuples_per_s
+        variance, others = n * load.work_each_s**2 * self.service_scv, 0.0
+        if speed < 1.0:
+            for other in self.neighbours:
+                if other.load.work_per_s < speed:
+                    others += other.load.work_per_s
+                    tuples = other.load.tuples_per_s * duration_s
+                    variance += tuples * other.load.work_each_s**2 * other.service_scv
+        variance += n * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
+        return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf
