@@ -102,9 +102,9 @@ class EngineProfile(Spec):
 
 STORM = EngineProfile(
     name="storm",
-    tuple_us=PerKind(source=110, filter=90, map=90, aggregate=150, join=190, sink=60),
-    value_us=PerType(ints=12, strings=32, doubles=18),
-    result_us=60,
+    tuple_us=PerKind(source=160, filter=130, map=130, aggregate=220, join=270, sink=90),
+    value_us=PerType(ints=20, strings=50, doubles=30),
+    result_us=80,
     scan_us=0.5,
     serialise_ns_per_byte=60,
     deserialise_ns_per_byte=60,

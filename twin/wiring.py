@@ -176,7 +176,7 @@ class Wiring:
             (task, self.engine.bytes_of(self.query.columns_in[name]))
             for name, tasks in self.world.tasks.items()
             for task, location in zip(tasks, self.locations[name], strict=True)
-            if location.host == host
+            if location.host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
         ]
         return HostMemory(
             ram_mb=self.hosts[host].ram_mb,

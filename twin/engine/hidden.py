@@ -15,7 +15,7 @@ RENEW_S = 0.25
 class HiddenWait:
     """One task's. `neighbours` are those of the other tasks on a shared processor; empty on a processor of its own."""
 
-    __slots__ = ("load", "neighbours", "service_scv", "_mean_s", "_until_s", "_used")
+    __slots__ = ("_mean_s", "_until_s", "_used", "load", "neighbours", "service_scv")
 
     def __init__(self, service_scv: float) -> None:
         self.load = Load()

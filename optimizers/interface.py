@@ -1,0 +1,106 @@
+"""One problem in, one solution out, whatever the optimizer and whatever the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol
+
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.metrics import CostModel
+from twin.plan import ExecutionPlan
+
+OBJECTIVES: Mapping[str, Literal["min", "max"]] = {
+    "processing_latency_s": "min",
+    "e2e_latency_s": "min",
+    "throughput_per_s": "max",
+}
+"""Target metrics, and which way is better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Place the operators of a deployment; its own plan only says how many replicas each operator has.
+
+    objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1.
+    Raises BadInput for an unknown objective, a negative seed or a budget below 1.
+    """
+
+    deployment: Deployment
+    cost_model: CostModel
+    objective: str = "processing_latency_s"
+    seed: int = 0
+    budget: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise BadInput(f"unknown objective {self.objective!r}; {suggest(self.objective, OBJECTIVES)}")
+        if self.seed < 0:
+            raise BadInput(f"seed must be >= 0, got {self.seed}")
+        if self.budget < 1:
+            raise BadInput(f"budget must be >= 1 plan, got {self.budget}")
+
+
+class Status(StrEnum):
+    """OPTIMAL: proved to be the best of all valid plans, by the cost model. FEASIBLE: the best of those looked at.
+
+    INFEASIBLE: proved that every valid plan is predicted to be backpressured or to fail.
+    """
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan with its estimates: the target metric, P(backpressured), P(success)."""
+
+    plan: ExecutionPlan
+    objective: float
+    backpressured: float
+    success: float
+
+    @property
+    def sane(self) -> bool:
+        """Whether it passes Costream's sanity check: predicted to run, and without backpressure."""
+        return self.backpressured < 0.5 <= self.success
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """The chosen plan, which obeys the rules even if it is not sane (then the message says so).
+
+    objective: its estimated target metric. bound: no valid sane plan is better than this by the cost model; None if
+    nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
+    """
+
+    status: Status
+    plan: ExecutionPlan
+    objective: float
+    bound: float | None
+    evaluations: int
+    seconds: float
+    alternatives: tuple[Candidate, ...] = ()
+    message: str = ""
+    sane: bool = field(default=True)
+
+
+class Optimizer(Protocol):
+    """Chooses a plan. The same problem gives the same plan: no global state, no hidden randomness."""
+
+    @property
+    def name(self) -> str:
+        """As in OPTIMIZERS."""
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput if the problem is not one that this optimizer can solve."""
+
+
+def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:
+    """A placement as a plan: as many replicas as in the deployment's plan, all of an operator on one host, socket 0."""
+    return ExecutionPlan(
+        placement={name: (host,) * deployment.plan.replicas(name) for name, host in hosts.items()},
+    )

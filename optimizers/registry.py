@@ -1,0 +1,31 @@
+"""All optimizers by name. A new one is a file with an `Optimizer` and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from optimizers.costream import Costream
+from optimizers.exhaustive import Exhaustive
+from optimizers.governor import Governor
+from optimizers.interface import Optimizer
+from optimizers.local_search import LocalSearch
+from optimizers.random_plan import RandomPlan
+from twin.errors import BadInput, suggest
+
+OPTIMIZERS: Mapping[str, Optimizer] = {
+    optimizer.name: optimizer
+    for optimizer in (
+        Costream(),
+        Exhaustive(),
+        Governor(),
+        LocalSearch(),
+        RandomPlan(),
+    )
+}
+
+
+def optimizer_by_name(name: str) -> Optimizer:
+    """Raises BadInput, with a suggestion, for an unknown name."""
+    if name not in OPTIMIZERS:
+        raise BadInput(f"unknown optimizer {name!r}; {suggest(name, OPTIMIZERS)}")
+    return OPTIMIZERS[name]

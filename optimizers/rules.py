@@ -1,0 +1,101 @@
+"""Costream's three rules for realistic placements (Costream, Section V and Figure 5), as predicates on any DAG.
+
+1. Operators may share a host. It is a permission, so there is nothing to check.
+2. Data never flows to a host of a weaker capability bin (`never_weaker`).
+3. Data that left a host never returns to it (`no_return`).
+
+The paper sorts hosts into three bins that "are intersected in their feature range" and gives no numbers; its public
+code has them per feature: CPU 50-300, 300-600, 600-800 %, RAM 1-4, 4-16, 8-32 GB. Hosts whose features are drawn
+independently fit no such box, so each gets a score: the mean of the places of its CPU and its RAM in the ranges of
+Table II, on a logarithmic scale, 0 for the weakest machine of the table and 1 for the strongest. The boxes then span
+scores of 0-0.52, 0.52-0.85 and 0.75-1; `BINS` has these, with the first two made to overlap like the others. A host
+in an overlap counts as either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from twin.cluster import Cluster, Host
+from twin.query import Query
+
+Placement = Mapping[str, str]
+"""For each operator, the name of the host that all its replicas run on."""
+
+CPU_PERCENT = (50.0, 800.0)
+RAM_MB = (1000.0, 32000.0)
+BINS = ((0.0, 0.55), (0.5, 0.85), (0.75, 1.0))
+"""Score ranges, both ends included, from weak to strong. They cover [0, 1]."""
+
+
+class BinRange(NamedTuple):
+    """The weakest and the strongest bin (0, 1, 2) that a host can count as."""
+
+    lowest: int
+    highest: int
+
+
+def capability(host: Host) -> float:
+    """Score of a host in [0, 1]; machines beyond the range of Table II count as its ends."""
+    return (_place(host.cpu_percent, *CPU_PERCENT) + _place(host.ram_mb, *RAM_MB)) / 2
+
+
+def _place(value: float, low: float, high: float) -> float:
+    return min(1.0, max(0.0, math.log(value / low) / math.log(high / low)))
+
+
+def bin_range(host: Host) -> BinRange:
+    """The bins whose range holds the host's score."""
+    score = capability(host)
+    fits = [index for index, (low, high) in enumerate(BINS) if low <= score <= high]
+    return BinRange(fits[0], fits[-1])
+
+
+def bin_ranges(cluster: Cluster) -> dict[str, BinRange]:
+    """The bins of every host, by name."""
+    return {host.name: bin_range(host) for host in cluster.hosts}
+
+
+def never_weaker(query: Query, bins: Mapping[str, BinRange], placement: Placement) -> bool:
+    """Rule 2: along every path, hosts can be given bins that never fall.
+
+    That is so if and only if no operator's strongest bin is below the weakest bin of an operator upstream.
+    """
+    floor: dict[str, int] = {}  # the weakest bin that the data may still go to
+    for operator in query.topological:
+        here = bins[placement[operator.name]]
+        floor[operator.name] = max([here.lowest, *(floor[stream.producer] for stream in query.inputs(operator.name))])
+        if floor[operator.name] > here.highest:
+            return False
+    return True
+
+
+def no_return(query: Query, placement: Placement) -> bool:
+    """Rule 3: on no path does a host occur again after the data has left it."""
+    visited: dict[str, set[str]] = {}
+    for operator in query.topological:
+        host = placement[operator.name]
+        visited[operator.name] = {host}
+        for stream in query.inputs(operator.name):
+            before = visited[stream.producer]
+            if host != placement[stream.producer] and host in before:
+                return False
+            visited[operator.name] |= before
+    return True
+
+
+def is_valid(query: Query, bins: Mapping[str, BinRange], placement: Placement) -> bool:
+    """All rules together."""
+    return no_return(query, placement) and never_weaker(query, bins, placement)
+
+
+def one_operator_moves(query: Query, bins: Mapping[str, BinRange], placement: Placement) -> Iterator[dict[str, str]]:
+    """Every valid placement that differs from this one in the host of exactly one operator, in a fixed order."""
+    for operator in query.operators:
+        for host in bins:
+            if host != placement[operator.name]:
+                moved = {**placement, operator.name: host}
+                if is_valid(query, bins, moved):
+                    yield moved

@@ -1,0 +1,205 @@
+"""Random scenarios over a parameter space; `costream` is the training space of Costream (Table II, Section VI).
+
+What Table II leaves open is settled like this. Filters fall on the branches (one a source, and one after the joins)
+at random; joins are left-deep; the aggregation, if any, comes last. A source's tuple has 3 to 10 values, each of a
+random type (the authors' public generator reads the table as 3 to 10 of each type). Filter selectivities are uniform
+on (0.1, 1), the number of distinct groups is log-uniform on (2, 1000), and a join's selectivity is log-uniform on
+(1.5e-6, 0.2), lowered where a join would otherwise emit more than twice what it takes in. Hosts are drawn feature by
+feature, and the plan uniformly from those that obey Costream's three rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from optimizers.enumeration import PlacementSpace
+from scenarios.parameter_space import COSTREAM, ParameterSpace, Weights
+from twin.cluster import Cluster, Host
+from twin.plan import ExecutionPlan
+from twin.query import (
+    Aggregate,
+    AnyOperator,
+    Columns,
+    CountWindow,
+    DataType,
+    Filter,
+    Join,
+    Query,
+    Sink,
+    Source,
+    Stream,
+    TimeWindow,
+    Window,
+)
+from twin.randomness import stream
+from twin.rates import steady_rates
+from twin.scenario import RunSettings, Scenario
+from twin.workload import Poisson, Workload
+
+T = TypeVar("T")
+STRING_FUNCTIONS = ("startswith", "endswith")
+
+SPACES: Mapping[str, ParameterSpace] = {"costream": COSTREAM}
+
+
+def random_scenario(space: ParameterSpace, seed: int, settings: RunSettings) -> Scenario:
+    """One draw from the space. The same space and seed give the same scenario; the run uses `seed` as well.
+
+    Raises ValueError if seed is negative.
+    """
+    rng = stream(seed, "scenario")
+    shape = _Shape.draw(space, rng)
+    rates = {name: float(_pick(rng, space.rates_per_s[shape.sources])) for name in shape.source_names}
+    query = _bounded(_query(space, rng, shape), rates, space.join_amplification_max)
+    cluster = _cluster(space, rng)
+    hosts = PlacementSpace(query, cluster).draw(rng)
+    return Scenario(
+        name=f"random-{seed}",
+        query=query,
+        cluster=cluster,
+        plan=ExecutionPlan(placement={operator: (host,) for operator, host in hosts.items()}),
+        workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
+        run=settings.model_copy(update={"seed": seed}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How many filters sit on each branch: one branch a source, the last one after all joins."""
+
+    sources: int
+    filters: tuple[int, ...]
+    aggregated: bool
+
+    @classmethod
+    def draw(cls, space: ParameterSpace, rng: np.random.Generator) -> _Shape:
+        sources = _weighted(rng, space.sources)
+        branches = sources + (sources > 1)
+        falls = rng.integers(branches, size=_weighted(rng, space.filters))
+        filters = tuple(int(np.sum(falls == branch)) for branch in range(branches))
+        return cls(sources, filters, bool(rng.random() < space.aggregated_share))
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        return tuple(f"source{index}" for index in range(self.sources))
+
+
+def _query(space: ParameterSpace, rng: np.random.Generator, shape: _Shape) -> Query:
+    operators: list[AnyOperator] = []
+    streams: list[Stream] = []
+
+    def add(operator: AnyOperator, *producers: str) -> str:
+        operators.append(operator)
+        streams.extend(Stream(producer=producer, consumer=operator.name) for producer in producers)
+        return operator.name
+
+    def add_filters(head: str, count: int) -> str:
+        for _ in range(count):
+            head = add(_filter(space, rng, f"filter{sum(each.kind == 'filter' for each in operators)}"), head)
+        return head
+
+    heads = [
+        add_filters(add(Source(name=name, columns=_columns(space, rng))), count)
+        for name, count in zip(shape.source_names, shape.filters, strict=False)
+    ]
+    head = heads[0]
+    for index, other in enumerate(heads[1:]):
+        head = add(_join(space, rng, f"join{index}"), head, other)
+    if shape.sources > 1:
+        head = add_filters(head, shape.filters[-1])
+    if shape.aggregated:
+        head = add(_aggregate(space, rng), head)
+    add(Sink(name="sink"), head)
+    return Query(operators=tuple(operators), streams=tuple(streams))
+
+
+def _columns(space: ParameterSpace, rng: np.random.Generator) -> Columns:
+    low, high = space.values_range
+    types = rng.integers(len(space.data_types), size=int(rng.integers(low, high + 1)))
+    return Columns(**{f"{name}s": int(np.sum(types == index)) for index, name in enumerate(space.data_types)})
+
+
+def _filter(space: ParameterSpace, rng: np.random.Generator, name: str) -> Filter:
+    function = _pick(rng, space.filter_functions)
+    literal: DataType = "string" if function in STRING_FUNCTIONS else _pick(rng, space.data_types)
+    selectivity = float(rng.uniform(*space.filter_selectivity_range))
+    return Filter(name=name, selectivity=selectivity, function=function, literal_type=literal)
+
+
+def _join(space: ParameterSpace, rng: np.random.Generator, name: str) -> Join:
+    selectivity = _log_uniform(rng, *space.join_selectivity_range)
+    return Join(name=name, window=_window(space, rng), key_type=_pick(rng, space.data_types), selectivity=selectivity)
+
+
+def _aggregate(space: ParameterSpace, rng: np.random.Generator) -> Aggregate:
+    group_by = _pick(rng, space.group_types)
+    groups = round(_log_uniform(rng, *space.groups_range))
+    return Aggregate(
+        name="aggregate",
+        window=_window(space, rng),
+        function=_pick(rng, space.aggregate_functions),
+        value_type=_pick(rng, space.aggregate_types),
+        group_by=group_by,
+        groups=1 if group_by is None else groups,
+    )
+
+
+def _window(space: ParameterSpace, rng: np.random.Generator) -> Window:
+    sliding, counting = rng.random(2) < 0.5
+    share = float(rng.uniform(*space.slide_share_range)) if sliding else None
+    if counting:
+        size_tuples = _pick(rng, space.window_sizes_tuples)
+        slide_tuples = None if share is None else max(1, round(share * size_tuples))
+        return CountWindow(size_tuples=size_tuples, slide_tuples=slide_tuples)
+    size_s = _pick(rng, space.window_sizes_s)
+    return TimeWindow(size_s=size_s, slide_s=None if share is None else share * size_s)
+
+
+def _bounded(query: Query, rates: Mapping[str, float], amplification_max: float) -> Query:
+    """Lowers join selectivities, in data-flow order, until no join emits more than that many tuples an input tuple."""
+    for name in [operator.name for operator in query.topological if operator.kind == "join"]:
+        flow = steady_rates(query, rates)[name]
+        if flow.out_per_s > amplification_max * flow.in_per_s:
+            lower = amplification_max * flow.in_per_s / flow.out_per_s
+            operators = tuple(_lowered(each, name, lower) for each in query.operators)
+            query = Query(operators=operators, streams=query.streams)
+    return query
+
+
+def _lowered(operator: AnyOperator, name: str, factor: float) -> AnyOperator:
+    if not isinstance(operator, Join) or operator.name != name or operator.selectivity is None:
+        return operator
+    return operator.model_copy(update={"selectivity": operator.selectivity * factor})
+
+
+def _cluster(space: ParameterSpace, rng: np.random.Generator) -> Cluster:
+    low, high = space.hosts_range
+    return Cluster(
+        hosts=tuple(
+            Host(
+                name=f"host{index}",
+                cpu_percent=_pick(rng, space.cpu_percent),
+                ram_mb=_pick(rng, space.ram_mb),
+                bandwidth_mbps=_pick(rng, space.bandwidth_mbps),
+                latency_ms=_pick(rng, space.latency_ms),
+            )
+            for index in range(int(rng.integers(low, high + 1)))
+        )
+    )
+
+
+def _pick(rng: np.random.Generator, values: Sequence[T]) -> T:
+    return values[int(rng.integers(len(values)))]
+
+
+def _weighted(rng: np.random.Generator, weights: Weights) -> int:
+    shares = np.array(list(weights.values()), dtype=float)
+    return list(weights)[int(rng.choice(len(shares), p=shares / shares.sum()))]
+
+
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))

@@ -1,0 +1,111 @@
+"""Small problems, and a cost model that is a table: any plan has a known, arbitrary cost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from twin.cluster import Cluster, Host
+from twin.deployment import Deployment
+from twin.metrics import CostEstimates
+from twin.plan import ExecutionPlan
+from twin.query import Filter, Join, Query, Sink, Source, Stream, TimeWindow
+from twin.randomness import stream
+from twin.workload import Poisson, Workload
+
+MACHINES = ((50, 1000), (100, 8000), (300, 4000), (400, 16000), (800, 32000), (500, 8000))
+"""CPU in percent and RAM in MB: of every bin and overlap."""
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """Costs drawn by the text of the plan: reproducible and without any structure that an optimizer could use.
+
+    broken: share of the plans predicted to be backpressured; another such share fails.
+    """
+
+    broken: float = 0.2
+    name: str = "table"
+
+    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
+        rows = np.array([self._row(plan) for plan in plans]).reshape(len(plans), 5)
+        throughput, processing_s, e2e_s, a, b = rows.T
+        backpressured = np.where(a < self.broken, 0.5 + a, 0.5 * a)
+        success = np.where(b < self.broken, 0.5 * b, 0.5 + 0.5 * b)
+        return CostEstimates(throughput, processing_s, e2e_s, backpressured, success, np.zeros(len(plans)))
+
+    def _row(self, plan: ExecutionPlan) -> np.ndarray:
+        text = str(sorted(plan.placement.items())).encode()
+        return stream(int.from_bytes(hashlib.sha256(text).digest()[:6], "big"), "table").random(5)
+
+
+def tree() -> Query:
+    """Two sources, one filtered, joined and filtered."""
+    operators = (
+        Source(name="a"),
+        Source(name="b"),
+        Filter(name="f", selectivity=0.5),
+        Join(name="j", window=TimeWindow(size_s=2), selectivity=0.01),
+        Sink(name="s"),
+    )
+    pairs = (("a", "f"), ("f", "j"), ("b", "j"), ("j", "s"))
+    return Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs))
+
+
+def diamond() -> Query:
+    """One source read twice, joined with itself, and two sinks: no tree."""
+    operators = (
+        Source(name="a"),
+        Filter(name="f", selectivity=0.5),
+        Filter(name="g", selectivity=0.5),
+        Join(name="j", window=TimeWindow(size_s=2), selectivity=0.01),
+        Sink(name="s"),
+        Sink(name="t"),
+    )
+    pairs = (("a", "f"), ("a", "g"), ("f", "j"), ("g", "j"), ("j", "s"), ("j", "t"))
+    return Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs))
+
+
+def cluster(hosts: int) -> Cluster:
+    machines = [MACHINES[index % len(MACHINES)] for index in range(hosts)]
+    return Cluster(
+        hosts=tuple(
+            Host(name=f"h{index}", cpu_percent=cpu, ram_mb=ram, bandwidth_mbps=100, latency_ms=5)
+            for index, (cpu, ram) in enumerate(machines)
+        )
+    )
+
+
+@pytest.fixture(params=["tree", "diamond"])
+def query(request: pytest.FixtureRequest) -> Query:
+    return tree() if request.param == "tree" else diamond()
+
+
+@pytest.fixture
+def make_deployment() -> Callable[..., Deployment]:
+    """(query, hosts) -> a deployment with everything on the first host."""
+
+    def make(query: Query | None = None, hosts: int = 4) -> Deployment:
+        query = query or tree()
+        return Deployment(
+            query=query,
+            cluster=cluster(hosts),
+            plan=ExecutionPlan(placement={operator.name: "h0" for operator in query.operators}),
+            workload=Workload(arrivals={source.name: Poisson(rate_per_s=100) for source in query.sources}),
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_cluster() -> Callable[[int], Cluster]:
+    return cluster
+
+
+@pytest.fixture
+def table_model() -> type[TableModel]:
+    return TableModel

@@ -1,0 +1,214 @@
+"""Every optimizer on every small problem: laws that any of them must keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optimizers import OBJECTIVES, OPTIMIZERS, Problem, Status, optimizer_by_name
+from optimizers.costream import Costream
+from optimizers.enumeration import PlacementSpace
+from optimizers.exhaustive import Exhaustive
+from optimizers.governor import Governor, governor_placement
+from optimizers.interface import Candidate
+from optimizers.local_search import LocalSearch
+from optimizers.random_plan import RandomPlan
+from optimizers.rules import bin_ranges, capability, is_valid
+from optimizers.selection import choose, key
+from scenarios.generator import random_scenario
+from scenarios.parameter_space import COSTREAM
+from twin.errors import BadInput
+from twin.metrics import CostEstimates
+from twin.plan import ExecutionPlan
+from twin.rate_model import RateModel
+from twin.scenario import RunSettings
+
+EVERYTHING = 10**5
+
+each_optimizer = pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+each_objective = pytest.mark.parametrize("objective", sorted(OBJECTIVES))
+
+
+def hosts_of(plan: ExecutionPlan) -> dict[str, str]:
+    return {name: plan.locations(name)[0].host for name in plan.placement}
+
+
+@each_optimizer
+def test_the_plan_fits_the_deployment_and_obeys_the_rules(name, query, make_deployment, table_model):
+    job = make_deployment(query)
+    solution = OPTIMIZERS[name].solve(Problem(deployment=job, cost_model=table_model(), budget=50, seed=3))
+    assert job.with_plan(solution.plan).plan == solution.plan
+    assert is_valid(query, bin_ranges(job.cluster), hosts_of(solution.plan))
+    assert solution.evaluations >= 1
+    assert solution.seconds >= 0
+
+
+@each_optimizer
+def test_the_same_problem_gives_the_same_plan(name, query, make_deployment, table_model):
+    problem = Problem(deployment=make_deployment(query), cost_model=table_model(), budget=30, seed=11)
+    first, again = (OPTIMIZERS[name].solve(problem) for _ in range(2))
+    assert (first.plan, first.objective, first.alternatives) == (again.plan, again.objective, again.alternatives)
+
+
+@each_optimizer
+def test_the_objective_is_what_the_cost_model_says_of_the_plan(name, make_deployment):
+    problem = Problem(deployment=make_deployment(), cost_model=RateModel(), objective="e2e_latency_s", budget=40)
+    solution = OPTIMIZERS[name].solve(problem)
+    says = RateModel().predict(problem.deployment, [solution.plan]).e2e_latency_s[0]
+    assert solution.objective == pytest.approx(says, rel=1e-9)
+
+
+@each_objective
+@pytest.mark.parametrize("broken", [0.0, 0.3])
+def test_exhaustive_is_brute_force(objective, broken, query, make_deployment, table_model):
+    job, model = make_deployment(query, hosts=3), table_model(broken)
+    solution = Exhaustive().solve(Problem(deployment=job, cost_model=model, objective=objective))
+    space = PlacementSpace(query, job.cluster)
+    plans = [ExecutionPlan(placement={n: (h,) for n, h in each.items()}) for each in space.all()]
+    says = model.predict(job, plans)
+    sane = (says.backpressured < 0.5) & (says.success >= 0.5)
+    values = getattr(says, objective)[sane]
+    assert solution.objective == (values.min() if OBJECTIVES[objective] == "min" else values.max())
+    assert (solution.status, solution.sane, solution.bound) == (Status.OPTIMAL, True, solution.objective)
+
+
+@each_objective
+@pytest.mark.parametrize("optimizer", [Costream(), LocalSearch(starts=10**4)], ids=lambda each: each.name)
+def test_with_budget_for_everything_others_equal_exhaustive(optimizer, objective, query, make_deployment, table_model):
+    job = make_deployment(query, hosts=3)
+    problem = Problem(deployment=job, cost_model=table_model(), objective=objective, budget=EVERYTHING)
+    best, found = Exhaustive().solve(problem), optimizer.solve(problem)
+    assert found.objective == best.objective
+    if optimizer.name == "costream":
+        assert (found.plan, found.alternatives) == (best.plan, best.alternatives)
+
+
+@each_optimizer
+def test_the_budget_is_kept(name, make_deployment):
+    class Counting(RateModel):
+        asked = 0
+
+        def predict(self, deployment, plans):
+            Counting.asked += len(plans)
+            return RateModel().predict(deployment, plans)
+
+    if name == "exhaustive":
+        return  # looks at everything or refuses, whatever the budget
+    for budget in (1, 7, 40):
+        Counting.asked = 0
+        problem = Problem(deployment=make_deployment(), cost_model=Counting(), budget=budget)
+        solution = OPTIMIZERS[name].solve(problem)
+        assert Counting.asked == solution.evaluations <= budget
+
+
+def test_more_candidates_are_never_worse(make_deployment, table_model):
+    """The candidates of a smaller budget need not be among those of a larger one, so this is about the mean."""
+    means = []
+    for budget in (1, 10, 60):
+        problems = [
+            Problem(deployment=make_deployment(), cost_model=table_model(0.0), budget=budget, seed=seed)
+            for seed in range(40)
+        ]
+        means.append(np.mean([Costream().solve(problem).objective for problem in problems]))
+    assert means[0] > means[1] > means[2]
+
+
+def test_local_search_ends_where_no_single_move_helps(make_deployment, table_model):
+    from optimizers.rules import one_operator_moves
+
+    job = make_deployment(hosts=5)
+    problem = Problem(deployment=job, cost_model=table_model(), budget=EVERYTHING)
+    solution = LocalSearch(starts=1).solve(problem)
+    near = one_operator_moves(job.query, bin_ranges(job.cluster), hosts_of(solution.plan))
+    says = table_model().predict(job, [ExecutionPlan(placement={n: (h,) for n, h in each.items()}) for each in near])
+    sane = (says.backpressured < 0.5) & (says.success >= 0.5)
+    assert solution.objective <= says.processing_latency_s[sane].min()
+
+
+def test_random_and_governor_do_not_look_at_the_costs(make_deployment, table_model):
+    job = make_deployment()
+    for optimizer in (RandomPlan(), Governor()):
+        plans = [optimizer.solve(Problem(deployment=job, cost_model=m)).plan for m in (table_model(), RateModel())]
+        assert plans[0] == plans[1]
+
+
+def test_governor_puts_sources_at_the_edge_and_sinks_on_the_strongest_host():
+    for seed in range(200):
+        scenario = random_scenario(COSTREAM, seed, RunSettings())
+        placement = governor_placement(scenario.deployment)
+        hosts = {host.name: host for host in scenario.cluster.hosts}
+        assert is_valid(scenario.query, bin_ranges(scenario.cluster), placement)
+        strongest = placement["sink"]
+        for source in scenario.query.sources:
+            assert placement[source.name] != strongest
+            assert capability(hosts[placement[source.name]]) <= max(map(capability, hosts.values()))
+
+
+def test_replica_counts_of_the_deployment_are_kept(make_deployment, table_model):
+    job = make_deployment()
+    wide = ExecutionPlan(placement={**job.plan.placement, "f": {"h0": 3}})
+    for optimizer in OPTIMIZERS.values():
+        problem = Problem(deployment=job.with_plan(wide), cost_model=table_model(), budget=20)
+        plan = optimizer.solve(problem).plan
+        assert {name: plan.replicas(name) for name in plan.placement} == {"a": 1, "b": 1, "f": 3, "j": 1, "s": 1}
+
+
+def test_if_nothing_is_sane_the_least_likely_to_fail_is_kept_and_said_so(make_deployment):
+    class Doomed:
+        name = "doomed"
+
+        def predict(self, deployment, plans):
+            n = len(plans)
+            risk = np.array([0.6 if plan.placement["s"] == ("h2",) else 0.9 for plan in plans])
+            return CostEstimates(np.ones(n), np.ones(n), np.ones(n), risk, np.ones(n), np.zeros(n))
+
+    problem = Problem(deployment=make_deployment(), cost_model=Doomed(), budget=EVERYTHING)
+    for optimizer, status in ((Exhaustive(), Status.INFEASIBLE), (Costream(), Status.INFEASIBLE)):
+        solution = optimizer.solve(problem)
+        assert (solution.status, solution.sane, solution.bound) == (status, False, None)
+        assert solution.plan.placement["s"] == ("h2",)
+        assert "least likely" in solution.message
+    few = Problem(deployment=make_deployment(), cost_model=Doomed(), budget=3)
+    assert Costream().solve(few).status is Status.FEASIBLE
+
+
+def test_the_choice_does_not_depend_on_the_order_of_the_candidates(make_deployment, table_model):
+    problem = Problem(deployment=make_deployment(), cost_model=table_model())
+    tied = [
+        Candidate(ExecutionPlan(placement={"a": host}), objective, risk, 0.9)
+        for host in ("x", "y")
+        for objective in (1.0, 2.0)
+        for risk in (0.1, 0.7, 0.8)
+    ]
+    rng = np.random.default_rng(0)
+    chosen = set()
+    for _ in range(20):
+        shuffled = [tied[index] for index in rng.permutation(len(tied))]
+        solution = choose(problem, shuffled, evaluations=1, started_s=0.0, complete=False)
+        chosen.add(str(solution.plan))
+        assert solution.alternatives[0] == sorted(tied, key=lambda each: key(problem, each))[1]
+    assert chosen == {str(tied[0].plan)}
+
+
+def test_bad_arguments_are_exceptions_with_a_remedy(make_deployment, table_model):
+    job, model = make_deployment(), table_model()
+    with pytest.raises(BadInput, match="did you mean 'throughput_per_s'"):
+        Problem(deployment=job, cost_model=model, objective="throughput")
+    with pytest.raises(BadInput, match="budget must be >= 1 plan, got 0"):
+        Problem(deployment=job, cost_model=model, budget=0)
+    with pytest.raises(BadInput, match="seed must be >= 0, got -1"):
+        Problem(deployment=job, cost_model=model, seed=-1)
+    with pytest.raises(BadInput, match="did you mean 'costream'"):
+        optimizer_by_name("costraem")
+    with pytest.raises(BadInput, match="at most 10 are tried"):
+        Exhaustive(max_plans=10).solve(Problem(deployment=job, cost_model=model))
+
+
+def test_a_cost_model_that_says_nan_is_an_error(make_deployment):
+    class Broken(RateModel):
+        def predict(self, deployment, plans):
+            n = len(plans)
+            return CostEstimates(*(np.full(n, np.nan) for _ in range(6)))
+
+    with pytest.raises(ValueError, match="predicts NaN"):
+        Governor().solve(Problem(deployment=make_deployment(), cost_model=Broken()))

@@ -1,0 +1,95 @@
+"""Costream's placement rules, each against what its words say."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimizers.rules import (
+    BINS,
+    BinRange,
+    bin_range,
+    bin_ranges,
+    capability,
+    is_valid,
+    never_weaker,
+    no_return,
+    one_operator_moves,
+)
+from twin.cluster import Host
+
+
+def machine(cpu_percent: float, ram_mb: float) -> Host:
+    return Host(name="h", cpu_percent=cpu_percent, ram_mb=ram_mb, bandwidth_mbps=100, latency_ms=1)
+
+
+def placements(query, hosts):
+    names = [operator.name for operator in query.operators]
+    return (dict(zip(names, each, strict=True)) for each in itertools.product(hosts, repeat=len(names)))
+
+
+def paths(query):
+    for source, sink in itertools.product(query.sources, query.sinks):
+        yield from nx.all_simple_paths(query.graph, source.name, sink.name)
+
+
+def test_bins_cover_all_scores_and_neighbours_overlap():
+    assert BINS[0][0] == 0.0
+    assert BINS[-1][1] == 1.0
+    for (_, high), (low, _) in itertools.pairwise(BINS):
+        assert low < high
+
+
+@given(st.floats(1, 1e4), st.floats(1, 1e6), st.floats(1, 100), st.floats(1, 100))
+def test_more_of_anything_is_never_weaker(cpu, ram, more_cpu, more_ram):
+    weak, strong = bin_range(machine(cpu, ram)), bin_range(machine(cpu * more_cpu, ram * more_ram))
+    assert strong.lowest >= weak.lowest
+    assert strong.highest >= weak.highest
+    assert 0 <= weak.lowest <= weak.highest <= 2
+
+
+def test_the_table_of_the_paper_spans_the_scores():
+    assert capability(machine(50, 1000)) == 0.0
+    assert capability(machine(800, 32000)) == pytest.approx(1.0)
+    assert bin_range(machine(50, 1000)) == BinRange(0, 0)
+    assert bin_range(machine(800, 32000)) == BinRange(2, 2)
+
+
+def test_rule_1_operators_may_share_a_host(query, make_cluster):
+    bins = bin_ranges(make_cluster(3))
+    for host in bins:
+        assert is_valid(query, bins, dict.fromkeys((operator.name for operator in query.operators), host))
+
+
+def test_rule_2_holds_exactly_when_every_path_can_be_given_bins_that_never_fall(query, make_cluster):
+    bins = bin_ranges(make_cluster(4))
+    for placement in itertools.islice(placements(query, bins), 0, None, 3):
+        choices = (
+            itertools.product(
+                *(range(bins[placement[name]].lowest, bins[placement[name]].highest + 1) for name in path)
+            )
+            for path in paths(query)
+        )
+        rising = all(any(list(bin_) == sorted(bin_) for bin_ in choice) for choice in choices)
+        assert never_weaker(query, bins, placement) == rising
+
+
+def test_rule_3_holds_exactly_when_no_path_returns_to_a_host(query, make_cluster):
+    bins = bin_ranges(make_cluster(3))
+    for placement in placements(query, bins):
+        visits = ([host for host, _ in itertools.groupby(placement[name] for name in path)] for path in paths(query))
+        assert no_return(query, placement) == all(len(visit) == len(set(visit)) for visit in visits)
+
+
+def test_moves_are_all_valid_placements_one_operator_away(query, make_cluster):
+    bins = bin_ranges(make_cluster(3))
+    valid = [placement for placement in placements(query, bins) if is_valid(query, bins, placement)]
+    for here in valid[:: max(1, len(valid) // 8)]:
+        near = [there for there in valid if np.sum([here[name] != there[name] for name in here]) == 1]
+        found = list(one_operator_moves(query, bins, here))
+        assert sorted(map(str, found)) == sorted(map(str, near))

@@ -1,0 +1,149 @@
+"""The Costream space: what is drawn follows Table II and the frequencies of Section VI."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from optimizers.rules import bin_ranges, is_valid
+from scenarios.generator import SPACES, random_scenario
+from scenarios.parameter_space import COSTREAM
+from twin.query import CountWindow
+from twin.rates import nominal_rates
+from twin.scenario import RunSettings, Scenario
+
+DRAWS = 2000
+CONFIDENT = 1e-4
+"""A right generator fails one of these tests in 10,000 seeds, and the seeds are fixed."""
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[Scenario]:
+    return [random_scenario(COSTREAM, seed, RunSettings()) for seed in range(DRAWS)]
+
+
+def operators(drawn: Iterable[Scenario], *kinds: str) -> list[Any]:
+    return [operator for each in drawn for operator in each.query.operators if operator.kind in kinds]
+
+
+def fits(values: Iterable[Any], weights: Mapping[Any, float]) -> bool:
+    """Chi-square of the observed values against relative frequencies; nothing else may occur."""
+    seen = Counter(values)
+    assert set(seen) <= set(weights)
+    total, number = sum(weights.values()), sum(seen.values())
+    expected = [number * weight / total for weight in weights.values()]
+    return stats.chisquare([seen[value] for value in weights], expected).pvalue > CONFIDENT
+
+
+def equal(values: Iterable[Any]) -> dict[Any, float]:
+    return dict.fromkeys(values, 1.0)
+
+
+def test_query_shapes(drawn):
+    assert fits((len(each.query.sources) for each in drawn), {1: 35, 2: 34, 3: 31})
+    filters = (sum(operator.kind == "filter" for operator in each.query.operators) for each in drawn)
+    assert fits(filters, {1: 35, 2: 34, 3: 24, 4: 6})
+    aggregated = (any(operator.kind == "aggregate" for operator in each.query.operators) for each in drawn)
+    assert fits(aggregated, {True: 1, False: 1})
+    for each in drawn:
+        joins = sum(operator.kind == "join" for operator in each.query.operators)
+        assert joins == len(each.query.sources) - 1
+        assert 3 <= len(each.query.operators) <= 11
+
+
+@pytest.mark.parametrize("sources", [1, 2, 3])
+def test_rates(drawn, sources):
+    of_shape = [each for each in drawn if len(each.query.sources) == sources]
+    rates = (law.mean_rate_per_s for each in of_shape for law in each.workload.arrivals.values())
+    assert fits(rates, equal(COSTREAM.rates_per_s[sources]))
+
+
+def test_tuples_hold_three_to_ten_values_of_random_types(drawn):
+    columns = [source.columns for source in operators(drawn, "source")]
+    assert fits((each.width for each in columns), equal(range(3, 11)))
+    seen = Counter({kind: sum(each.count(kind) for each in columns) for kind in COSTREAM.data_types})
+    assert fits(seen.elements(), equal(COSTREAM.data_types))
+
+
+def test_hardware(drawn):
+    hosts = [host for each in drawn for host in each.cluster.hosts]
+    assert fits((len(each.cluster.hosts) for each in drawn), equal(range(2, 7)))
+    for feature in ("cpu_percent", "ram_mb", "bandwidth_mbps", "latency_ms"):
+        assert fits((getattr(host, feature) for host in hosts), equal(getattr(COSTREAM, feature)))
+
+
+def test_windows(drawn):
+    windows = [operator.window for operator in operators(drawn, "join", "aggregate")]
+    assert fits((window.policy for window in windows), equal(("count", "time")))
+    assert fits((window.tumbling for window in windows if window.size > 5), equal((True, False)))
+    counting = [window for window in windows if isinstance(window, CountWindow)]
+    timed = [window for window in windows if window.policy == "time"]
+    assert fits((window.size for window in counting), equal(COSTREAM.window_sizes_tuples))
+    assert fits((window.size for window in timed), equal(COSTREAM.window_sizes_s))
+    shares = [window.slide / window.size for window in timed if not window.tumbling]
+    assert stats.kstest(shares, stats.uniform(0.3, 0.4).cdf).pvalue > CONFIDENT
+    for window in counting:
+        assert window.tumbling or 0.3 * window.size - 0.5 <= window.slide <= 0.7 * window.size + 0.5
+
+
+def test_filters(drawn):
+    filters = operators(drawn, "filter")
+    assert fits((operator.function for operator in filters), equal(COSTREAM.filter_functions))
+    assert stats.kstest([each.selectivity for each in filters], stats.uniform(0.1, 0.9).cdf).pvalue > CONFIDENT
+    for operator in filters:
+        assert operator.literal_type == "string" or not operator.function.endswith("with")
+    free = [operator for operator in filters if not operator.function.endswith("with")]
+    assert fits((operator.literal_type for operator in free), equal(COSTREAM.data_types))
+
+
+def test_aggregates_and_joins(drawn):
+    aggregates, joins = operators(drawn, "aggregate"), operators(drawn, "join")
+    assert fits((operator.function for operator in aggregates), equal(("min", "max", "mean", "avg")))
+    assert fits((operator.group_by for operator in aggregates), equal(("int", "string", "double", None)))
+    assert fits((operator.key_type for operator in joins), equal(COSTREAM.data_types))
+    groups = np.log([operator.groups for operator in aggregates if operator.group_by])
+    assert stats.kstest(groups, stats.uniform(np.log(2), np.log(500)).cdf).statistic < 0.08  # whole numbers have steps
+    for operator in joins:
+        assert 0 < operator.selectivity <= 0.2
+
+
+def test_join_outputs_stay_bounded(drawn):
+    for each in drawn[:400]:
+        rates = nominal_rates(each.query, each.workload.arrivals)
+        for operator in operators([each], "join"):
+            bound = COSTREAM.join_amplification_max * rates[operator.name].in_per_s
+            assert rates[operator.name].out_per_s <= bound * (1 + 1e-9)
+
+
+def test_plans_obey_the_rules_and_are_often_spread(drawn):
+    used = []
+    for each in drawn[:400]:
+        placement = {name: each.plan.locations(name)[0].host for name in each.plan.placement}
+        assert is_valid(each.query, bin_ranges(each.cluster), placement)
+        assert all(each.plan.replicas(name) == 1 for name in placement)
+        used.append(len(set(placement.values())))
+    assert min(used) == 1
+    assert max(used) >= 5
+
+
+def test_the_same_seed_gives_the_same_scenario_and_another_seed_another():
+    settings = RunSettings(horizon_s=60, seed=99)
+    first, again, other = (random_scenario(COSTREAM, seed, settings) for seed in (7, 7, 8))
+    assert first == again
+    assert first.query != other.query
+    assert first.run == settings.model_copy(update={"seed": 7})
+
+
+def test_scenarios_survive_json():
+    for seed in range(30):
+        scenario = random_scenario(COSTREAM, seed, RunSettings())
+        assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
+
+
+def test_the_registry_has_the_costream_space():
+    assert SPACES["costream"] is COSTREAM
