@@ -86,6 +86,10 @@ class JoinTask(WindowTask):
             n1, n2, ranges = self._by_rates(position, fires, high)
         work_s = self.scan_s * (n1 + n2) * fires
         matches = self._matches(position, n1, n2, fires)
+        if (
+            self.amplification is not None
+        ):  # a measured rate of results: it holds whether or not a short window has both
+            ranges = [ranges[0] or ranges[1], ranges[1] or ranges[0]]
         if matches <= 0 or ranges[0] is None or ranges[1] is None:
             return None, work_s
         work_s += self.result_s * matches

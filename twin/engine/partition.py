@@ -19,22 +19,25 @@ SPLIT_REPLICAS = 8
 
 
 class Deal:
-    """Shares of one producer's tuples by consumer replica; `weights` sum to 1 (a broadcast's are all 1)."""
+    """Shares of one producer's tuples by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
 
-    __slots__ = ("_only", "_owed", "copies", "weights")
+    first: the replica at which the producer begins its round. Producers must not be in step, or a replica would get
+    a segment from each of them at once and then nothing for a whole round.
+    """
+
+    __slots__ = ("_first", "_live", "_owed", "copies", "weights")
 
     def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0) -> None:
         self.weights = list(weights)
         self.copies = copies
-        live = [index for index, weight in enumerate(self.weights) if weight > 0.0]
-        self._only = live[0] if len(live) == 1 else None
-        # each producer starts at another replica, or all of them would favour the first
-        self._owed = [weight * (1.0 + (index == first % len(weights))) for index, weight in enumerate(self.weights)]
+        self._live = [index for index, weight in enumerate(self.weights) if weight > 0.0]
+        self._owed = [0.0] * len(self.weights)
+        self._first: int | None = first
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """(replica, its part) for each replica that gets any of the segment."""
-        if self._only is not None:
-            return ((self._only, segment),)
+        if len(self._live) == 1:
+            return ((self._live[0], segment),)
         if self.copies:
             whole = segment.n
             return [(index, segment.part(whole, 0.0, 1.0)) for index in range(len(self.weights))]
@@ -43,10 +46,14 @@ class Deal:
         return self._split(segment)
 
     def _whole(self, n: int) -> int:
-        owed = self._owed
-        best = 0
-        for index, weight in enumerate(self.weights):
-            owed[index] += weight * n
+        owed, weights = self._owed, self.weights
+        if self._first is not None:  # begin in the middle of a round of segments of this size
+            for index in self._live:
+                owed[index] -= n * ((index - self._first) % len(owed)) / len(owed)
+            self._first = None
+        best = self._live[0]
+        for index in self._live:
+            owed[index] += weights[index] * n
             if owed[index] > owed[best]:
                 best = index
         owed[best] -= n
@@ -83,9 +90,10 @@ def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, c
         return Deal([float(k == 0) for k in range(consumers)])
     if how == "broadcast":
         return Deal([1.0] * consumers, copies=consumers > 1)
+    first = index * consumers // producers
     if how == "hash" and isinstance(consumer, Aggregate):
-        return Deal([groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)], first=index)
-    return Deal([1.0 / consumers] * consumers, first=index)
+        return Deal([groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)], first=first)
+    return Deal([1.0 / consumers] * consumers, first=first)
 
 
 def groups_of(groups: int, replica: int, replicas: int) -> int:
