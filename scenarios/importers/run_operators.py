@@ -1,0 +1,113 @@
+"""Operators of a published run graph in the twin's vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scenarios.importers.run_records import OperatorRecord
+from twin.errors import BadInput
+from twin.query import (
+    Aggregate,
+    AggregateFunction,
+    AnyOperator,
+    Columns,
+    CountWindow,
+    DataType,
+    Filter,
+    FilterFunction,
+    Join,
+    Source,
+    TimeWindow,
+)
+
+KEYS: Mapping[str, int] = {"String": 620, "Integer": 195, "Double": 101, "Timestamp": 100}
+"""Distinct keys by key class, from the generator of the runs (ZeroTune: DataTuple, AbstractQueryBuilder.getKey).
+
+A key is the tuple's first value of the class combined with the last digit d of its time stamp: one of 62 characters
+followed by d; an integer in -10..10, or hundredths in -0.05..0.05, times the character code of d (48..57). Without a
+class, it is the last two digits of the time stamp.
+"""
+
+TYPES: Mapping[str, DataType] = {"Integer": "int", "Double": "double", "String": "string", "Timestamp": "string"}
+FILTERS: Mapping[str, FilterFunction] = {
+    "lessThan": "<",
+    "lessEquals": "<=",
+    "greaterThan": ">",
+    "greaterEquals": ">=",
+    "notEquals": "!=",
+    "startsWith": "startswith",
+    "startsNotWith": "startswith",
+    "contains": "startswith",  # the strings are one character long
+    "endsWith": "endswith",
+    "endsNotWith": "endswith",
+}
+AGGREGATES: Mapping[str, AggregateFunction] = {
+    "min": "min",
+    "max": "max",
+    "mean": "mean",
+    "avg": "avg",
+    "sum": "sum",
+    "count": "count",
+}
+COUNT_POLICY: Mapping[str, bool] = {"count": True, "duration": False}
+
+
+def twin_operator(record: OperatorRecord, given_per_s: float) -> AnyOperator:
+    """The operator; `given_per_s` is the input against which the output of a filter or join is read.
+
+    Raises BadInput where an attribute is missing or unknown, or where the ratio has no denominator.
+    """
+    fields = record.fields
+    match record.kind:
+        case "source":
+            if not record.out_per_s > 0:
+                raise BadInput(f"{fields.where}: no output was measured; a source needs a rate")
+            return Source(name=record.name, columns=_columns(record))
+        case "filter":
+            return Filter(
+                name=record.name,
+                selectivity=min(1.0, _ratio(record, given_per_s)),
+                function=fields.choice("filterFunction", FILTERS),
+                literal_type=fields.choice("filterClass", TYPES),
+            )
+        case "join":
+            return Join(
+                name=record.name,
+                window=_window(record),
+                key_type=fields.choice("joinKeyClass", TYPES),
+                amplification=_ratio(record, given_per_s),
+            )
+        case _:
+            window = _window(record)
+            # Flink's count windows hold one key each: one result a firing. Time windows of all keys fire together.
+            return Aggregate(
+                name=record.name,
+                window=window,
+                function=fields.choice("aggFunction", AGGREGATES),
+                value_type=fields.choice("aggClass", TYPES),
+                group_by=fields.choice("keyByClass", TYPES),
+                groups=1 if window.policy == "count" else fields.choice("keyByClass", KEYS),
+            )
+
+
+def _ratio(record: OperatorRecord, given_per_s: float) -> float:
+    if not given_per_s > 0:
+        raise BadInput(f"{record.fields.where}: no input was measured, so its output per input is unknown")
+    return record.out_per_s / given_per_s
+
+
+def _columns(record: OperatorRecord) -> Columns:
+    ints, doubles, strings = (
+        int(record.fields.number(key, positive=False)) for key in ("numInteger", "numDouble", "numString")
+    )
+    return Columns(ints=ints, doubles=doubles, strings=strings + 1)  # each tuple also carries its time stamp, as text
+
+
+def _window(record: OperatorRecord) -> CountWindow | TimeWindow:
+    size, slide = (record.fields.number(key) for key in ("windowLength", "slidingLength"))
+    if slide > size:
+        raise BadInput(f"{record.fields.where}: slidingLength {slide:g} is longer than windowLength {size:g}")
+    hops = None if slide == size else slide
+    if record.fields.choice("windowPolicy", COUNT_POLICY):
+        return CountWindow(size_tuples=int(size), slide_tuples=None if hops is None else int(hops))
+    return TimeWindow(size_s=size / 1000, slide_s=None if hops is None else hops / 1000)
