@@ -62,7 +62,7 @@ class Path:
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("cap", "deal", "outbox", "paths", "send_s", "task")
+    __slots__ = ("_only", "cap", "deal", "outbox", "paths", "send_s", "task")
 
     def __init__(self, task: Task, paths: list[Path], deal: Deal, cap: int) -> None:
         self.task = task
@@ -70,10 +70,14 @@ class Port:
         self.deal = deal
         self.cap = cap  # largest segment that may travel
         self.outbox: deque[tuple[Path, Segment]] = deque()
+        self._only = paths[0] if len(paths) == 1 else None
         self.send_s = sum(path.send_s * weight for path, weight in zip(paths, deal.weights, strict=True))
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""
+        if self._only is not None and segment.n <= self.cap:
+            self._pass(self._only, segment)
+            return
         for index, piece in self.deal.parts(segment):
             if piece.n <= self.cap:
                 self._pass(self.paths[index], piece)

@@ -31,16 +31,21 @@ class Nic:
         n, span = segment.n, segment.b_s - segment.a_s
         size = n * path.bytes_each
         time_s = size / self.bytes_per_s
-        elapsed = max(0.0, segment.b_s - self._last_s)
+        elapsed = segment.b_s - self._last_s
+        if elapsed > 0.0:
+            self._last_s = segment.b_s
+        else:
+            elapsed = 0.0
         # unsent work when the first tuple came, then what is left of it and of this segment when the last one came
-        before = max(0.0, self._backlog_s - max(0.0, elapsed - span))
-        after = max(0.0, before + time_s - min(elapsed, span))
-        self._backlog_s = after
-        self._last_s = max(self._last_s, segment.b_s)
+        before = self._backlog_s - (elapsed - span) if elapsed > span else self._backlog_s
+        before = before if before > 0.0 else 0.0
+        after = before + time_s - (elapsed if elapsed < span else span)
+        self._backlog_s = after = after if after > 0.0 else 0.0
         each = time_s / n
-        segment.b_s += max(after, each) + path.latency_s
+        segment.b_s += (after if after > each else each) + path.latency_s
+        first_s = segment.a_s + before + each + path.latency_s
         # a single tuple has no span, or its consumer would serve it while it arrives
-        segment.a_s = min(segment.b_s, segment.a_s + before + each + path.latency_s) if n > 1 else segment.b_s
+        segment.a_s = first_s if n > 1 and first_s < segment.b_s else segment.b_s
         self.bytes_out += size
         self.tuples_in += n
         arrival = simpy.Event(self.env)

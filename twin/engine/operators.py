@@ -6,7 +6,7 @@ from typing import Any
 
 from twin.engine.segment import Segment
 from twin.engine.sketch import add_linear
-from twin.engine.task import Task, depart, narrow
+from twin.engine.task import Task
 
 
 class SourceTask(Task):
@@ -53,20 +53,17 @@ class SelectTask(Task):
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Sends the survivors, spread like the segment."""
-        n_out = self._n_out
+        n_out, n = self._n_out, segment.n
         if not n_out:
             return
-        if n_out == 1 and segment.n > 1:
-            at = self.draws.uniform()
-            out = segment.part(1, at, at)
-            out.a_s = out.b_s = first_s + at * (last_s - first_s)
-        else:
-            out = depart(segment, n_out, first_s, last_s)
-            if n_out < segment.n:
-                narrow(out, (segment.n - n_out) / ((n_out + 1) * (segment.n - 1)))
-        share = min(1.0, self.selectivity)
-        out.gap_scv = share * segment.gap_scv + 1.0 - share
-        self.send(out)
+        segment.n, segment.a_s, segment.b_s = n_out, first_s, last_s
+        if n_out == 1:
+            segment.collapse(self.draws.uniform())
+        elif n_out < n:  # where the first and last of a random few lie on average
+            segment.narrow((n - n_out) / ((n_out + 1) * (n - 1)))
+        if self.selectivity < 1.0:
+            segment.gap_scv = self.selectivity * segment.gap_scv + 1.0 - self.selectivity
+        self.send(segment)
 
 
 class SinkTask(Task):
@@ -88,8 +85,13 @@ class SinkTask(Task):
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Notes the latencies: linear from the first tuple to the last."""
         n = segment.n
-        processing0, processing1 = max(0.0, first_s - segment.taken0_s), max(0.0, last_s - segment.taken1_s)
-        e2e0, e2e1 = max(processing0, first_s - segment.born0_s), max(processing1, last_s - segment.born1_s)
+        # a sampled deviation of a service may exceed the rest of a tiny latency; none is negative
+        processing0, processing1 = first_s - segment.taken0_s, last_s - segment.taken1_s
+        processing0 = processing0 if processing0 > 0.0 else 0.0
+        processing1 = processing1 if processing1 > 0.0 else 0.0
+        e2e0, e2e1 = first_s - segment.born0_s, last_s - segment.born1_s
+        e2e0 = e2e0 if e2e0 > processing0 else processing0
+        e2e1 = e2e1 if e2e1 > processing1 else processing1
         self.count += n
         self.counted += n
         self.processing_sum_s += n * (processing0 + processing1) / 2

@@ -34,6 +34,24 @@ class Segment:
     waited: bool = False
     inbox: Inbox | None = None
 
+    def collapse(self, at: float) -> None:
+        """Puts all tuples at one point of the line, 0 to 1."""
+        self.a_s = self.b_s = self.a_s + at * (self.b_s - self.a_s)
+        self.born0_s = self.born1_s = self.born0_s + at * (self.born1_s - self.born0_s)
+        self.taken0_s = self.taken1_s = self.taken0_s + at * (self.taken1_s - self.taken0_s)
+
+    def narrow(self, share: float) -> None:
+        """Draws both ends in by `share` of the line."""
+        d = share * (self.b_s - self.a_s)
+        self.a_s += d
+        self.b_s -= d
+        d = share * (self.born1_s - self.born0_s)
+        self.born0_s += d
+        self.born1_s -= d
+        d = share * (self.taken1_s - self.taken0_s)
+        self.taken0_s += d
+        self.taken1_s -= d
+
     def part(self, n: int, low: float, high: float) -> Segment:
         """n tuples of the share [low, high] of this segment; one tuple sits at the middle of its share."""
         if n == 1:

@@ -47,10 +47,11 @@ def quantile_s(histogram: Mapping[int, int], q: float) -> float:
 def add_linear(histogram: dict[int, int], n: int, first_s: float, last_s: float, points: int = 8) -> None:
     """Adds n latencies spaced evenly from `first_s` to `last_s`, as at most `points` equal groups."""
     low = bucket(first_s)
-    if n == 1 or low == bucket(last_s):
+    apart = 0 if n == 1 else abs(bucket(last_s) - low)
+    if not apart:
         histogram[low] = histogram.get(low, 0) + n
         return
-    groups = min(points, n)
+    groups = min(points, n, apart + 1)
     share, rest = divmod(n, groups)
     step = (last_s - first_s) / groups
     for k in range(groups):

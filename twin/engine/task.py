@@ -187,9 +187,11 @@ class Task:
         self.free_s = end_s
         self._served_s = self.env.now
         self.busy_s += time_s
-        self.emit(segment, min(end_s, start_s + time_s / segment.n), end_s)
-        if segment.inbox is not None:
-            segment.inbox.release(segment.n // 2)
+        inbox, n = segment.inbox, segment.n
+        first_s = start_s + time_s / n
+        self.emit(segment, first_s if first_s < end_s else end_s, end_s)  # may send the very segment on
+        if inbox is not None:
+            inbox.release(n // 2)
         self.busy = False
 
     def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:
@@ -249,21 +251,12 @@ class Task:
 
 
 def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:
-    """n tuples of the segment, leaving evenly between two times."""
-    if n == segment.n:
-        out = segment.part(n, 0.0, 1.0) if n > 1 else segment.part(1, 0.5, 0.5)
-    else:
-        out = segment.part(n, 0.0, 1.0)
-    out.a_s, out.b_s = (first_s, last_s) if n > 1 else ((first_s + last_s) / 2, (first_s + last_s) / 2)
-    return out
-
-
-def narrow(segment: Segment, share: float) -> None:
-    """Draws both ends in by `share` of the segment: where the first and last of a random few lie on average."""
-    for start, end in (("a_s", "b_s"), ("born0_s", "born1_s"), ("taken0_s", "taken1_s")):
-        first, last = getattr(segment, start), getattr(segment, end)
-        setattr(segment, start, first + share * (last - first))
-        setattr(segment, end, last - share * (last - first))
+    """The same segment, now n tuples that leave evenly between two times."""
+    segment.n = n
+    segment.a_s, segment.b_s = first_s, last_s
+    if n == 1:
+        segment.collapse(0.5)
+    return segment
 
 
 def singles(segment: Segment, draws: Draws) -> list[Segment]:
