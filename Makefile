@@ -1,0 +1,40 @@
+# make demo   the whole loop, small        make test    all tests
+# make check  lint, types, tests           make setup   the environment in .venv alone
+# Another interpreter: make setup PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test check clean
+
+setup: $(STAMP)
+
+# Only a change of what is to be installed makes it anew.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "streamtwin needs Python 3.11 or newer, and '$(PYTHON)' is" \
+			"'$$($(PYTHON) --version 2>&1)'; name another: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' || { \
+		echo "'$(PYTHON)' has no venv module; install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/twin demo
+
+# Spark forks a JVM launcher, which JAX's threads do not survive for sure: a process of its own.
+test: setup
+	$(BIN)/python -m pytest -q -m 'not spark'
+	$(BIN)/python -m pytest -q -m spark
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(MAKE) test
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

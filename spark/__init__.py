@@ -1,0 +1,1 @@
+"""The data pipeline on Spark: fan simulations out, turn their traces into training rows."""

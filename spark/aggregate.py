@@ -1,0 +1,133 @@
+"""From per-period traces to training rows: pure DataFrame -> DataFrame, no session, no files, no Python functions.
+
+Computes from a trace what `twin.run.metrics_of` computes from a run in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from twin.engine.sketch import GROWTH, LOWEST_S
+from twin.errors import BadInput
+from twin.metrics import BACKPRESSURE_SHARE
+
+QUANTILES = {"p50_s": 0.50, "p95_s": 0.95}
+
+_RUNS_READ = ("run", "index", "status", "seed", "warmup_s", "config_hash", "deployment", "crashed")
+_OPERATORS_READ = (
+    *("run", "kind", "start_s", "end_s", "numRecordsIn", "arrived", "latencyCount"),
+    *("processingLatencySum_s", "processingLatencyBuckets", "processingLatencyCounts"),
+    *("e2eLatencySum_s", "e2eLatencyBuckets", "e2eLatencyCounts"),
+)
+
+
+def training_rows(runs: DataFrame, operators: DataFrame) -> DataFrame:
+    """One row a run of status "ok", as twin.trace.TRAINING_ROWS. Reads the tables `runs` and `operators` of a trace.
+
+    A run without any period after its warm-up has null labels. Raises BadInput if a column is missing.
+    """
+    require_columns(runs, _RUNS_READ, "runs")
+    require_columns(operators, _OPERATORS_READ, "operators")
+    succeeded = runs.where(F.col("status") == "ok")
+    periods = after_warmup(operators, succeeded)
+    labelled = (
+        succeeded.join(run_totals(periods), "run", how="left")
+        .join(latency_quantiles(periods, "processing"), "run", how="left")
+        .join(latency_quantiles(periods, "e2e"), "run", how="left")
+    )
+    grows_by = F.col("arrived") - F.col("taken")
+    return labelled.select(
+        "run",
+        "index",
+        "seed",
+        "config_hash",
+        "deployment",
+        (F.col("results") / F.col("seconds")).alias("throughput_per_s"),
+        _mean("processingLatencySum_s").alias("processing_latency_s"),
+        "processing_latency_p50_s",
+        "processing_latency_p95_s",
+        _mean("e2eLatencySum_s").alias("e2e_latency_s"),
+        "e2e_latency_p50_s",
+        "e2e_latency_p95_s",
+        F.greatest(F.lit(0.0), grows_by / F.col("seconds")).alias("backpressure_per_s"),
+        (grows_by > F.lit(BACKPRESSURE_SHARE) * F.col("arrived")).alias("backpressured"),
+        ((F.col("results") > 0) & ~F.col("crashed")).alias("success"),
+        F.col("results").alias("tuples_out"),
+    )
+
+
+def after_warmup(operators: DataFrame, runs: DataFrame) -> DataFrame:
+    """The periods of these runs that start at or after their warm-up. Reads run, start_s; run, warmup_s."""
+    measured = operators.join(runs.select("run", "warmup_s"), "run", how="inner")
+    return measured.where(F.col("start_s") >= F.col("warmup_s")).drop("warmup_s")
+
+
+def run_totals(periods: DataFrame) -> DataFrame:
+    """One row a run: seconds measured, results at its sinks with sums of latencies [s], arrived and taken tuples."""
+    is_source, is_sink = F.col("kind") == "source", F.col("kind") == "sink"
+    totals = periods.groupBy("run").agg(
+        (F.max("end_s") - F.min("start_s")).alias("seconds"),
+        _sum_where(is_sink, "latencyCount").alias("results"),
+        _sum_where(is_sink, "processingLatencySum_s").alias("processingLatencySum_s"),
+        _sum_where(is_sink, "e2eLatencySum_s").alias("e2eLatencySum_s"),
+        _sum_where(is_source, "arrived").alias("arrived"),
+        _sum_where(is_source, "numRecordsIn").alias("taken"),
+    )
+    return totals.select("run", "seconds", "results", "processingLatencySum_s", "e2eLatencySum_s", "arrived", "taken")
+
+
+def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
+    """One row a run that has results; kind: "processing" or "e2e". Quantiles as twin.engine.sketch.quantile_s [s].
+
+    The histograms of all sinks and periods are merged; the quantile is the middle of the first bucket at which a
+    share q of all results is reached.
+    """
+    buckets, counts = f"{kind}LatencyBuckets", f"{kind}LatencyCounts"
+    entries = periods.where(F.col("kind") == "sink").select(
+        "run", F.explode(F.arrays_zip(buckets, counts)).alias("entry")
+    )
+    merged = entries.groupBy("run", F.col(f"entry.{buckets}").alias("bucket")).agg(
+        F.sum(f"entry.{counts}").alias("results")
+    )
+    of_run = Window.partitionBy("run")
+    up_to_here = of_run.orderBy("bucket").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    cumulative = merged.select(
+        "run",
+        "bucket",
+        F.sum("results").over(up_to_here).alias("reached"),
+        F.sum("results").over(of_run).alias("total"),
+    )
+    reached = {name: F.col("reached") >= F.lit(q) * F.col("total") for name, q in QUANTILES.items()}
+    quantiles = cumulative.groupBy("run").agg(
+        *[
+            _middle_s(F.min(F.when(done, F.col("bucket")))).alias(f"{kind}_latency_{name}")
+            for name, done in reached.items()
+        ]
+    )
+    return quantiles.select("run", *[f"{kind}_latency_{name}" for name in QUANTILES])
+
+
+def require_columns(table: DataFrame, columns: Iterable[str], name: str) -> None:
+    """Raises BadInput that names the columns which are missing, and those which are there."""
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise BadInput(
+            f"table {name!r} lacks {', '.join(missing)}; it has {', '.join(table.columns)}; simulate the corpus again"
+        )
+
+
+def _sum_where(condition: Column, column: str) -> Column:
+    """0 if there is nothing to sum."""
+    return F.coalesce(F.sum(F.when(condition, F.col(column))), F.lit(0))
+
+
+def _mean(sum_column: str) -> Column:
+    """Null if there are no results: Spark raises on a division by zero."""
+    return F.when(F.col("results") > 0, F.col(sum_column) / F.col("results"))
+
+
+def _middle_s(bucket: Column) -> Column:
+    return F.lit(LOWEST_S) * F.pow(F.lit(GROWTH), bucket + F.lit(0.5))

@@ -1,0 +1,49 @@
+"""Runs a Spark job so that Ctrl-C, a progress display and the main thread get on with each other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+CANCEL_TIMEOUT_S = 15.0
+
+T = TypeVar("T")
+
+
+def _nothing() -> None:
+    pass
+
+
+def run_job(
+    spark: SparkSession, action: Callable[[], T], *, poll: Callable[[], None] = _nothing, every_s: float = 0.25
+) -> T:
+    """What `action` returns or raises; it runs in a thread of its own while this one calls `poll`.
+
+    Whatever is raised here meanwhile (KeyboardInterrupt, or an error in `poll`) cancels the action's Spark jobs.
+    """
+    group = f"streamtwin-{uuid.uuid4()}"
+    outcome: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            spark.sparkContext.setJobGroup(group, "streamtwin", interruptOnCancel=True)
+            outcome.set_result(action())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = InheritableThread(target=work, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(every_s)
+            poll()
+    except BaseException:
+        spark.sparkContext.cancelJobGroup(group)
+        thread.join(CANCEL_TIMEOUT_S)
+        raise
+    return outcome.result()

@@ -1,0 +1,147 @@
+"""The pipeline's only reading and writing of tables: a corpus in, a dataset out."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark.aggregate import training_rows
+from spark.corpus import cut, finished
+from spark.jobs import run_job
+from spark.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json
+from twin.errors import BadInput
+from twin.trace import TABLES, read_table
+from twin.version import VERSION
+
+ROWS = "rows.parquet"
+TABLES_READ = ("runs", "operators")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSummary:
+    """runs: read from the corpus, = rows written + failed."""
+
+    runs: int
+    rows: int
+    failed: int
+
+
+def write_dataset(spark: SparkSession, corpus: Path, folder: Path, *, partial: bool = False) -> DatasetSummary:
+    """Aggregates a corpus to training rows: FOLDER/rows.parquet, in the order of the index, and FOLDER/manifest.json.
+
+    The folder appears whole or not at all. partial: take a corpus that is not complete. With executors on other
+    machines both folders must be on storage that they share. Raises BadInput if `corpus` is none, is incomplete or
+    holds a damaged file; if nothing in it succeeded; or if `folder` exists.
+    """
+    corpus, folder = corpus.absolute(), folder.absolute()
+    runs, chunks = check_dataset(corpus, folder, partial=partial)
+    rows = training_rows(*(read_corpus_table(spark, corpus, table) for table in TABLES_READ))
+    with _aside(folder) as aside:
+        try:
+            run_job(spark, lambda: rows.sort("index").write.parquet(_uri(aside / ROWS)))
+        except (PySparkException, Py4JError):
+            _name_damaged(chunks)
+            raise
+        count = _check_rows(aside / ROWS, corpus)
+        summary = DatasetSummary(runs=runs, rows=count, failed=runs - count)
+        write_json(aside / MANIFEST, _manifest(read_manifest(corpus), summary))
+    return summary
+
+
+def check_dataset(corpus: Path, folder: Path, *, partial: bool = False) -> tuple[int, list[Path]]:
+    """The runs that a dataset would come from, and their chunks; needs no Spark, so it can be asked before one starts.
+
+    Raises BadInput as `write_dataset`, but for damage that only shows when a file is read to its end.
+    """
+    chunks = _chunks(corpus, read_manifest(corpus), partial)
+    if folder.exists():
+        raise BadInput(f"{folder} exists; remove it or name another folder")
+    return _check_chunks(chunks), chunks
+
+
+def read_corpus_table(spark: SparkSession, corpus: Path, table: str) -> DataFrame:
+    """One table of all finished chunks, with the schema of twin.trace."""
+    schema = from_arrow_schema(TABLES[table])
+    reader = spark.read.schema(schema).option("recursiveFileLookup", True)
+    escaped = re.sub(r"([\[\]{}*?\\])", r"\\\1", _uri(corpus / CHUNKS))  # a path here is a pattern
+    return reader.option("pathGlobFilter", f"{table}.parquet").parquet(escaped)
+
+
+def _chunks(corpus: Path, manifest: dict[str, Any], partial: bool) -> list[Path]:
+    expected = cut(manifest["runs"], manifest["chunk_runs"])
+    done = sorted(finished(corpus, expected), key=lambda chunk: chunk.number)
+    runs = sum(chunk.runs for chunk in done)
+    if not done or (runs < manifest["runs"] and not partial):
+        raise BadInput(f"{corpus} holds {runs} of its {manifest['runs']} runs; repeat the command that began it")
+    return [corpus / CHUNKS / chunk.name for chunk in done]
+
+
+def _check_chunks(chunks: list[Path]) -> int:
+    """Runs in these chunks. Spark would fill a column that a file lacks with nulls, so schemas are compared here."""
+    counts = [{table: _rows_in(chunk, table) for table in TABLES_READ} for chunk in chunks]
+    return sum(count["runs"] for count in counts)
+
+
+def _rows_in(chunk: Path, table: str) -> int:
+    try:
+        footer = pq.ParquetFile(chunk / f"{table}.parquet")
+        if footer.schema_arrow.equals(TABLES[table]):
+            return int(footer.metadata.num_rows)
+    except (pa.ArrowInvalid, OSError):
+        pass
+    return int(read_table(chunk, table).num_rows)  # raises, and says what is wrong
+
+
+def _name_damaged(chunks: list[Path]) -> None:
+    """Raises BadInput for the first file that does not read to its end, if there is one."""
+    for chunk in chunks:
+        for table in TABLES_READ:
+            read_table(chunk, table)
+
+
+@contextmanager
+def _aside(folder: Path) -> Iterator[Path]:
+    """A folder to write to, which becomes `folder` if all goes well and vanishes if not."""
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise BadInput(f"cannot write to {folder.parent} ({error.strerror}); name another folder") from None
+    try:
+        yield partial
+        for left in [*partial.rglob(".*.crc"), *partial.rglob("_SUCCESS")]:
+            left.unlink()
+        partial.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_rows(written: Path, corpus: Path) -> int:
+    throughput = pq.read_table(written, columns=["throughput_per_s"])["throughput_per_s"]
+    if not len(throughput):
+        raise BadInput(f"no run of {corpus} succeeded; see the column 'error' of its runs.parquet files")
+    if throughput.null_count:
+        raise BadInput(f"{throughput.null_count} runs of {corpus} have no period after their warm-up; simulate again")
+    return len(throughput)
+
+
+def _manifest(corpus: dict[str, Any], summary: DatasetSummary) -> dict[str, Any]:
+    counts = {"runs": summary.runs, "rows": summary.rows, "failed": summary.failed}
+    return {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
+
+
+def _uri(path: Path) -> str:
+    return f"file:{path}"

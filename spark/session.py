@@ -1,0 +1,180 @@
+"""The one place that makes a Spark session: local by default, quiet, in UTC, on the loopback; it needs no Java."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+import twin
+from spark.java import find_java, write_java_home
+from spark.master import check_master, is_local, on_loopback, with_retries
+from spark.shipping import zip_packages
+from twin.errors import BadInput
+
+EXECUTORS_TIMEOUT_S = 60.0
+SHIPPED = ("twin", "spark", "optimizers", "scenarios")
+"""Packages that executors on other machines get from us; what these import must be installed there."""
+
+_LOG4J = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+@contextmanager
+def session(
+    master: str = "local[*]", *, app_name: str = "streamtwin", shipped: tuple[str, ...] = SHIPPED
+) -> Iterator[SparkSession]:
+    """A session that is stopped at the end; one at a time in a process, and the next one in it starts faster.
+
+    Ctrl-C inside is a plain KeyboardInterrupt. Raises BadInput if the master is unknown, does not answer, takes no
+    application or offers no executor; RuntimeError if a local Spark does not start.
+    """
+    check_master(master)
+    with tempfile.TemporaryDirectory(prefix="streamtwin-spark-", ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder)
+        spark = _start(master, app_name, scratch)
+        try:
+            if not is_local(master):
+                spark.sparkContext.addPyFile(str(zip_packages(shipped, scratch / "streamtwin.zip")))
+            if master.startswith("spark://"):
+                _wait_for_executors(spark, master)
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _start(master: str, app_name: str, scratch: Path) -> SparkSession:
+    log = scratch / "spark.log"
+    settings = _settings(master, app_name, scratch)
+    try:
+        with _environment(_variables(master, scratch)), _own_interrupts():
+            gateway = None if SparkContext._gateway else _launch(settings, scratch, log)
+            conf = SparkConf().setAll(list(settings.items()))
+            context = SparkContext(conf=conf, gateway=gateway)
+            try:
+                return SparkSession(context)
+            except BaseException:
+                context.stop()
+                raise
+    except (PySparkException, Py4JError) as error:
+        reason = _reason(error, log)
+        if is_local(master):
+            raise RuntimeError(f"Spark did not start: {reason}") from error
+        raise BadInput(f"--master {master!r} took no application: {reason}; mend it, or use local[*]") from error
+
+
+def _launch(settings: Mapping[str, str], scratch: Path, log: Path) -> object:
+    write_java_home(find_java(os.environ), scratch / "java")
+    (scratch / "conf").mkdir()
+    (scratch / "conf" / "log4j2.properties").write_text(_LOG4J)
+    with log.open("wb") as sink, _environment({"JAVA_HOME": str(scratch / "java")}):
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        return launch_gateway(conf, {"stdout": sink, "stderr": sink})  # the JVM's own chatter is not the user's
+
+
+def _settings(master: str, app_name: str, scratch: Path) -> dict[str, str]:
+    settings = {
+        "spark.master": with_retries(master),
+        "spark.app.name": app_name,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.worker.reuse": "true",
+        "spark.executorEnv.OMP_NUM_THREADS": "1",  # one simulation a core; threads inside would only compete
+    }
+    if is_local(master):
+        # Jobs here take seconds: compiling once, quickly, halves the JVM's CPU time (to a session: 9.6 to 4.8 s).
+        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+        settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))  # 200 tasks are slow on one machine
+        settings["spark.executorEnv.PYTHONPATH"] = str(Path(twin.__path__[0]).resolve().parent)
+    if on_loopback(master):
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    return settings
+
+
+def _variables(master: str, scratch: Path) -> dict[str, str | None]:
+    """Environment variables (None: unset) under which the JVM is launched and the context made."""
+    variables: dict[str, str | None] = {
+        "SPARK_HOME": str(Path(pyspark.__path__[0])),  # another Spark's jars would not match this Python side
+        "PYSPARK_SUBMIT_ARGS": None,
+        "SPARK_REMOTE": None,
+    }
+    if on_loopback(master):
+        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
+        variables["PYSPARK_PYTHON"] = sys.executable
+    if is_local(master) or "SPARK_CONF_DIR" not in os.environ:
+        variables["SPARK_CONF_DIR"] = str(scratch / "conf")
+    return variables
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """The process environment with these variables, put back at the end: pyspark takes them from nowhere else."""
+    before = {name: os.environ.get(name) for name in variables}
+    _set_environment(variables)
+    try:
+        yield
+    finally:
+        _set_environment(before)
+
+
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Undoes the SIGINT handler that a new SparkContext installs: it talks to the JVM from inside the signal."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGINT, before)
+
+
+def _wait_for_executors(spark: SparkSession, master: str) -> None:
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    deadline = time.monotonic() + EXECUTORS_TIMEOUT_S
+    while len(tracker.getExecutorInfos()) < 2:  # the driver counts as one
+        if time.monotonic() > deadline:
+            raise BadInput(
+                f"--master {master!r} offered no executor in {EXECUTORS_TIMEOUT_S:g} s; start workers for it"
+            )
+        time.sleep(0.2)
+
+
+def _reason(error: Exception, log: Path) -> str:
+    """The most telling line: the JVM's last exception, else what Python saw."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    telling = [line.strip() for line in lines if re.search(r"\w(Exception|Error): |\bERROR\b", line)]
+    return telling[-1] if telling else str(error).strip().splitlines()[0]

@@ -1,0 +1,120 @@
+"""Simulations whose outcome is known, for tests of what surrounds them. Importable by Spark's workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from twin.cluster import Cluster, Host
+from twin.deployment import Deployment
+from twin.plan import ExecutionPlan
+from twin.query import Query
+from twin.randomness import stream
+from twin.scenario import RunSettings, Scenario
+from twin.spec import parse
+from twin.trace import Rows
+
+QUERY = parse(
+    Query,
+    {
+        "operators": [{"kind": "source", "name": "in", "columns": {"ints": 1}}, {"kind": "sink", "name": "out"}],
+        "streams": [{"producer": "in", "consumer": "out"}],
+    },
+)
+
+
+def make(index: int) -> Scenario:
+    """A source and a sink on one host; the rate tells the index."""
+    host = Host(name="h", cpu_percent=100, ram_mb=1000, bandwidth_mbps=100, latency_ms=1)
+    scenario = {
+        "name": f"fake {index}",
+        "query": QUERY,
+        "cluster": Cluster(hosts=(host,)),
+        "plan": ExecutionPlan(placement={"in": "h", "out": "h"}),
+        "workload": {"arrivals": {"in": {"law": "constant", "rate_per_s": index + 1}}},
+        "run": RunSettings(horizon_s=20, warmup_s=10, period_s=10),
+    }
+    return parse(Scenario, scenario)
+
+
+@dataclass(frozen=True)
+class FakeRun:
+    """Two periods; the numbers are drawn from the seed."""
+
+    deployment: Deployment
+    settings: RunSettings
+
+    def rows(self, run: str, index: int, name: str) -> Rows:
+        draws = stream(self.settings.seed, "fake").integers(1, 100, size=2)
+        operators = []
+        for period, draw in enumerate(draws.tolist()):
+            span = {"run": run, "replicas": 1, "period": period, "start_s": 10.0 * period, "end_s": 10.0 * (period + 1)}
+            operators.append({**span, "operator": "in", "kind": "source", "numRecordsIn": draw, "arrived": draw})
+            latencies = {"latencyCount": draw}
+            for kind in ("processing", "e2e"):
+                latencies |= {f"{kind}LatencySum_s": draw / 1000, f"{kind}LatencyCounts": [draw]}
+                latencies |= {f"{kind}LatencyBuckets": [350]}
+            operators.append({**span, "operator": "out", "kind": "sink", "numRecordsIn": draw, **latencies})
+        settings = self.settings.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"})
+        about = {"run": run, "index": index, "name": name, "status": "ok", "crashed": False, "cpu_s": 0.0, **settings}
+        return {"runs": [about], "operators": operators, "hosts": []}
+
+
+def simulate(deployment: Deployment, settings: RunSettings) -> FakeRun:
+    """At once."""
+    return FakeRun(deployment, settings)
+
+
+def index_of(deployment: Deployment) -> int:
+    """Which of `make`'s scenarios this is."""
+    return int(deployment.workload.arrivals["in"].mean_rate_per_s) - 1
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Takes a while."""
+
+    seconds: float
+
+    def __call__(self, deployment: Deployment, settings: RunSettings) -> FakeRun:
+        time.sleep(self.seconds)
+        return FakeRun(deployment, settings)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Some runs raise, some hang and swallow exceptions, some end their process."""
+
+    raising: frozenset[int] = frozenset()
+    hanging: frozenset[int] = frozenset()
+    dying: frozenset[int] = frozenset()
+
+    def __call__(self, deployment: Deployment, settings: RunSettings) -> FakeRun:
+        index = index_of(deployment)
+        if index in self.raising:
+            raise ZeroDivisionError(f"run {index}\nhas two lines")
+        if index in self.dying:
+            os.kill(os.getpid(), signal.SIGKILL)
+        while index in self.hanging:
+            try:
+                time.sleep(0.01)
+            except Exception:
+                continue
+        return FakeRun(deployment, settings)
+
+
+@dataclass(frozen=True)
+class DyingOnce:
+    """The first process to simulate run 3 dies of it: an innocent run in a machine that goes down."""
+
+    notes: str
+
+    def __call__(self, deployment: Deployment, settings: RunSettings) -> FakeRun:
+        marker = Path(self.notes) / "died"
+        if index_of(deployment) == 3 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return FakeRun(deployment, settings)

