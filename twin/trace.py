@@ -124,9 +124,16 @@ def write_trace(rows: Rows, folder: Path) -> None:
         for name, schema in TABLES.items():
             table = pa.Table.from_pylist([dict(row) for row in rows[name]], schema=schema)
             pq.write_table(table, partial / f"{name}.parquet", compression="zstd")
+            _sync(partial / f"{name}.parquet")
         os.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Forces a file to the disk: a folder that exists must be whole even after a power cut."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def read_table(folder: Path, table: str) -> pa.Table:

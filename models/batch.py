@@ -1,0 +1,128 @@
+"""Flat, typed batches of fixed shape: many graphs as one, padded so that padding adds exactly nothing.
+
+Nodes lie grouped by type, so each type's MLP runs once over its own rows. Operators with inputs are updated level by
+level, each level with the same room for each type so that one compiled body serves all; sinks, which nothing reads, go
+all together at the end. Padding points one past the end: gathers there are never used, `segment_sum` and scatters drop
+it. One set of capacities is one compiled program.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from models.capacity import Capacity
+from models.features import HOST, NODE_TYPES, SINK, WIDTHS
+from models.graph import GraphTable
+
+
+class Levels(NamedTuple):
+    """Operators that are updated together, level after level. nodes: [L, R] their rows, by type, padding N.
+    senders: [L, E] rows of the producers, padding N.  receivers: [L, E] positions in the level's nodes, padding R."""
+
+    nodes: np.ndarray
+    senders: np.ndarray
+    receivers: np.ndarray
+
+
+class Batch(NamedTuple):
+    """inputs: for each node type [rows, WIDTHS[type]]; operator row n is the n-th over the operator types in order.
+    operator_graph: [N], host_graph: [H] the graph of each row, padding G.
+    placed_operators, placed_hosts: [P] operator and host rows of each placement, padding N and H.
+    levels: the data flow up to the sinks.  sink_senders: [S] rows of their producers, padding N.
+    sink_receivers: [S] which sink, counted among the sinks' rows, padding their number."""
+
+    inputs: tuple[np.ndarray, ...]
+    operator_graph: np.ndarray
+    host_graph: np.ndarray
+    placed_operators: np.ndarray
+    placed_hosts: np.ndarray
+    levels: Levels
+    sink_senders: np.ndarray
+    sink_receivers: np.ndarray
+
+
+def batch_of(table: GraphTable, graphs: np.ndarray, capacity: Capacity) -> Batch:
+    """Some graphs of a table, padded. Raises ValueError if they do not fit."""
+    if len(graphs) > capacity.graphs:
+        raise ValueError(f"{len(graphs)} graphs do not fit a batch of {capacity.graphs}")
+    inputs, owners, base = _nodes(table, graphs, capacity)
+    n_rows, h_rows = capacity.operators, capacity.nodes[HOST]
+    rows, owner = table.placements.take(graphs)
+    placed = base[rows[:, 0], owner] + rows[:, 1]
+    rows_S, owner_S = table.streams.take(graphs)
+    senders = base[rows_S[:, 0], owner_S] + rows_S[:, 1]
+    receivers = base[rows_S[:, 2], owner_S] + rows_S[:, 3]
+    to_sink = rows_S[:, 2] == SINK
+    return Batch(
+        inputs=tuple(inputs),
+        operator_graph=np.concatenate(owners[:HOST]),
+        host_graph=owners[HOST],
+        placed_operators=_padded(placed, capacity.placements, n_rows),
+        placed_hosts=_padded(base[HOST, owner] + rows[:, 2], capacity.placements, h_rows),
+        levels=_levels(table, graphs, capacity, base, (senders, receivers, np.where(to_sink, 0, rows_S[:, 4]))),
+        sink_senders=_padded(senders[to_sink], capacity.sink_streams, n_rows),
+        sink_receivers=_padded(receivers[to_sink] - capacity.sinks.start, capacity.sink_streams, capacity.nodes[SINK]),
+    )
+
+
+def _nodes(
+    table: GraphTable, graphs: np.ndarray, capacity: Capacity
+) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """Inputs and owners of each type, and [types, graphs] the row where a graph's nodes of a type begin."""
+    inputs, owners = [], []
+    base = np.zeros((len(NODE_TYPES), len(graphs)), np.int64)
+    offset = 0
+    for kind, ragged in enumerate(table.nodes):
+        rows, owner = ragged.take(graphs)
+        room = capacity.nodes[kind]
+        filled = np.zeros((room, WIDTHS[kind]), np.float32)
+        filled[: len(rows)] = rows if len(rows) <= room else _overflow(NODE_TYPES[kind])
+        inputs.append(filled)
+        owners.append(_padded(owner, room, capacity.graphs))
+        count = ragged.counts()[graphs]
+        base[kind] = (0 if kind == HOST else offset) + np.cumsum(count) - count
+        offset += room
+    return inputs, owners, base
+
+
+def _levels(
+    table: GraphTable,
+    graphs: np.ndarray,
+    capacity: Capacity,
+    base: np.ndarray,
+    streams: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> Levels:
+    """streams: row of the producer, row of the consumer, and level of the consumer, from 1; 0 for sinks."""
+    rows, owner = table.updates.take(graphs)
+    kind, level, row = rows[:, 0], rows[:, 2], base[rows[:, 0], owner] + rows[:, 1]
+    width = sum(capacity.cells)
+    nodes_LxR = np.full((capacity.levels, width), capacity.operators, np.int32)
+    position = np.zeros(capacity.operators, np.int64)  # of a row in its level
+    for type_, cell in enumerate(capacity.cells):
+        start = sum(capacity.cells[:type_])
+        for index in range(capacity.levels):
+            mine = row[(kind == type_) & (level == index + 1)]
+            position[mine] = start + np.arange(len(mine))
+            nodes_LxR[index, start : start + cell] = _padded(mine, cell, capacity.operators)
+    senders, receivers, step = streams
+    here = [step == index + 1 for index in range(capacity.levels)]
+    room = (capacity.levels, capacity.streams)
+    return Levels(
+        nodes_LxR,
+        np.array([_padded(senders[each], room[1], capacity.operators) for each in here], np.int32).reshape(room),
+        np.array([_padded(position[receivers[each]], room[1], width) for each in here], np.int32).reshape(room),
+    )
+
+
+def _padded(values: np.ndarray, room: int, padding: int) -> np.ndarray:
+    if len(values) > room:
+        _overflow("edge")
+    filled = np.full(room, padding, np.int32)
+    filled[: len(values)] = values
+    return filled
+
+
+def _overflow(what: str) -> np.ndarray:
+    raise ValueError(f"too many {what} rows for the batch; cut batches with models.capacity.cut")

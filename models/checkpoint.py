@@ -1,0 +1,102 @@
+"""One file an ensemble: msgpack of weights, network config, label scaling, feature version and manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from flax import serialization
+
+from models.features import FEATURE_VERSION
+from models.labels import Scaling
+from models.layers import NetworkConfig, Parameters
+from twin.errors import BadInput
+from twin.metrics import METRICS
+from twin.spec import parse
+
+SUFFIX = ".msgpack"
+_FORMAT = "streamtwin cost model 1"
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Networks of one config for the same metrics, trained with different seeds. manifest: how, in plain values."""
+
+    metrics: tuple[str, ...]
+    config: NetworkConfig
+    scaling: Scaling
+    members: tuple[Parameters, ...]
+    manifest: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """`all`, or the metric; the file is called so."""
+        return self.metrics[0] if len(self.metrics) == 1 else "all"
+
+
+def save(ensemble: Ensemble, folder: Path) -> None:
+    """Writes FOLDER/NAME.msgpack; it appears whole or not at all, and replaces an older one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    body = {
+        "format": _FORMAT,
+        "feature_version": FEATURE_VERSION,
+        "metrics": list(ensemble.metrics),
+        "config": ensemble.config.model_dump(mode="json"),
+        "scaling": {name: list(values) for name, values in asdict(ensemble.scaling).items()},
+        "members": {str(index): member for index, member in enumerate(ensemble.members)},
+        "manifest": dict(ensemble.manifest),
+    }
+    path = folder / f"{ensemble.name}{SUFFIX}"
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(serialization.msgpack_serialize(body))
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Ensemble:
+    """One ensemble. Raises BadInput if the file is corrupt, or made for other features than this version computes."""
+    body = _body(path)
+    if body["feature_version"] != FEATURE_VERSION:
+        raise BadInput(
+            f"{path} was trained on features {body['feature_version']}, this version computes {FEATURE_VERSION}; "
+            f"train again with 'twin train'"
+        )
+    try:
+        return Ensemble(
+            metrics=tuple(body["metrics"]),
+            config=parse(NetworkConfig, body["config"], str(path)),
+            scaling=Scaling(tuple(body["scaling"]["mean"]), tuple(body["scaling"]["deviation"])),
+            members=tuple(body["members"][str(index)] for index in range(len(body["members"]))),
+            manifest=body["manifest"],
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path} lacks {error}; train again with 'twin train'") from None
+
+
+def _body(path: Path) -> dict[str, Any]:
+    corrupt = f"{path} is not a cost model, or damaged; train again with 'twin train'"
+    try:
+        body = serialization.msgpack_restore(path.read_bytes())
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(f"{corrupt} ({type(error).__name__})") from None
+    if not isinstance(body, dict) or body.get("format") != _FORMAT or "feature_version" not in body:
+        raise BadInput(corrupt)
+    return body
+
+
+def read_all(folder: Path) -> tuple[Ensemble, ...]:
+    """Every ensemble of a model directory, a metric at most once. Raises BadInput if there is none."""
+    paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    if not paths:
+        raise BadInput(f"{folder} holds no cost model (*{SUFFIX}); make one with 'twin train DATASET {folder}'")
+    ensembles = tuple(read(path) for path in paths)
+    for metric in METRICS:
+        holders = [path.name for path, ensemble in zip(paths, ensembles, strict=True) if metric in ensemble.metrics]
+        if len(holders) > 1:
+            raise BadInput(f"{folder}: {' and '.join(holders)} both predict {metric}; remove one")
+    return ensembles

@@ -1,0 +1,124 @@
+"""What the features are read from: everything known about an operator or a host before the job runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.cluster import Host
+from twin.deployment import Deployment
+from twin.plan import ExecutionPlan
+from twin.query import Aggregate, AnyOperator, Columns, Join
+from twin.rates import OperatorRates, nominal_rates
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFacts:
+    """One operator of a query: its spec, its tuples, and its steady flow if all sources keep up.
+
+    width_in: values in an incoming tuple, averaged over the inputs. bytes_out: size of an outgoing tuple.
+    cpu_cores: reference cores the nominal flow needs. state_mb: heap its window takes.
+    """
+
+    spec: AnyOperator
+    width_in: float
+    columns_out: Columns
+    rates: OperatorRates
+    bytes_in: float
+    bytes_out: float
+    service_s: float
+    cpu_cores: float
+    state_mb: float
+    replicas: int
+
+    @property
+    def selectivity(self) -> float:
+        """Per Costream, Definitions 6 to 8; output per input tuple where an operator has no such definition."""
+        if isinstance(self.spec, Aggregate):
+            return self.rates.groups_per_fire / self.rates.window_tuples if self.rates.window_tuples else 0.0
+        if isinstance(self.spec, Join) and self.spec.selectivity is not None:
+            return self.spec.selectivity
+        return self.rates.out_per_s / self.rates.in_per_s if self.rates.in_per_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """A host under one plan. The loads are shares of its CPU, outgoing bandwidth and RAM taken by the nominal flow;
+    `tasks` is the number of replicas that it carries."""
+
+    spec: Host
+    cpu_load: float = 0.0
+    network_load: float = 0.0
+    memory_load: float = 0.0
+    tasks: float = 0.0
+
+
+LOADS = ("cpu_load", "network_load", "memory_load", "tasks")
+"""The facts of a host that depend on the plan."""
+
+
+def operator_facts(deployment: Deployment) -> list[OperatorFacts]:
+    """The facts of all operators, in data-flow order."""
+    query, rates = deployment.query, nominal_rates(deployment.query, deployment.workload.arrivals)
+    return [_facts(deployment, operator, rates[operator.name]) for operator in query.topological]
+
+
+def _facts(deployment: Deployment, operator: AnyOperator, rates: OperatorRates) -> OperatorFacts:
+    query, engine = deployment.query, deployment.engine
+    inputs = [query.columns_out[stream.producer] for stream in query.inputs(operator.name)] or [
+        query.columns_out[operator.name]
+    ]
+    service_s = engine.service_s(query, operator)
+    bytes_in = sum(engine.bytes_of(columns) for columns in inputs) / len(inputs)
+    scans_per_s = rates.fires_per_s * rates.window_tuples
+    windowed = isinstance(operator, Aggregate | Join)
+    results_s = rates.out_per_s * engine.result_s(operator) if windowed else 0.0
+    return OperatorFacts(
+        spec=operator,
+        width_in=sum(columns.width for columns in inputs) / len(inputs),
+        columns_out=query.columns_out[operator.name],
+        rates=rates,
+        bytes_in=bytes_in,
+        bytes_out=engine.bytes_of(query.columns_out[operator.name]),
+        service_s=service_s,
+        cpu_cores=rates.in_per_s * service_s + scans_per_s * engine.scan_s(operator) + results_s,
+        state_mb=rates.state_tuples * bytes_in * engine.memory.object_overhead / 1e6,
+        replicas=deployment.plan.replicas(operator.name),
+    )
+
+
+def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np.ndarray:
+    """Replicas [plans, operators in data-flow order, hosts]. Raises KeyError for an unplaced operator or host."""
+    host_of = {host.name: index for index, host in enumerate(deployment.cluster.hosts)}
+    names = [operator.name for operator in deployment.query.topological]
+    counts_PxOxH = np.zeros((len(plans), len(names), len(host_of)), np.float32)
+    for p, plan in enumerate(plans):
+        for o, name in enumerate(names):
+            for text in plan.placement[name]:
+                counts_PxOxH[p, o, host_of[text.partition("/")[0]]] += 1
+    return counts_PxOxH
+
+
+def host_loads(deployment: Deployment, operators: Sequence[OperatorFacts], counts_PxOxH: np.ndarray) -> np.ndarray:
+    """The plan-dependent facts [plans, hosts, 4] in the order of LOADS.
+
+    An operator's work, state and traffic are taken as spread evenly over its replicas, and every replica as sending to
+    all replicas of its consumers, so the share that leaves a host is one minus the consumer's share on it.
+    """
+    share_PxOxH = counts_PxOxH / counts_PxOxH.sum(axis=2, keepdims=True)
+    hosts, engine = deployment.cluster.hosts, deployment.engine
+    cpu_PxH = np.einsum("o,poh->ph", [each.cpu_cores for each in operators], share_PxOxH)
+    state_PxH = np.einsum("o,poh->ph", [each.state_mb for each in operators], share_PxOxH)
+    index = {each.spec.name: o for o, each in enumerate(operators)}
+    bytes_PxH = np.zeros_like(cpu_PxH)
+    for stream in deployment.query.streams:
+        u, v = index[stream.producer], index[stream.consumer]
+        rate = operators[u].rates.out_per_s * operators[u].bytes_out
+        bytes_PxH += rate * share_PxOxH[:, u] * (1 - share_PxOxH[:, v])
+    cores_H = np.array([host.cpu_percent / 100 for host in hosts])
+    bandwidth_H = np.array([host.bandwidth_mbps * 1e6 / 8 for host in hosts])
+    ram_H = np.array([host.ram_mb for host in hosts])
+    loads = (cpu_PxH / cores_H, bytes_PxH / bandwidth_H, (engine.memory.base_mb + state_PxH) / ram_H)
+    return np.stack([*loads, counts_PxOxH.sum(axis=1)], axis=2)

@@ -1,0 +1,163 @@
+"""The graph neural network of Costream (Algorithm 1) and its ablations, as one configurable flax model.
+
+Axes: N operator rows, H host rows, G graphs, D hidden features, R rows of one level, M metrics.
+Two deviations from Algorithm 1, both configuration: sums and own state are concatenated (as the paper's text says;
+`combine: sum` is the algorithm's letter), and each phase may have weights of its own (`phase_weights`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from models.batch import Batch, Levels
+from models.capacity import Capacity
+from models.features import HOST, NODE_TYPES, SINK, WIDTHS
+from models.layers import MLP, Array, NetworkConfig, Parameters, combined, encoder, head, updater
+from twin.randomness import stream
+
+
+class CostNetwork(nn.Module):
+    """Batch -> one number a graph and metric [G, M]: standardised log cost, or logit. Parameters do not depend on the
+    capacity. Operators without inputs keep their state in the data-flow phase."""
+
+    config: NetworkConfig
+    capacity: Capacity
+
+    def setup(self) -> None:
+        phases = ("flow",) if self.config.phase_weights == "shared" else ("placed", "flow")
+        kinds = NODE_TYPES if self.config.hosts else NODE_TYPES[:HOST]
+        self.encoders = {kind: encoder(self.config) for kind in kinds}
+        self.updates = {f"{phase}_{kind}": updater(self.config) for phase in phases for kind in NODE_TYPES[:HOST]}
+        self.host_update = updater(self.config)
+        self.head = head(self.config)
+
+    def __call__(self, batch: Batch) -> jax.Array:
+        h_NxD, h_HxD = self.states(batch)
+        return self.head(self._readout(batch, h_NxD, h_HxD))
+
+    def states(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
+        """The final states of the operators and of the hosts, before the readout."""
+        h_NxD = jnp.concatenate([self._encode(kind, batch) for kind in range(HOST)])
+        hosts = self.config.hosts
+        h_HxD = self._encode(HOST, batch) if hosts else jnp.zeros((self.capacity.nodes[HOST], self.config.hidden))
+        if self.config.scheme == "traditional":
+            h_NxD, h_HxD = self._rounds(batch, h_NxD, h_HxD)
+        else:
+            if hosts:
+                h_HxD = self._to_hosts(batch, h_NxD, h_HxD)
+                h_NxD = self._to_operators(batch, h_NxD, h_HxD)
+            h_NxD = self._to_sinks(batch, self._flow(batch.levels, h_NxD))
+        return h_NxD, h_HxD
+
+    def _encode(self, kind: int, batch: Batch) -> jax.Array:
+        return self.encoders[NODE_TYPES[kind]](batch.inputs[kind][:, self.config.columns(kind)])
+
+    def _update(self, mlp: MLP, inbox: jax.Array, own: jax.Array) -> jax.Array:
+        new = mlp(combined(self.config, inbox, own))
+        return own + new if self.config.residual else new
+
+    def _by_kind(self, phase: str, rows: Sequence[int], inbox: jax.Array, own: jax.Array) -> jax.Array:
+        """Each operator type's MLP' over its rows, which lie one type after the other."""
+        phase = "flow" if self.config.phase_weights == "shared" else phase
+        parts, start = [], 0
+        for kind, count in zip(NODE_TYPES[:HOST], rows, strict=True):
+            part = slice(start, start + count)
+            if count:
+                parts.append(self._update(self.updates[f"{phase}_{kind}"], inbox[part], own[part]))
+            start += count
+        return jnp.concatenate(parts)
+
+    def _to_hosts(self, batch: Batch, h_NxD: jax.Array, h_HxD: jax.Array) -> jax.Array:
+        inbox_HxD = _sum(h_NxD, batch.placed_operators, batch.placed_hosts, h_HxD.shape[0])
+        return self._update(self.host_update, inbox_HxD, h_HxD)
+
+    def _to_operators(self, batch: Batch, h_NxD: jax.Array, h_HxD: jax.Array) -> jax.Array:
+        inbox_NxD = _sum(h_HxD, batch.placed_hosts, batch.placed_operators, h_NxD.shape[0])
+        return self._by_kind("placed", self.capacity.nodes[:HOST], inbox_NxD, h_NxD)
+
+    def _flow(self, levels: Levels, h_NxD: jax.Array) -> jax.Array:
+        """Level after level, from the operators next to the sources to those before the sinks."""
+        cells = self.capacity.cells
+        if not self.capacity.levels:
+            return h_NxD
+
+        def visit(network: CostNetwork, h_NxD: jax.Array, level: Levels) -> tuple[jax.Array, None]:
+            inbox_RxD = _sum(h_NxD, level.senders, level.receivers, sum(cells))
+            new_RxD = network._by_kind("flow", cells, inbox_RxD, h_NxD[level.nodes])
+            return h_NxD.at[level.nodes].set(new_RxD, mode="drop"), None
+
+        over_levels = nn.scan(visit, variable_broadcast="params", split_rngs={"params": False})
+        h_NxD, _ = over_levels(self, h_NxD, levels)
+        return h_NxD
+
+    def _to_sinks(self, batch: Batch, h_NxD: jax.Array) -> jax.Array:
+        sinks = self.capacity.sinks
+        inbox_SxD = _sum(h_NxD, batch.sink_senders, batch.sink_receivers, self.capacity.nodes[SINK])
+        new_SxD = self._update(self.updates[f"flow_{NODE_TYPES[SINK]}"], inbox_SxD, h_NxD[sinks])
+        return h_NxD.at[sinks].set(new_SxD)
+
+    def _rounds(self, batch: Batch, h_NxD: jax.Array, h_HxD: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Synchronous message passing over streams and placements, both ways (the other side of Costream, Fig. 13)."""
+        rows, levels = h_NxD.shape[0], batch.levels
+        inner = jax.vmap(lambda nodes, position: nodes.at[position].get(mode="fill", fill_value=rows))
+        sink_rows = jnp.where(
+            batch.sink_receivers < self.capacity.nodes[SINK], batch.sink_receivers + self.capacity.sinks.start, rows
+        )
+        receivers = jnp.concatenate([inner(jnp.asarray(levels.nodes), levels.receivers).reshape(-1), sink_rows])
+        senders = jnp.concatenate([jnp.asarray(levels.senders).reshape(-1), batch.sink_senders])
+        for _ in range(self.config.rounds):
+            inbox_NxD = _sum(h_NxD, senders, receivers, rows) + _sum(h_NxD, receivers, senders, rows)
+            inbox_HxD = _sum(h_NxD, batch.placed_operators, batch.placed_hosts, h_HxD.shape[0])
+            inbox_NxD += _sum(h_HxD, batch.placed_hosts, batch.placed_operators, rows)
+            h_NxD = self._by_kind("flow", self.capacity.nodes[:HOST], inbox_NxD, h_NxD)
+            if self.config.hosts:
+                h_HxD = self._update(self.host_update, inbox_HxD, h_HxD)
+        return h_NxD, h_HxD
+
+    def _readout(self, batch: Batch, h_NxD: jax.Array, h_HxD: jax.Array) -> jax.Array:
+        readout_GxD = jax.ops.segment_sum(h_NxD, batch.operator_graph, self.capacity.graphs)
+        if self.config.hosts:
+            readout_GxD += jax.ops.segment_sum(h_HxD, batch.host_graph, self.capacity.graphs)
+        return readout_GxD
+
+
+def _sum(h: jax.Array, senders: Array, receivers: Array, rows: int) -> jax.Array:
+    """Each receiver's sum over its senders. A receiver one past the end is dropped, whatever its sender."""
+    return jax.ops.segment_sum(jnp.asarray(h)[senders], jnp.asarray(receivers), rows)
+
+
+WHOLE = Capacity(
+    graphs=1, nodes=(1,) * len(NODE_TYPES), placements=1, levels=1, cells=(1,) * HOST, streams=1, sink_streams=1
+)
+"""The smallest batch in which every MLP runs once."""
+
+
+def initial(config: NetworkConfig, seed: int) -> Parameters:
+    """Fresh parameters: biases zero, kernels normal with variance 1 / inputs. Same seed, same parameters.
+
+    Drawn by numpy from one stream a parameter: compiling flax's own initialisers takes longer than a small training.
+    """
+    empty = Batch(
+        inputs=tuple(np.zeros((1, width), np.float32) for width in WIDTHS),
+        operator_graph=np.zeros(HOST, np.int32),
+        host_graph=np.zeros(1, np.int32),
+        placed_operators=np.zeros(1, np.int32),
+        placed_hosts=np.zeros(1, np.int32),
+        levels=Levels(np.arange(HOST, dtype=np.int32)[None], np.zeros((1, 1), np.int32), np.zeros((1, 1), np.int32)),
+        sink_senders=np.zeros(1, np.int32),
+        sink_receivers=np.zeros(1, np.int32),
+    )
+    shapes = jax.eval_shape(CostNetwork(config, WHOLE).init, jax.random.key(0), empty)["params"]
+
+    def draw(path: tuple[object, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
+        if len(leaf.shape) == 1:
+            return np.zeros(leaf.shape, np.float32)
+        normal = stream(seed, jax.tree_util.keystr(path)).standard_normal(leaf.shape)
+        return (normal / np.sqrt(leaf.shape[0])).astype(np.float32)
+
+    return dict(jax.tree_util.tree_map_with_path(draw, shapes))

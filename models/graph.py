@@ -1,0 +1,161 @@
+"""The joint operator-resource graph of one deployment, and tables of many (Costream, Section III-A)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from models.columns import encode
+from models.facts import HostFacts, OperatorFacts, host_loads, operator_facts, replica_counts
+from models.features import COLUMNS, HOST, NODE_TYPES, SINK, WIDTHS, raw_row
+from twin.deployment import Deployment
+
+
+class JointGraph(NamedTuple):
+    """One deployment. Operators in data-flow order; only hosts that carry a replica are nodes.
+
+    kinds: [O] index into NODE_TYPES.  levels: [O] longest path from a source.
+    operators: [O] raw feature values, as long as the columns of the kind.  hosts: [H] likewise.
+    streams: (producer, consumer) operators.  placements: (operator, host), one per pair however many replicas.
+    """
+
+    kinds: tuple[int, ...]
+    levels: tuple[int, ...]
+    operators: tuple[list[float], ...]
+    hosts: tuple[list[float], ...]
+    streams: tuple[tuple[int, int], ...]
+    placements: tuple[tuple[int, int], ...]
+
+
+def joint_graph(deployment: Deployment, facts: Sequence[OperatorFacts] | None = None) -> JointGraph:
+    """The graph of a deployment under its own plan. facts: `operator_facts(deployment)`, if at hand."""
+    facts = operator_facts(deployment) if facts is None else facts
+    counts_OxH = replica_counts(deployment, [deployment.plan])[0]
+    loads_HxL = host_loads(deployment, facts, counts_OxH[None])[0].tolist()
+    used = np.flatnonzero(counts_OxH.any(axis=0)).tolist()
+    node_of = {host: node for node, host in enumerate(used)}
+    index = {each.spec.name: o for o, each in enumerate(facts)}
+    streams = tuple((index[stream.producer], index[stream.consumer]) for stream in deployment.query.streams)
+    return JointGraph(
+        kinds=tuple(NODE_TYPES.index(each.spec.kind) for each in facts),
+        levels=levels(len(facts), streams),
+        operators=tuple(raw_row(each.spec.kind, each) for each in facts),
+        hosts=tuple(raw_row("host", HostFacts(deployment.cluster.hosts[host], *loads_HxL[host])) for host in used),
+        streams=streams,
+        placements=tuple((int(o), node_of[int(h)]) for o, h in zip(*np.nonzero(counts_OxH), strict=True)),
+    )
+
+
+def levels(operators: int, streams: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Longest path from a source to each operator; operators are numbered in data-flow order."""
+    level = [0] * operators
+    for producer, consumer in sorted(streams):
+        level[consumer] = max(level[consumer], level[producer] + 1)
+    return tuple(level)
+
+
+class Ragged(NamedTuple):
+    """Rows of many graphs, graph after graph: those of graph g are rows[start[g] : start[g + 1]]."""
+
+    rows: np.ndarray
+    start: np.ndarray
+
+    @classmethod
+    def of(cls, parts: Sequence[Sequence[Sequence[float]]], columns: int, dtype: type = np.int32) -> Ragged:
+        """One part a graph, each a list of rows with that many columns."""
+        flat = [row for part in parts for row in part]
+        rows: np.ndarray = np.array(flat, dtype=dtype).reshape(len(flat), columns)
+        return cls(rows, np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64))
+
+    def counts(self) -> np.ndarray:
+        """Rows of each graph."""
+        return np.diff(self.start)
+
+    def take(self, graphs_G: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of some graphs, in their order, and for each row its graph's position in `graphs_G`."""
+        count_G = self.counts()[graphs_G]
+        owner_R = np.repeat(np.arange(len(graphs_G)), count_G)
+        first_G = np.cumsum(count_G) - count_G
+        index_R = np.arange(len(owner_R)) - first_G[owner_R] + self.start[graphs_G][owner_R]
+        return self.rows[index_R], owner_R
+
+
+@dataclass(frozen=True)
+class GraphTable:
+    """Many graphs, column-wise, encoded; what batches are cut from.
+
+    nodes: for each node type its inputs [nodes, WIDTHS[type]].
+    streams: rows (producer's kind, its number among the graph's nodes of that kind, the consumer's kind and number,
+    the consumer's level).  updates: rows (kind, number, level), one an operator that has inputs, sinks aside.
+    placements: rows (kind, number, host's number).
+    """
+
+    nodes: tuple[Ragged, ...]
+    streams: Ragged
+    updates: Ragged
+    placements: Ragged
+
+    def __len__(self) -> int:
+        return len(self.streams.start) - 1
+
+
+def graph_table(deployments: Iterable[Deployment]) -> GraphTable:
+    """The graphs of many deployments."""
+    return stack([joint_graph(deployment) for deployment in deployments])
+
+
+def stack(graphs: Sequence[JointGraph]) -> GraphTable:
+    """Raises ValueError if a feature is not finite."""
+    numbers = [_numbers(graph.kinds) for graph in graphs]
+    nodes = []
+    for kind, name in enumerate(NODE_TYPES):
+        raw = [_rows_of(graph, kind) for graph in graphs]
+        ragged = Ragged.of(raw, len(COLUMNS[name]), np.float64)
+        inputs = encode(COLUMNS[name], ragged.rows)
+        if not np.isfinite(inputs).all():
+            raise ValueError(f"a feature of a {name} node is not finite")
+        nodes.append(Ragged(inputs.reshape(-1, WIDTHS[kind]), ragged.start))
+    streams = [
+        [(g.kinds[u], n[u], g.kinds[v], n[v], g.levels[v]) for u, v in g.streams]
+        for g, n in zip(graphs, numbers, strict=True)
+    ]
+    updates = [
+        [(k, i, level) for k, i, level in zip(g.kinds, n, g.levels, strict=True) if level > 0 and k != SINK]
+        for g, n in zip(graphs, numbers, strict=True)
+    ]
+    placements = [[(g.kinds[o], n[o], h) for o, h in g.placements] for g, n in zip(graphs, numbers, strict=True)]
+    return GraphTable(tuple(nodes), Ragged.of(streams, 5), Ragged.of(updates, 3), Ragged.of(placements, 3))
+
+
+def _rows_of(graph: JointGraph, kind: int) -> list[list[float]]:
+    if kind == HOST:
+        return list(graph.hosts)
+    return [row for row, its_kind in zip(graph.operators, graph.kinds, strict=True) if its_kind == kind]
+
+
+def _numbers(kinds: Sequence[int]) -> list[int]:
+    """For each operator its number among those of its kind."""
+    seen = [0] * len(NODE_TYPES)
+    numbers = []
+    for kind in kinds:
+        numbers.append(seen[kind])
+        seen[kind] += 1
+    return numbers
+
+
+def concatenate(tables: Sequence[GraphTable]) -> GraphTable:
+    """All graphs of several tables, in order."""
+
+    def joined(parts: Sequence[Ragged]) -> Ragged:
+        counts = np.concatenate([part.counts() for part in parts])
+        return Ragged(np.concatenate([part.rows for part in parts]), np.concatenate([[0], np.cumsum(counts)]))
+
+    return GraphTable(
+        tuple(joined([table.nodes[kind] for table in tables]) for kind in range(len(NODE_TYPES))),
+        joined([table.streams for table in tables]),
+        joined([table.updates for table in tables]),
+        joined([table.placements for table in tables]),
+    )

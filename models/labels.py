@@ -1,0 +1,84 @@
+"""The five metrics of a run as targets of the network, and back.
+
+Regressions are learned as the natural logarithm of the metric, standardised: the squared error there is the squared
+log of the q-error. (Costream uses log(1 + y), which cannot tell 0.004 from 0.04 tuples/s; results that rare are a
+tenth of a corpus.) A label below LABEL_FLOOR counts as LABEL_FLOOR. Binary metrics stay 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.errors import BadInput
+from twin.metrics import BINARY_METRICS, METRICS
+
+LABEL_FLOOR = 1e-6
+LOG_LIMIT = 80.0  # exp() of it still fits a float32
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Standardisation of the targets of the metrics of one network: (log y - mean) / deviation; binary: 0 and 1."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """values_GxM: standardised. weights_GxM: 0 where a label does not exist, else mean 1 over the training rows."""
+
+    values_GxM: np.ndarray
+    weights_GxM: np.ndarray
+
+
+def binary(metrics: Sequence[str]) -> np.ndarray:
+    """[M] whether a metric is a yes or no."""
+    return np.array([metric in BINARY_METRICS for metric in metrics])
+
+
+def logs(metrics: Sequence[str], labels_Gx5: np.ndarray) -> np.ndarray:
+    """[G, M]: log of regressions, 0 or 1 of binaries; NaN where there is no label."""
+    columns = labels_Gx5[:, [METRICS.index(metric) for metric in metrics]]
+    return np.where(binary(metrics), columns, np.log(np.maximum(columns, LABEL_FLOOR)))
+
+
+def scaling_of(metrics: Sequence[str], labels_Gx5: np.ndarray) -> Scaling:
+    """From the training rows alone. Raises BadInput if a metric has no label, or only one class."""
+    values_GxM = logs(metrics, labels_Gx5)
+    means, deviations = [], []
+    for metric, column, yes_no in zip(metrics, values_GxM.T, binary(metrics), strict=True):
+        known = column[~np.isnan(column)]
+        if not len(known):
+            raise BadInput(f"{metric} has no label in the training rows: no run succeeded; simulate other scenarios")
+        if yes_no and known.min() == known.max():
+            raise BadInput(
+                f"{metric} is {bool(known[0])} in all {len(known)} training rows, so it cannot be learned; "
+                f"add scenarios of the other class, or leave it out of the metrics"
+            )
+        means.append(0.0 if yes_no else float(known.mean()))
+        deviations.append(1.0 if yes_no else max(float(known.std()), 1e-3))
+    return Scaling(tuple(means), tuple(deviations))
+
+
+def targets(metrics: Sequence[str], labels_Gx5: np.ndarray, scaling: Scaling, training: np.ndarray) -> Targets:
+    """Targets of all rows. Each class of a binary metric gets the same total weight over the `training` rows, as
+    Costream balances its classes, so 0.5 is the right threshold where both are equally frequent."""
+    values_GxM = (logs(metrics, labels_Gx5) - np.array(scaling.mean)) / np.array(scaling.deviation)
+    known_GxM = ~np.isnan(values_GxM)
+    weights_GxM = np.zeros_like(values_GxM)
+    for m, yes_no in enumerate(binary(metrics)):
+        known, value = known_GxM[:, m], values_GxM[:, m]
+        share = float(value[training][known[training]].mean()) if yes_no else 0.5
+        weights_GxM[known, m] = np.where(value[known] > 0.5, 0.5 / share, 0.5 / (1 - share)) if yes_no else 1.0
+    return Targets(np.nan_to_num(values_GxM).astype(np.float32), weights_GxM.astype(np.float32))
+
+
+def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, scaling: Scaling) -> np.ndarray:
+    """Network outputs as log cost (regressions) or probability (binaries), [G, M]."""
+    log_cost = np.clip(outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean), -LOG_LIMIT, LOG_LIMIT)
+    probability = 1 / (1 + np.exp(-np.clip(outputs_GxM, -LOG_LIMIT, LOG_LIMIT)))
+    return np.where(binary(metrics), probability, log_cost)

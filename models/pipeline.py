@@ -1,0 +1,119 @@
+"""From a dataset to a cost model: which networks are trained, on what, and how they are fine-tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from models.checkpoint import Ensemble
+from models.dataset import Dataset, Split
+from models.features import FEATURE_VERSION
+from models.labels import Scaling, binary, scaling_of, targets
+from models.settings import TrainingSettings
+from models.training import Member, TrainingData, train_member
+from twin.errors import BadInput, suggest
+from twin.metrics import METRICS
+from twin.randomness import child_seed
+from twin.version import VERSION
+
+Progress = Callable[[str, int, int, int, float], None]
+"""Called with metric (or `all`), member, step, steps in all, and the latest validation loss."""
+
+
+def train(
+    dataset: Dataset,
+    parts: Split,
+    settings: TrainingSettings,
+    seed: int,
+    metrics: Sequence[str] = METRICS,
+    progress: Progress | None = None,
+) -> tuple[Ensemble, ...]:
+    """An ensemble a metric (`heads: one`), or one for all (`heads: all`).
+
+    Raises BadInput for an unknown metric, or one whose labels cannot be learned from.
+    """
+    for metric in metrics:
+        if metric not in METRICS:
+            raise BadInput(f"unknown metric {metric!r}; {suggest(metric, METRICS)}")
+    groups = [tuple(metrics)] if settings.heads == "all" else [(metric,) for metric in metrics]
+    scalings = [scaling_of(group, dataset.labels_Gx5[parts.train]) for group in groups]  # fail before training anything
+    return tuple(
+        _ensemble(dataset, parts, settings, seed, group, scaling, None, progress)
+        for group, scaling in zip(groups, scalings, strict=True)
+    )
+
+
+def fine_tune(
+    ensembles: Sequence[Ensemble],
+    dataset: Dataset,
+    parts: Split,
+    settings: TrainingSettings,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[Ensemble, ...]:
+    """Each member trained on from where it is, on other rows (Costream, Exp. 5b). The label scaling stays."""
+    return tuple(
+        _ensemble(
+            dataset,
+            parts,
+            settings.model_copy(update={"network": old.config, "members": len(old.members)}),
+            seed,
+            old.metrics,
+            old.scaling,
+            old,
+            progress,
+        )
+        for old in ensembles
+    )
+
+
+def _ensemble(
+    dataset: Dataset,
+    parts: Split,
+    settings: TrainingSettings,
+    seed: int,
+    metrics: tuple[str, ...],
+    scaling: Scaling,
+    start: Ensemble | None,
+    progress: Progress | None,
+) -> Ensemble:
+    data = TrainingData(
+        graphs=dataset.graphs,
+        targets=targets(metrics, dataset.labels_Gx5, scaling, parts.train),
+        binary_M=binary(metrics),
+        train=parts.train,
+        valid=parts.valid,
+    )
+    name = metrics[0] if len(metrics) == 1 else "all"
+    members = [
+        train_member(
+            data,
+            settings,
+            child_seed(seed, index),
+            None if start is None else start.members[index],
+            None if progress is None else partial(progress, name, index),
+        )
+        for index in range(settings.members)
+    ]
+    config = settings.network.model_copy(update={"outputs": len(metrics)})
+    manifest = _manifest(parts, settings, seed, members, start)
+    return Ensemble(metrics, config, scaling, tuple(member.parameters for member in members), manifest)
+
+
+def _manifest(
+    parts: Split,
+    settings: TrainingSettings,
+    seed: int,
+    members: Sequence[Member],
+    start: Ensemble | None,
+) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "feature_version": FEATURE_VERSION,
+        "seed": seed,
+        "rows": {name: len(rows) for name, rows in parts._asdict().items()},
+        "settings": settings.model_dump(mode="json"),
+        "members": [{"seed": member.seed, "curve": [list(point) for point in member.curve]} for member in members],
+        "fine_tuned_from": None if start is None else dict(start.manifest),
+    }

@@ -1,0 +1,167 @@
+"""A model directory as a CostModel: ensembles over many plans of one job, or over the rows of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from models.batch import Batch, batch_of
+from models.capacity import Capacity, capacity_for, cut, needs
+from models.checkpoint import Ensemble, read_all
+from models.facts import host_loads, operator_facts, replica_counts
+from models.gnn import CostNetwork
+from models.graph import GraphTable, graph_table
+from models.labels import in_units
+from models.layers import NetworkConfig, Parameters
+from models.scoring import PlanInputs, plan_inputs, query_inputs, score, stack_members
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.metrics import METRICS, REGRESSION_METRICS, CostEstimates
+from twin.plan import ExecutionPlan
+
+CHUNKS = (16, 128)  # plans scored at a time: few for a local search's step, and as many as fit a core's cache
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What the members say. values: for each metric [members, N], log cost or probability."""
+
+    values: Mapping[str, np.ndarray]
+
+    def cost(self, metric: str) -> np.ndarray:
+        """[N]: mean over the members in log space, in the metric's unit; of a binary metric the members' median
+        probability, which is above 0.5 exactly if the majority of an odd number of members says yes."""
+        values_KxN = self.values[metric]
+        return np.exp(values_KxN.mean(axis=0)) if metric in REGRESSION_METRICS else np.median(values_KxN, axis=0)
+
+    def votes(self, metric: str) -> np.ndarray:
+        """[N]: share of the members that say yes to a binary metric."""
+        return (self.values[metric] > 0.5).mean(axis=0)
+
+    def spread(self, metric: str) -> np.ndarray:
+        """[N]: standard deviation over the members, of the log cost or the probability."""
+        return self.values[metric].std(axis=0)
+
+
+@dataclass(frozen=True)
+class LearnedCostModel:
+    """Trained ensembles; satisfies twin.metrics.CostModel. name: the model directory's."""
+
+    name: str
+    ensembles: tuple[Ensemble, ...]
+
+    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
+        """Estimates for plans of one job. The deployment's own plan is ignored.
+
+        Raises BadInput if the model lacks a metric, or a plan does not fit the job.
+        """
+        self._require(METRICS)
+        found = self.predict_plans(deployment, plans)
+        return CostEstimates(
+            **{metric: found.cost(metric) for metric in METRICS}, spread=found.spread("processing_latency_s")
+        )
+
+    def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
+        """All members' predictions for plans of one job, for the metrics that the model has."""
+        values = {metric: np.zeros((len(e.members), len(plans))) for e in self.ensembles for metric in e.metrics}
+        for rows in _same_replicas(deployment, plans):
+            part = self._predict_group(deployment, [plans[row] for row in rows])
+            for metric, value_KxN in part.items():
+                values[metric][:, rows] = value_KxN
+        return Predictions(values)
+
+    def predict_graphs(self, graphs: GraphTable) -> Predictions:
+        """All members' predictions for every graph of a table, such as a dataset's."""
+        values: dict[str, np.ndarray] = {}
+        for ensemble in self.ensembles:
+            outputs = [forward(ensemble.config, member, graphs) for member in ensemble.members]
+            values |= _by_metric(ensemble, np.stack(outputs))
+        return Predictions(values)
+
+    def _require(self, metrics: Sequence[str]) -> None:
+        known = [metric for ensemble in self.ensembles for metric in ensemble.metrics]
+        for metric in metrics:
+            if metric not in known:
+                raise BadInput(f"model {self.name!r} does not predict {metric}; train it with all metrics")
+
+    @cached_property
+    def _weights(self) -> tuple[Any, ...]:
+        return tuple(stack_members(each.config, each.members) for each in self.ensembles)
+
+    def _predict_group(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> dict[str, np.ndarray]:
+        """Plans with the same number of replicas of each operator, so that they share all operator features."""
+        if any(each.config.scheme != "costream" for each in self.ensembles):
+            return dict(self.predict_graphs(graph_table(deployment.with_plan(plan) for plan in plans)).values)
+        job = deployment.model_copy(update={"plan": plans[0]})
+        operators = operator_facts(job)
+        index = {facts.spec.name: o for o, facts in enumerate(operators)}
+        streams = [(index[stream.producer], index[stream.consumer]) for stream in job.query.streams]
+        counts_PxOxH = replica_counts(job, plans)
+        loads_PxHxL = host_loads(job, operators, counts_PxOxH)
+        values: dict[str, np.ndarray] = {}
+        for ensemble, weights in zip(self.ensembles, self._weights, strict=True):
+            query = query_inputs(ensemble.config, operators, streams)
+            sides = plan_inputs(ensemble.config, job.cluster.hosts, counts_PxOxH, loads_PxHxL, len(query.kinds_O))
+            outputs = [score(weights, query, part, config=ensemble.config) for part in _chunks(sides)]
+            values |= _by_metric(ensemble, np.concatenate(jax.device_get(outputs), axis=1)[:, : len(plans)])
+        return values
+
+
+def load(folder: Path) -> LearnedCostModel:
+    """The cost model in a model directory. Raises BadInput if there is none, or it is damaged or of other features."""
+    return LearnedCostModel(folder.name, read_all(folder))
+
+
+def forward(config: NetworkConfig, parameters: Parameters, graphs: GraphTable, batch: int = 128) -> np.ndarray:
+    """[G, M] network outputs of one member."""
+    row_needs = needs(graphs)
+    capacity = capacity_for(graphs, min(batch, len(graphs)), row_needs)
+    outputs = [
+        (rows, _apply(parameters, batch_of(graphs, rows, capacity), config=config, capacity=capacity))
+        for rows in cut(row_needs, np.arange(len(graphs)), capacity)
+    ]
+    return np.concatenate([np.asarray(values)[: len(rows)] for rows, values in outputs])
+
+
+@partial(jax.jit, static_argnames=("config", "capacity"))
+def _apply(parameters: Parameters, batch: Batch, *, config: NetworkConfig, capacity: Capacity) -> jax.Array:
+    return jnp.asarray(CostNetwork(config, capacity).apply({"params": parameters}, batch))
+
+
+def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray) -> dict[str, np.ndarray]:
+    values = [in_units(ensemble.metrics, outputs_NxM, ensemble.scaling) for outputs_NxM in outputs_KxNxM]
+    return {metric: np.stack([value[:, m] for value in values]) for m, metric in enumerate(ensemble.metrics)}
+
+
+def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[list[int]]:
+    """Indices of the plans, grouped by replicas. Raises BadInput for a plan that does not fit the job."""
+    names = [operator.name for operator in deployment.query.operators]
+    hosts = {host.name for host in deployment.cluster.hosts}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row, plan in enumerate(plans):
+        try:
+            places = [plan.placement[name] for name in names]
+        except KeyError as error:
+            raise BadInput(f"plan {row} places nothing for operator {error}; add it") from None
+        for text in {text for place in places for text in place}:
+            host = text.partition("/")[0]
+            if host not in hosts:
+                raise BadInput(f"plan {row} uses the unknown host {host!r}; {suggest(host, hosts)}")
+        groups.setdefault(tuple(map(len, places)), []).append(row)
+    return list(groups.values())
+
+
+def _chunks(plans: PlanInputs) -> list[PlanInputs]:
+    """Equal chunks; the last is filled up with its own first plan."""
+    count = len(plans.placed_CxOxK)
+    size = next((size for size in CHUNKS if count <= size), CHUNKS[-1])
+    rows = np.arange(-(-count // size) * size)
+    rows[count:] = 0
+    return [PlanInputs(*(array[part] for array in plans)) for part in rows.reshape(-1, size)]

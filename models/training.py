@@ -1,0 +1,152 @@
+"""Training of one network: the loop around the pure step, early stopping, and the learning curve.
+
+Everything random comes from the member's seed: same data, settings and seed, same parameters.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from models.batch import batch_of
+from models.capacity import capacity_for, cut, needs
+from models.gnn import initial
+from models.graph import GraphTable
+from models.labels import Targets
+from models.layers import Parameters
+from models.settings import TrainingSettings, learning_rate
+from models.step import Example, State, adamw, evaluation_loss, train_step
+from twin.randomness import stream
+
+EVALUATE_EVERY = 20  # steps, at least; small data would else evaluate more than it trains
+STEPS_PER_ROOT_ROW = 40
+
+
+class Point(NamedTuple):
+    """One evaluation of the learning curve. train_loss: mean since the last one; valid_loss: `evaluation_loss`."""
+
+    step: int
+    train_loss: float
+    valid_loss: float
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Graphs with targets, and which rows are for what. binary_M: which metrics are yes or no."""
+
+    graphs: GraphTable
+    targets: Targets
+    binary_M: np.ndarray
+    train: np.ndarray
+    valid: np.ndarray
+
+
+@dataclass(frozen=True)
+class Member:
+    """The parameters with the best validation loss, and how they came about."""
+
+    parameters: Parameters
+    curve: tuple[Point, ...]
+    seed: int
+
+
+Progress = Callable[[int, int, float], None]
+"""Called with step, steps in all, and the latest validation loss."""
+
+
+def train_member(
+    data: TrainingData,
+    settings: TrainingSettings,
+    seed: int,
+    start: Parameters | None = None,
+    progress: Progress | None = None,
+) -> Member:
+    """One network. `start`: parameters to go on from (fine-tuning) instead of fresh ones.
+
+    Raises FloatingPointError if the loss is not finite, naming the step.
+    """
+    loop = _Loop(data, settings)
+    state = loop.begin(initial(loop.config, seed) if start is None else start)
+    best, best_loss, curve = state.parameters, math.inf, list[Point]()
+    waited, recent = 0, list[jax.Array]()
+    for step, example in enumerate(loop.shuffled(seed), start=1):
+        state, value = loop.step(state, example, step)
+        recent.append(value)
+        if len(recent) < loop.interval and step < loop.steps:
+            continue
+        point = loop.evaluate(step, recent, state.parameters)
+        curve.append(point)
+        recent, waited = [], waited + 1
+        if point.valid_loss < best_loss:
+            best, best_loss, waited = jax.device_get(state.parameters), point.valid_loss, 0
+        if progress is not None:
+            progress(step, loop.steps, point.valid_loss)
+        if waited >= settings.patience:
+            break
+    return Member(best, tuple(curve), seed)
+
+
+class _Loop:
+    """What stays the same over the steps of one training."""
+
+    def __init__(self, data: TrainingData, settings: TrainingSettings) -> None:
+        self.data, self.settings = data, settings
+        self.config = settings.network.model_copy(update={"outputs": len(data.binary_M)})
+        self.needs = needs(data.graphs)
+        self.capacity = capacity_for(data.graphs, min(settings.batch, len(data.train)), self.needs)
+        self.pass_steps = math.ceil(len(data.train) / self.capacity.graphs)
+        by_rows = round(STEPS_PER_ROOT_ROW * math.sqrt(len(data.train)))
+        self.steps = by_rows if settings.epochs is None else settings.epochs * self.pass_steps
+        self.interval = min(self.steps, max(EVALUATE_EVERY, self.pass_steps))
+        self.valid = list(self._examples(data.valid))
+
+    def begin(self, parameters: Parameters) -> State:
+        """The state before the first step. The parameters are copied: a step donates its state's memory."""
+        own = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), parameters)
+        return State(own, adamw(self.settings.clip, self.settings.weight_decay).init(own))
+
+    def shuffled(self, seed: int) -> Iterator[Example]:
+        """As many batches as there are steps, pass after pass over the training rows in ever new order."""
+        order = stream(seed, "shuffle")
+        passes = (self._examples(order.permutation(self.data.train)) for _ in itertools.count())
+        return itertools.islice(itertools.chain.from_iterable(passes), self.steps)
+
+    def _examples(self, rows: np.ndarray) -> Iterator[Example]:
+        """The rows in that order, in batches."""
+        for graphs in cut(self.needs, rows, self.capacity):
+            values, weights = np.zeros((2, self.capacity.graphs, len(self.data.binary_M)), np.float32)
+            values[: len(graphs)] = self.data.targets.values_GxM[graphs]
+            weights[: len(graphs)] = self.data.targets.weights_GxM[graphs]
+            batch = batch_of(self.data.graphs, graphs, self.capacity)
+            yield Example(batch, values, weights, np.array(len(graphs), np.float32))
+
+    def step(self, state: State, example: Example, step: int) -> tuple[State, jax.Array]:
+        return train_step(
+            state,
+            example,
+            self.data.binary_M,
+            np.float32(learning_rate(self.settings, step - 1, self.steps)),
+            config=self.config,
+            capacity=self.capacity,
+            clip=self.settings.clip,
+            weight_decay=self.settings.weight_decay,
+        )
+
+    def evaluate(self, step: int, recent: list[jax.Array], parameters: Parameters) -> Point:
+        losses = [
+            evaluation_loss(parameters, example, self.data.binary_M, config=self.config, capacity=self.capacity)
+            for example in self.valid
+        ]
+        train_loss = float(np.mean(jax.device_get(recent)))
+        valid_loss = float(sum(jax.device_get(losses))) / len(self.data.valid)
+        for name, value in (("training", train_loss), ("validation", valid_loss)):
+            if not math.isfinite(value):
+                raise FloatingPointError(f"{name} loss is {value} at step {step}; lower the learning rate")
+        return Point(step, train_loss, valid_loss)

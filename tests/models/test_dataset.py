@@ -1,0 +1,136 @@
+"""Rows come back as they were written, splits are clean, and every kind of bad data is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.dataset import Dataset, balanced, of_deployments, read, split
+from tests.models.deployments import random_deployment
+from twin.errors import BadInput
+from twin.trace import TRAINING_ROWS
+
+
+def rows(count: int = 12) -> list[dict[str, Any]]:
+    """Alternating success; the unsuccessful have no latencies."""
+    return [
+        {
+            "run": f"run{index}",
+            "index": index,
+            "seed": index,
+            "config_hash": f"config{index // 2}",
+            "deployment": random_deployment(index // 2).model_dump_json(),
+            "throughput_per_s": 2.0 + index,
+            "processing_latency_s": 0.5 if index % 2 else None,
+            "e2e_latency_s": 0.75 if index % 2 else None,
+            "backpressure_per_s": 0.0,
+            "backpressured": index % 3 == 0,
+            "success": index % 2 == 1,
+            "tuples_out": index,
+        }
+        for index in range(count)
+    ]
+
+
+def written(folder: Path, some: list[dict[str, Any]]) -> Path:
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(some, schema=TRAINING_ROWS), folder / "rows.parquet")
+    return folder
+
+
+def test_rows_come_back(tmp_path: Path) -> None:
+    dataset = read(written(tmp_path, rows()))
+    assert len(dataset) == len(dataset.graphs) == 12
+    memory = of_deployments([random_deployment(index // 2) for index in range(12)], dataset.labels_Gx5)
+    for ours, theirs in zip(dataset.graphs.nodes, memory.graphs.nodes, strict=True):
+        np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1e-6)
+    np.testing.assert_array_equal(dataset.labels_Gx5[1], [3, 0.5, 0.75, 0, 1])
+    assert np.isnan(dataset.labels_Gx5[0, :3]).all()
+    np.testing.assert_array_equal(dataset.labels_Gx5[0, 3:], [1, 0])
+
+
+def test_a_folder_of_files_is_their_union(tmp_path: Path) -> None:
+    written(tmp_path / "a", rows()[:5])
+    written(tmp_path / "b", rows()[5:])
+    np.testing.assert_array_equal(read(tmp_path).labels_Gx5, read(written(tmp_path / "c", rows())).labels_Gx5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"success": None}, "run 'run3' has success = None"),
+        ({"throughput_per_s": float("nan")}, "run 'run3' has throughput_per_s = nan"),
+        ({"processing_latency_s": None}, "run 'run3' has processing_latency_s = None"),
+        ({"e2e_latency_s": -1.0}, "run 'run3' has e2e_latency_s = -1.0"),
+        ({"e2e_latency_s": float("inf")}, "run 'run3' has e2e_latency_s = inf"),
+        ({"deployment": "{}"}, "the deployment of run 'run3' is not valid"),
+    ],
+)
+def test_bad_row_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    some = rows()
+    some[3] |= change
+    with pytest.raises(BadInput, match=message):
+        read(written(tmp_path, some))
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no Parquet file"):
+        read(tmp_path / "absent")
+    with pytest.raises(BadInput, match="has no rows"):
+        read(written(tmp_path / "empty", []))
+    folder = written(tmp_path / "lacking", rows())
+    table = pq.read_table(folder / "rows.parquet")
+    pq.write_table(table.drop_columns(["success"]), folder / "rows.parquet")
+    with pytest.raises(BadInput, match="lacks the column 'success'"):
+        read(folder)
+    column = table.column_names.index("success")
+    pq.write_table(table.set_column(column, "success", pa.array(["maybe"] * 12)), folder / "rows.parquet")
+    with pytest.raises(BadInput, match="column of another type"):
+        read(folder)
+    (folder / "rows.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(BadInput, match="is not a readable Parquet file"):
+        read(folder)
+
+
+def of_hashes(hashes: list[int]) -> Dataset:
+    one = of_deployments([random_deployment(0)], np.ones((1, 5)))
+    return Dataset(one.graphs, np.ones((len(hashes), 5)), one.flat_GxF, np.array(hashes).astype(str))
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=3, max_size=200).filter(lambda each: len(set(each)) > 2), st.integers(0, 99)
+)
+def test_split_covers_all_rows_and_parts_no_configuration(hashes: list[int], seed: int) -> None:
+    parts = split(of_hashes(hashes), seed)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(hashes)))
+    found = [{hashes[row] for row in part} for part in parts]
+    assert all(found)
+    assert found[0].isdisjoint(found[1] | found[2])
+    assert found[1].isdisjoint(found[2])
+
+
+def test_split_is_80_10_10_and_follows_the_seed() -> None:
+    dataset = of_hashes(list(range(1000)))
+    assert [len(part) for part in split(dataset, 1)] == [800, 100, 100]
+    np.testing.assert_array_equal(split(dataset, 1).test, split(dataset, 1).test)
+    assert set(split(dataset, 1).test) != set(split(dataset, 2).test)
+
+
+def test_too_few_configurations_cannot_be_split() -> None:
+    with pytest.raises(BadInput, match="2 configurations, too few"):
+        split(of_hashes([1, 1, 1, 2]), 0)
+
+
+@given(st.lists(st.booleans(), max_size=60), st.integers(0, 9))
+def test_balanced_keeps_as_many_of_either_class(labels: list[bool], seed: int) -> None:
+    yes_no = np.array(labels, float)
+    kept = balanced(np.arange(len(labels)), yes_no, seed)
+    assert len(set(kept.tolist())) == len(kept)
+    assert yes_no[kept].sum() * 2 == len(kept) == 2 * min(yes_no.sum(), len(labels) - yes_no.sum())

@@ -1,0 +1,150 @@
+"""Laws of the network: it is Algorithm 1, and a prediction depends on nothing but its own graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from models.batch import Batch, batch_of
+from models.capacity import Capacity, capacity_for, needs
+from models.features import HOST, NODE_TYPES
+from models.gnn import CostNetwork, initial
+from models.graph import JointGraph, joint_graph, stack
+from models.layers import NetworkConfig
+from models.prediction import forward
+from tests.models.deployments import random_deployment
+from tests.models.reference import Reference
+from twin.deployment import Deployment
+from twin.query import Query
+
+CONFIGS = {
+    "paper": NetworkConfig(hidden=5, features="table1", combine="sum", phase_weights="shared"),
+    "default": NetworkConfig(hidden=5, outputs=3),
+    "residual": NetworkConfig(hidden=5, residual=True),
+    "operators only": NetworkConfig(hidden=5, features="operators"),
+    "traditional": NetworkConfig(hidden=5, features="rates", scheme="traditional", rounds=2),
+}
+GRAPHS = [joint_graph(random_deployment(seed, replicas=1 + seed % 3, size=3)) for seed in range(40)]
+SMALL = NetworkConfig(hidden=5)
+
+
+def noisy(config: NetworkConfig, seed: int = 0) -> Any:
+    """Parameters with biases, so that a forgotten bias or a padded row shows."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: leaf + 0.1 * rng.normal(size=leaf.shape).astype(np.float32), initial(config, seed))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_forward_pass_is_algorithm_1_node_by_node(name: str) -> None:
+    config, parameters = CONFIGS[name], noisy(CONFIGS[name])
+    outputs_GxM = forward(config, parameters, stack(GRAPHS))
+    for graph, output_M in zip(GRAPHS, outputs_GxM, strict=True):
+        np.testing.assert_allclose(output_M, Reference(config, parameters, graph).output(), rtol=1e-4, atol=1e-5)
+
+
+def test_prediction_depends_on_no_other_graph_and_on_no_batch_size() -> None:
+    table, parameters = stack(GRAPHS), noisy(SMALL)
+    together = forward(SMALL, parameters, table)
+    shuffled = np.random.default_rng(0).permutation(len(GRAPHS))
+    again = forward(SMALL, parameters, stack([GRAPHS[index] for index in shuffled]), batch=7)
+    np.testing.assert_allclose(again, together[shuffled], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(forward(SMALL, parameters, stack(GRAPHS[:1])), together[:1], rtol=1e-5, atol=1e-6)
+
+
+def test_padding_adds_nothing_to_prediction_or_gradient() -> None:
+    table, parameters = stack(GRAPHS[:3]), noisy(SMALL)
+    tight = Capacity.of_flat(3, needs(table).sum(axis=0))
+    wide = Capacity.of_flat(9, needs(table).sum(axis=0) * 2 + 3)
+    found = []
+    for capacity in (tight, wide):
+        network, batch = CostNetwork(SMALL, capacity), batch_of(table, np.arange(3), capacity)
+
+        def total(parameters: Any, network: CostNetwork = network, batch: Batch = batch) -> jax.Array:
+            return jnp.asarray(network.apply({"params": parameters}, batch))[:3].sum()
+
+        found.append(jax.jit(jax.value_and_grad(total))(parameters))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), *found)
+
+
+def test_order_in_which_operators_and_hosts_are_listed_does_not_matter() -> None:
+    parameters = noisy(SMALL)
+    original = [random_deployment(seed) for seed in range(8)]
+    before = forward(SMALL, parameters, stack([joint_graph(each) for each in original]))
+    after = forward(SMALL, parameters, stack([joint_graph(reversed_lists(each)) for each in original]))
+    np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-5)
+
+
+def reversed_lists(deployment: Deployment) -> Deployment:
+    query = Query(operators=deployment.query.operators[::-1], streams=deployment.query.streams)
+    cluster = deployment.cluster.model_copy(update={"hosts": deployment.cluster.hosts[::-1]})
+    return Deployment(**{**dict(deployment), "query": query, "cluster": cluster})
+
+
+FLOWS = [joint_graph(random_deployment(seed, hosts=6)) for seed in range(3)]
+ROOM = capacity_for(stack(FLOWS), 1)
+
+
+@jax.jit
+def influence_on_states(inputs: tuple[np.ndarray, ...], batch: Batch) -> Any:
+    """Gradient of every operator's and host's final state (summed over its features) by all inputs."""
+
+    def states(inputs: tuple[np.ndarray, ...]) -> Any:
+        changed = batch._replace(inputs=inputs)
+        h_NxD, h_HxD = CostNetwork(SMALL, ROOM).apply({"params": noisy(SMALL)}, changed, method="states")
+        return h_NxD.sum(axis=1), h_HxD.sum(axis=1)
+
+    return jax.jacrev(states)(inputs)
+
+
+def influence(graph: JointGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the features of operator u reach the final state of operator v, [U, V], and of host h, [U, H].
+
+    Told by gradients: a change of a feature may be lost in rounding on a long way.
+    """
+    batch = batch_of(stack([graph]), np.array([0]), ROOM)
+    by_operator, by_host = influence_on_states(batch.inputs, batch)
+    row_of = rows(graph)
+    nodes = [sum(ROOM.nodes[:kind]) + number for kind, number in row_of]
+    reached = [np.any(by_operator[kind][nodes, number] != 0, axis=1) for kind, number in row_of]
+    hosts = [np.any(by_host[kind][: len(graph.hosts), number] != 0, axis=1) for kind, number in row_of]
+    return np.array(reached), np.array(hosts)
+
+
+def rows(graph: JointGraph) -> list[tuple[int, int]]:
+    """Kind of each operator, and its number among those."""
+    return [(kind, graph.kinds[:index].count(kind)) for index, kind in enumerate(graph.kinds)]
+
+
+@pytest.mark.parametrize("graph", FLOWS)
+def test_information_flows_from_sources_to_sinks_and_between_neighbours_on_a_host_only(graph: JointGraph) -> None:
+    """After the phases a node knows its hosts' operators, and what these knew of whoever feeds it; nothing else."""
+    size = len(graph.kinds)
+    together = np.zeros((size, size), bool)
+    for o, h in graph.placements:
+        for other, host in graph.placements:
+            together[o, other] |= h == host
+    upstream = np.eye(size, dtype=bool)
+    for u, v in sorted(graph.streams):  # in data-flow order
+        upstream[:, v] |= upstream[:, u]
+    expected = (together.astype(int) @ upstream.astype(int)) > 0
+    on_host = np.zeros((size, len(graph.hosts)), bool)
+    on_host[tuple(np.array(graph.placements).T)] = True
+    to_operators, to_hosts = influence(graph)
+    np.testing.assert_array_equal(to_hosts, on_host)
+    np.testing.assert_array_equal(to_operators, expected)
+
+
+def test_initial_parameters_follow_the_seed() -> None:
+    one, same, other = initial(SMALL, 1), initial(SMALL, 1), initial(SMALL, 2)
+    jax.tree.map(np.testing.assert_array_equal, one, same)
+    assert np.any(one["head"]["layer_0"]["kernel"] != other["head"]["layer_0"]["kernel"])
+
+
+def test_every_node_type_has_weights() -> None:
+    names = set(initial(SMALL, 0))
+    assert {f"encoders_{kind}" for kind in NODE_TYPES} <= names
+    assert {f"updates_flow_{kind}" for kind in NODE_TYPES[:HOST]} <= names

@@ -1,0 +1,61 @@
+"""Targets and back: what is standardised for training is undone for prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.labels import in_units, scaling_of, targets
+from twin.errors import BadInput
+from twin.metrics import METRICS
+
+COSTS = st.floats(1e-5, 1e6)
+ROWS = st.lists(st.tuples(COSTS, COSTS, COSTS, st.booleans(), st.booleans()), min_size=2, max_size=30)
+
+
+@given(ROWS)
+def test_targets_come_back_in_units(rows: list[tuple[float, ...]]) -> None:
+    labels_Gx5 = np.array([*rows, (1, 1, 1, 0, 0), (2, 2, 2, 1, 1)], float)
+    labels_Gx5[labels_Gx5[:, 4] == 0, :3] = np.nan
+    every = np.arange(len(labels_Gx5))
+    scaling = scaling_of(METRICS, labels_Gx5)
+    found = targets(METRICS, labels_Gx5, scaling, every)
+    logs = in_units(METRICS, found.values_GxM, scaling)[:, :3]
+    known = ~np.isnan(labels_Gx5[:, :3])
+    np.testing.assert_allclose(np.exp(logs[known]), labels_Gx5[:, :3][known], rtol=1e-3)
+    np.testing.assert_array_equal(found.weights_GxM[:, :3] > 0, known)
+    standardised = found.values_GxM[:, 0][known[:, 0]]
+    assert abs(standardised.mean()) < 1e-3
+    assert standardised.std() < 1.001
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_both_classes_weigh_the_same_and_one_on_average(success: list[bool]) -> None:
+    labels_Gx5 = np.ones((len(success) + 2, 5))
+    labels_Gx5[:, 4] = [*success, True, False]
+    metrics = ("success",)
+    found = targets(metrics, labels_Gx5, scaling_of(metrics, labels_Gx5), np.arange(len(labels_Gx5)))
+    weights, yes = found.weights_GxM[:, 0], labels_Gx5[:, 4] == 1
+    assert weights[yes].sum() == pytest.approx(weights[~yes].sum(), rel=1e-4)
+    assert weights.mean() == pytest.approx(1, rel=1e-4)
+
+
+def test_probability_of_any_logit_is_finite_and_ordered() -> None:
+    logits = np.array([[-1e9], [-1.0], [0.0], [1.0], [1e9]])
+    scaling = scaling_of(("success",), np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], float))
+    probability = in_units(("success",), logits, scaling)[:, 0]
+    assert np.all(np.diff(probability) > 0)
+    assert probability[2] == 0.5
+
+
+def test_one_class_cannot_be_learned() -> None:
+    with pytest.raises(BadInput, match="success is True in all 4 training rows"):
+        scaling_of(("success",), np.ones((4, 5)))
+
+
+def test_no_label_cannot_be_learned() -> None:
+    labels_Gx5 = np.array([[np.nan, np.nan, np.nan, 1, 0]])
+    with pytest.raises(BadInput, match="throughput_per_s has no label"):
+        scaling_of(("throughput_per_s",), labels_Gx5)

@@ -1,0 +1,126 @@
+"""Laws of scoring many plans of one job: the same numbers as the flat network, whatever is scored beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from models.checkpoint import Ensemble
+from models.gnn import initial
+from models.graph import graph_table
+from models.labels import Scaling
+from models.layers import NetworkConfig
+from models.prediction import LearnedCostModel
+from tests.models.deployments import random_deployment, random_plan
+from twin.errors import BadInput
+from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.plan import ExecutionPlan
+
+CONFIGS = {
+    "default": NetworkConfig(hidden=6, outputs=5),
+    "paper": NetworkConfig(hidden=6, outputs=5, features="table1", combine="sum", phase_weights="shared", layers=3),
+    "residual": NetworkConfig(hidden=6, outputs=5, residual=True),
+    "operators only": NetworkConfig(hidden=6, outputs=5, features="operators"),
+}
+
+
+def model(config: NetworkConfig, members: int = 3, metrics: tuple[str, ...] = METRICS) -> LearnedCostModel:
+    """An untrained ensemble with biases."""
+
+    def noisy(seed: int) -> Any:
+        rng = np.random.default_rng(seed)
+        fresh = initial(config, seed)
+        return jax.tree.map(lambda leaf: leaf + 0.1 * rng.normal(size=leaf.shape).astype(np.float32), fresh)
+
+    scaling = Scaling((1.0, -2.0, 0.5, 0.0, 0.0)[: len(metrics)], (2.0, 1.5, 1.0, 1.0, 1.0)[: len(metrics)])
+    return LearnedCostModel("m", (Ensemble(metrics, config, scaling, tuple(map(noisy, range(members))), {}),))
+
+
+def plans_of(seed: int, count: int, hosts: int = 4, replicas: int = 1) -> tuple[Any, Sequence[ExecutionPlan]]:
+    deployment = random_deployment(seed, hosts=hosts)
+    rng = np.random.default_rng(seed)
+    return deployment, [random_plan(rng, deployment.query, hosts, replicas) for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_plans_score_as_the_flat_network_says(name: str) -> None:
+    deployment, plans = plans_of(5, 20, hosts=6, replicas=2)
+    cost_model = model(CONFIGS[name])
+    fast = cost_model.predict_plans(deployment, plans).values
+    flat = cost_model.predict_graphs(graph_table(deployment.with_plan(plan) for plan in plans)).values
+    for metric in METRICS:
+        np.testing.assert_allclose(fast[metric], flat[metric], rtol=1e-4, atol=1e-4)
+
+
+def test_estimate_does_not_depend_on_the_other_plans_or_on_the_jobs_own() -> None:
+    cost_model = model(CONFIGS["default"])
+    deployment, plans = plans_of(7, 150)
+    together = cost_model.predict(deployment, plans)
+    for row in (0, 77, 149):
+        alone = cost_model.predict(deployment.with_plan(plans[row]), [plans[row]])
+        for metric in METRICS:
+            np.testing.assert_allclose(getattr(alone, metric)[0], getattr(together, metric)[row], rtol=1e-4)
+
+
+def test_another_query_of_similar_size_needs_no_compilation() -> None:
+    from models.scoring import score
+
+    cost_model = model(CONFIGS["default"])
+    sizes = {}
+    for seed in range(60):
+        deployment, plans = plans_of(seed, 3, hosts=3)
+        if len(deployment.query.operators) <= 8:
+            cost_model.predict(deployment, plans)
+            sizes[len(deployment.query.operators)] = score._cache_size()
+    assert len(sizes) > 1
+    assert len(set(sizes.values())) == 1
+
+
+def test_ensemble_is_geometric_mean_and_majority_vote() -> None:
+    deployment, plans = plans_of(3, 30)
+    whole = model(CONFIGS["default"])
+    ensemble = whole.ensembles[0]
+    single = [
+        LearnedCostModel("m", (Ensemble(METRICS, ensemble.config, ensemble.scaling, (member,), {}),)).predict(
+            deployment, plans
+        )
+        for member in ensemble.members
+    ]
+    estimates = whole.predict(deployment, plans)
+    for metric in METRICS:
+        values = np.array([getattr(each, metric) for each in single])
+        if metric in REGRESSION_METRICS:
+            np.testing.assert_allclose(getattr(estimates, metric), np.exp(np.log(values).mean(axis=0)), rtol=1e-5)
+        else:
+            np.testing.assert_array_equal(getattr(estimates, metric) > 0.5, (values > 0.5).sum(axis=0) >= 2)
+            votes = whole.predict_plans(deployment, plans).votes(metric)
+            np.testing.assert_allclose(votes, (values > 0.5).mean(axis=0))
+    logs = np.log([each.processing_latency_s for each in single])
+    np.testing.assert_allclose(estimates.spread, logs.std(axis=0), rtol=1e-3, atol=1e-5)
+
+
+def test_no_plans_no_estimates() -> None:
+    deployment, _ = plans_of(3, 0)
+    assert model(CONFIGS["default"]).predict(deployment, []).success.shape == (0,)
+
+
+def test_plan_that_does_not_fit_is_named() -> None:
+    deployment, plans = plans_of(3, 1)
+    placement = dict(plans[0].placement)
+    wrong = ExecutionPlan(placement={**placement, "source0": ("nowhere",)})
+    with pytest.raises(BadInput, match="plan 0 uses the unknown host 'nowhere'"):
+        model(CONFIGS["default"]).predict(deployment, [wrong])
+    placement.pop("source0")
+    with pytest.raises(BadInput, match="plan 0 places nothing for operator 'source0'"):
+        model(CONFIGS["default"]).predict(deployment, [ExecutionPlan(placement=placement)])
+
+
+def test_model_without_a_metric_says_so() -> None:
+    deployment, plans = plans_of(3, 1)
+    config = NetworkConfig(hidden=6, outputs=1)
+    with pytest.raises(BadInput, match="does not predict processing_latency_s"):
+        model(config, metrics=("throughput_per_s",)).predict(deployment, plans)

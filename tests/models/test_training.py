@@ -1,0 +1,146 @@
+"""Laws of training: it learns what can be learned, and the same seed gives the same network."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from models import checkpoint, pipeline, prediction
+from models.checkpoint import Ensemble
+from models.dataset import Dataset, of_deployments, split
+from models.evaluation import evaluate
+from models.facts import host_loads, operator_facts, replica_counts
+from models.layers import NetworkConfig
+from models.settings import TrainingSettings, learning_rate
+from tests.models.deployments import random_deployment
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.metrics import METRICS
+
+TINY = TrainingSettings(members=1, epochs=25, batch=32, rate=0.01, weight_decay=0, network=NetworkConfig(hidden=8))
+
+
+def labels_of(deployment: Deployment) -> list[float]:
+    """A made-up cost that follows from what the features say: rate, load of the worst host, service."""
+    facts = operator_facts(deployment)
+    load = host_loads(deployment, facts, replica_counts(deployment, [deployment.plan]))[0, :, 0].max()
+    rate = sum(each.rates.in_per_s for each in facts if each.spec.kind == "source")
+    latency = sum(each.service_s for each in facts) * (1 + load)
+    return [rate / max(load, 1), latency, latency * 3, float(load > 0.2), float(rate > 100)]
+
+
+@cache
+def dataset() -> Dataset:
+    deployments = [random_deployment(seed, size=3) for seed in range(160)]
+    labels_Gx5 = np.array([labels_of(each) for each in deployments])
+    labels_Gx5[labels_Gx5[:, 4] == 0, :3] = np.nan
+    return of_deployments(deployments, labels_Gx5)
+
+
+@cache
+def trained(seed: int = 1, heads: str = "all") -> tuple[Ensemble, ...]:
+    settings = TINY.model_copy(update={"heads": heads})
+    return pipeline.train(dataset(), split(dataset(), 0), settings, seed, METRICS[:1] if heads == "one" else METRICS)
+
+
+def curve(ensemble: Ensemble) -> np.ndarray:
+    """[points, (step, training loss, validation loss)] of the first member."""
+    return np.array(ensemble.manifest["members"][0]["curve"])
+
+
+def test_loss_falls_and_beats_a_constant() -> None:
+    (ensemble,) = trained()
+    points = curve(ensemble)
+    assert points[-1, 1] < points[0, 1] / 3
+    assert points[:, 2].min() < 0.25  # a constant scores about 1 (regressions) and 0.25 (binaries)
+    model = prediction.LearnedCostModel("m", trained())
+    rows = {row.metric: row for row in evaluate(model, dataset(), split(dataset(), 0).test)}
+    assert set(rows) == set(METRICS)
+    assert rows["throughput_per_s"].q50 < 2  # type: ignore[operator]
+
+
+def test_same_seed_same_parameters_other_seed_others() -> None:
+    first, again = trained(1), pipeline.train(dataset(), split(dataset(), 0), TINY, 1)
+    jax.tree.map(np.testing.assert_array_equal, first[0].members, again[0].members)
+    kernels = [each[0].members[0]["head"]["layer_0"]["kernel"] for each in (first, trained(2))]
+    assert np.any(kernels[0] != kernels[1])
+
+
+def test_members_differ_and_progress_is_told() -> None:
+    told: list[tuple[str, int, int, int, float]] = []
+    (ensemble,) = pipeline.train(
+        dataset(),
+        split(dataset(), 0),
+        TINY.model_copy(update={"members": 2, "epochs": 5}),
+        1,
+        progress=lambda *point: told.append(point),
+    )
+    one, other = (member["head"]["layer_0"]["kernel"] for member in ensemble.members)
+    assert np.any(one != other)
+    assert {(name, member) for name, member, *_ in told} == {("all", 0), ("all", 1)}
+    assert all(step <= steps for _, _, step, steps, _ in told)
+    assert told[-1][2] == told[-1][3]
+
+
+def test_one_network_a_metric_is_named_after_it() -> None:
+    (ensemble,) = trained(heads="one")
+    assert (ensemble.metrics, ensemble.name, ensemble.config.outputs) == (METRICS[:1], METRICS[0], 1)
+
+
+def test_fine_tuning_goes_on_where_training_stopped() -> None:
+    before = trained()
+    settings = TINY.model_copy(update={"epochs": 10, "rate": 1e-3})
+    (after,) = pipeline.fine_tune(before, dataset(), split(dataset(), 0), settings, 7)
+    assert curve(after)[0, 1] < curve(before[0])[0, 1]
+    assert after.scaling == before[0].scaling
+    assert after.manifest["fine_tuned_from"] == before[0].manifest
+
+
+def test_a_trained_model_predicts_the_same_after_saving(tmp_path: Path) -> None:
+
+    folder = tmp_path
+    for ensemble in trained():
+        checkpoint.save(ensemble, folder)
+    deployment = random_deployment(3, size=3)
+    before = prediction.LearnedCostModel("m", trained()).predict(deployment, [deployment.plan])
+    after = prediction.load(folder).predict(deployment, [deployment.plan])
+    for metric in METRICS:
+        np.testing.assert_array_equal(getattr(before, metric), getattr(after, metric))
+
+
+def test_diverging_loss_is_an_error() -> None:
+    broken = dataset()
+    graphs = broken.graphs
+    hosts = graphs.nodes[-1]._replace(rows=graphs.nodes[-1].rows * np.float32(1e30))
+    overflowing = Dataset(
+        type(graphs)((*graphs.nodes[:-1], hosts), graphs.streams, graphs.updates, graphs.placements),
+        broken.labels_Gx5,
+        broken.flat_GxF,
+        broken.config_hash,
+    )
+    with pytest.raises(FloatingPointError, match=r"loss is (nan|inf)"):
+        pipeline.train(overflowing, split(broken, 0), TINY, 1)
+
+
+def test_unknown_metric_and_single_class_are_bad_input() -> None:
+    parts = split(dataset(), 0)
+    with pytest.raises(BadInput, match="unknown metric 'throughput'; did you mean 'throughput_per_s'"):
+        pipeline.train(dataset(), parts, TINY, 1, metrics=("throughput",))
+    labels_Gx5 = dataset().labels_Gx5.copy()
+    labels_Gx5[:, 3] = 0
+    one_class = Dataset(dataset().graphs, labels_Gx5, dataset().flat_GxF, dataset().config_hash)
+    with pytest.raises(BadInput, match="backpressured is False in all"):
+        pipeline.train(one_class, parts, TINY, 1)
+
+
+def test_learning_rate_rises_then_falls_to_nothing() -> None:
+    rates = [learning_rate(TINY, step, 200) for step in range(200)]
+    peak = int(np.argmax(rates))
+    assert rates[peak] == pytest.approx(TINY.rate)
+    assert np.all(np.diff(rates[: peak + 1]) > 0)
+    assert np.all(np.diff(rates[peak + 1 :]) < 0)
+    assert rates[-1] < TINY.rate / 1000
