@@ -12,6 +12,11 @@ from twin.engine.window import Results, WindowTask
 class AggregateTask(WindowTask):
     """`groups` live on this replica; tuples carry uniformly random ones."""
 
+    __slots__ = (
+        "groups",
+        "history",
+    )
+
     def __init__(self, *args: Any, groups: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.groups = groups

@@ -75,8 +75,12 @@ class Port:
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""
-        if self._only is not None and segment.n <= self.cap:
-            self._pass(self._only, segment)
+        only = self._only
+        if only is not None and segment.n <= self.cap:  # the usual case, without the two calls it takes otherwise
+            if self.outbox or only.inbox.credits * 2 < segment.n:
+                self._pass(only, segment)
+            else:
+                self._transfer(only, segment)
             return
         for index, piece in self.deal.parts(segment):
             if piece.n <= self.cap:

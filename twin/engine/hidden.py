@@ -8,19 +8,20 @@ from twin.engine.draws import Draws
 from twin.engine.load import Load
 from twin.engine.waiting import CRITICAL, departure_gap_scv, hidden_share, residual_wait_s, tuple_wait_s
 
-RENEW_S = 0.25
+RENEW_S = 1.0
 """Simulated seconds for which a computed mean is used: the averages behind it are slow."""
 
 
 class HiddenWait:
     """One task's. `neighbours` are those of the other tasks on a shared processor; empty on a processor of its own."""
 
-    __slots__ = ("_mean_s", "_until_s", "_used", "load", "neighbours", "service_scv")
+    __slots__ = ("_mean_s", "_until_s", "_used", "gap_scv_after", "load", "neighbours", "service_scv")
 
     def __init__(self, service_scv: float) -> None:
         self.load = Load()
         self.service_scv = service_scv
         self.neighbours: tuple[HiddenWait, ...] = ()
+        self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
         self._mean_s = 0.0
         self._used = 0.0
         self._until_s = 0.0
@@ -34,14 +35,11 @@ class HiddenWait:
         if now_s >= self._until_s:
             self._mean_s, self._used = self._mean(n, speed)
             self._until_s = now_s + RENEW_S
+            self.gap_scv_after = departure_gap_scv(self._used, self.load.gap_scv, self.service_scv)
         wait_s = 0.0
         if self._mean_s > 0.0 and draws.uniform() < self._used:
             wait_s = self._mean_s * draws.exponential() / self._used
         return wait_s, self.load.work_each_s / speed * (draws.service() - 1.0)
-
-    def gap_scv_after(self) -> float:
-        """Variability of the gaps between tuples that leave."""
-        return departure_gap_scv(self._used, self.load.gap_scv, self.service_scv)
 
     def _mean(self, n: int, speed: float) -> tuple[float, float]:
         """(mean hidden wait in seconds, utilisation of the speed that the task gets)."""

@@ -53,6 +53,12 @@ class Side:
 class JoinTask(WindowTask):
     """Matches are Poisson with mean selectivity * |W1| * |W2|, or amplification * tuples since the last time."""
 
+    __slots__ = (
+        "amplification",
+        "selectivity",
+        "sides",
+    )
+
     def __init__(self, *args: Any, selectivity: float | None, amplification: float | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.selectivity = selectivity

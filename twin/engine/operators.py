@@ -12,6 +12,8 @@ from twin.engine.task import Task
 class SourceTask(Task):
     """Polls the broker, which is its unbounded input queue: a tuple is taken when its service starts."""
 
+    __slots__ = ()
+
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Stamps the tuples with the time at which they were taken."""
         _, start_s, end_s, time_s = self._current
@@ -30,6 +32,12 @@ class SourceTask(Task):
 
 class SelectTask(Task):
     """Filters and maps: `selectivity` tuples leave per tuple that came; at most one each if `thins`."""
+
+    __slots__ = (
+        "_n_out",
+        "selectivity",
+        "thins",
+    )
 
     def __init__(self, *args: Any, selectivity: float, thins: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -68,6 +76,15 @@ class SelectTask(Task):
 
 class SinkTask(Task):
     """Where results arrive: counts them and their latencies, by period."""
+
+    __slots__ = (
+        "count",
+        "counted",
+        "e2e",
+        "e2e_sum_s",
+        "processing",
+        "processing_sum_s",
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

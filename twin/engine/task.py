@@ -27,6 +27,38 @@ class Task:
     that virtual axis, the last service ended.
     """
 
+    __slots__ = (
+        "_blocked_since_s",
+        "_current",
+        "_finish_alarm",
+        "_last_s",
+        "_served_s",
+        "blocked",
+        "blocked_s",
+        "busy",
+        "busy_s",
+        "debt_s",
+        "draws",
+        "dropped",
+        "env",
+        "exact",
+        "free_s",
+        "halted",
+        "hidden",
+        "in_service_work_s",
+        "name",
+        "ports",
+        "processor",
+        "queue",
+        "queued",
+        "send_s",
+        "service_s",
+        "share",
+        "state_tuples",
+        "tuples_in",
+        "tuples_out",
+    )
+
     def __init__(
         self,
         env: simpy.Environment,
@@ -104,6 +136,7 @@ class Task:
 
     def _begin(self, segment: Segment) -> None:
         self.busy = True
+        now = self.env.now
         n = segment.n
         self.queued -= n
         self.tuples_in += n
@@ -120,15 +153,16 @@ class Task:
         processor.work_s += work_s
         self.in_service_work_s = work_s
         if segment.b_s > segment.a_s:
-            self.shift(segment, *self.hidden.sample(self.draws, n, speed, self.env.now))
-            segment.gap_scv = self.hidden.gap_scv_after()
+            self.shift(segment, *self.hidden.sample(self.draws, n, speed, now))
+            segment.gap_scv = self.hidden.gap_scv_after
         self._current = (segment, start_s, end_s, work_s / speed)
         if processor.shared:
             self._share_out(segment, work_s, speed, keeps_up)
-        elif end_s > self.env.now:
-            self._finish_alarm.set(end_s)
-        else:
+        elif keeps_up or end_s <= now:
+            # served as it came: all that lies ahead is the last tuple's service, which is not worth an event
             self._complete()
+        else:
+            self._finish_alarm.set(end_s)
 
     def _times(self, segment: Segment, time_s: float) -> tuple[float, float, bool]:
         """Start of the first and end of the last tuple's service, and whether tuples were served as they arrived."""
@@ -209,15 +243,17 @@ class Task:
         self.tuples_out += segment.n
         if self.exact and segment.n > 1:
             for piece in singles(segment, self.draws):
-                self._send(piece)
+                self._send_copies(piece)
+                self.ports[0].send(piece)
             return
-        self._send(segment)
-
-    def _send(self, segment: Segment) -> None:
         ports = self.ports
-        for port in ports[1:]:
-            port.send(segment.part(segment.n, 0.0, 1.0))
+        if len(ports) > 1:
+            self._send_copies(segment)
         ports[0].send(segment)
+
+    def _send_copies(self, segment: Segment) -> None:
+        for port in self.ports[1:]:
+            port.send(segment.part(segment.n, 0.0, 1.0))
 
     def block(self) -> None:
         """A port has a segment that its channel cannot take."""

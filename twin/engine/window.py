@@ -54,6 +54,22 @@ class WindowTask(Task):
     evaluate(position, fires, low, high): results of `fires` evaluations, the last at `position`, and their CPU seconds.
     """
 
+    __slots__ = (
+        "_boundary_s",
+        "_clock",
+        "_due",
+        "_planned",
+        "_span_s",
+        "by_time",
+        "fires",
+        "planning",
+        "result_s",
+        "scan_s",
+        "seen",
+        "size",
+        "slide",
+    )
+
     def __init__(
         self, *args: Any, window: CountWindow | TimeWindow, result_s: float, scan_s: float, **kwargs: Any
     ) -> None:
