@@ -1,0 +1,42 @@
+"""What can be named on the command line besides scenarios, a line each for `twin list`.
+
+Optimizers and spaces describe themselves: the line is the first sentence of their documentation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+COST_MODELS: Mapping[str, str] = {
+    "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
+    "sim": "the simulator itself; a fraction of a second a plan",
+    "MODEL": "a folder that 'twin train' wrote: an ensemble of graph neural networks",
+}
+
+
+def optimizers() -> dict[str, str]:
+    """Name and summary of every optimizer: what its module says it does."""
+    from optimizers.registry import OPTIMIZERS
+
+    return {name: _summary(sys.modules[type(optimizer).__module__]) for name, optimizer in sorted(OPTIMIZERS.items())}
+
+
+def spaces() -> dict[str, str]:
+    """Name and summary of every parameter space that `twin corpus --space` takes."""
+    from scenarios import generator
+
+    return {name: _space(space) for name, space in sorted(generator.SPACES.items())}
+
+
+def _summary(documented: Any) -> str:
+    text = " ".join((inspect.getdoc(documented) or "").split())
+    return text.partition(". ")[0].rstrip(".")
+
+
+def _space(space: Any) -> str:
+    low, high = space.hosts_range
+    kinds = "/".join(map(str, space.sources))
+    return f"random queries with {kinds} sources on {low} to {high} hosts"

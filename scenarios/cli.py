@@ -1,0 +1,122 @@
+"""The `twin` command: one sub-command a file of `scenarios/commands`, and what an exit status means.
+
+0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted; 1 anything else (one line; the
+traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the commands that need them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer._click.exceptions import ClickException, UsageError
+
+from scenarios.commands import corpus, demo, importing, learning, library, planning, run
+from twin.errors import BadInput, suggest
+from twin.version import VERSION
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="twin",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for group in (demo, library, run, corpus, learning, planning, importing):
+    group.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def _twin(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    _traceback: Annotated[  # taken out by `main`, wherever it stands; declared here for --help
+        bool, typer.Option("--traceback", help="On an internal error, print the traceback (TWIN_TRACEBACK=1).")
+    ] = False,
+) -> None:
+    """A digital twin of stream processing systems: simulate a job, learn its cost, choose where it runs.
+
+    Start with `twin demo`, or `twin list` and `twin run smart-grid`.
+    """
+    if show_version:
+        print(VERSION)
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with its status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    show_traceback = "--traceback" in words or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0")
+    try:
+        status = app([word for word in words if word != "--traceback"], prog_name="twin", standalone_mode=False)
+        sys.stdout.flush()
+        if status == INTERRUPTED:  # typer has swallowed the exception
+            status = _interrupted()
+    except (KeyboardInterrupt, typer.Abort):
+        status = _interrupted()
+    except BadInput as error:
+        status = _say(str(error), 2)
+    except ClickException as error:
+        text = _one_line(error, words)
+        status = _say(text, 2) if text else 2
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = 0
+    except Exception as error:
+        if show_traceback:
+            traceback.print_exc()
+        status = _say(_internal(error), 1)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _one_line(error: ClickException, words: Sequence[str]) -> str:
+    """What was wrong with the command line; empty if the help was printed instead."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if not isinstance(error, UsageError) or not message:
+        return message
+    command = error.ctx.command_path if error.ctx else "twin"
+    return f"{message}{_given(error, words)}; see '{command} --help'{_similar(error)}"
+
+
+def _given(error: UsageError, words: Sequence[str]) -> str:
+    """The value that an option was given, where the message leaves it out."""
+    for option in getattr(getattr(error, "param", None), "opts", ()):
+        if option in words[:-1]:
+            return f", got {words[words.index(option) + 1]!r}"
+    return ""
+
+
+def _similar(error: UsageError) -> str:
+    """A near miss among the options of the command, where the message has none."""
+    name = getattr(error, "option_name", None)
+    if not name or getattr(error, "possibilities", None) or error.ctx is None:
+        return ""
+    known = [option for parameter in error.ctx.command.params for option in parameter.opts if option.startswith("--")]
+    hint = suggest(name, known)
+    return f" ({hint})" if hint.startswith("did you mean") else ""
+
+
+def _internal(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    text = words if len(words) <= 300 else f"{words[:300]}..."
+    return f"internal error: {type(error).__name__}: {text} (add --traceback for details)"
+
+
+def _interrupted() -> int:
+    return _say("interrupted; run the same command again to go on (a corpus keeps its finished chunks)", INTERRUPTED)
+
+
+def _say(text: str, status: int) -> int:
+    print(f"twin: {text}", file=sys.stderr, flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    main()

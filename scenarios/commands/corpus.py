@@ -1,0 +1,83 @@
+"""`twin corpus` and `twin dataset`: many runs, then training rows, both by Spark."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
+
+Master = Annotated[
+    str,
+    typer.Option("--master", metavar="URL", help="Spark master: local[N], or spark://HOST:PORT with shared storage."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command("corpus", rich_help_panel="Cost model")(corpus)
+    app.command("dataset", rich_help_panel="Cost model")(dataset)
+
+
+def corpus(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the corpus; the same command resumes it.")],
+    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="How many runs.")],
+    space: Annotated[str | None, typer.Option("--space", help="Random scenarios from this parameter space.")] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="SCENARIO", help="Or: vary this scenario's plan, rates, hardware."),
+    ] = None,
+    master: Master = "local[*]",
+    horizon: Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds a run.")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulates many scenarios and writes their traces, resumable at any moment.
+
+    Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60`
+    """
+    from scenarios import corpora
+    from spark.corpus import write_corpus
+    from spark.session import session
+    from twin.simulation import simulate
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    make, spec = corpora.plan(runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon)
+    report = corpora.every_tenth(lambda done, total: terminal.stage(f"  {done} of {total} runs"))
+    terminal.stage("starting Spark")
+    with session(master) as spark:
+        terminal.stage(f"simulating {runs} runs into {out}; Ctrl-C keeps what is finished")
+        summary = write_corpus(spark, out, spec, make, simulate, progress=report)
+    terminal.result(asdict(summary), corpora.in_words(summary, out))
+
+
+def dataset(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that `twin corpus` wrote.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder of training rows.")],
+    master: Master = "local[*]",
+    _seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Aggregates a corpus to training rows: one a run, with its labels.
+
+    Example: `twin dataset corpus dataset`
+    """
+    from scenarios.traces import check_free
+    from spark.manifest import read_manifest
+    from spark.pipeline import write_dataset
+    from spark.session import session
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    check_free(out)
+    read_manifest(corpus)  # before a JVM is started for nothing
+    terminal.stage("starting Spark")
+    with session(master) as spark:
+        terminal.stage(f"aggregating {corpus}")
+        summary = write_dataset(spark, corpus, out)
+    failed = f" ({summary.failed} runs failed)" if summary.failed else ""
+    terminal.result(asdict(summary), f"{summary.rows} training rows in {out}{failed}")

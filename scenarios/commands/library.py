@@ -1,0 +1,77 @@
+"""`twin list`, `show`, `schema`, `version`: what there is, without running anything."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
+from twin.version import VERSION
+
+ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command("list", rich_help_panel="Scenarios")(list_all)
+    app.command("show", rich_help_panel="Scenarios")(show)
+    app.command("schema", rich_help_panel="Scenarios")(schema)
+    app.command("version", rich_help_panel="Other")(version)
+
+
+def list_all(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
+    """Scenarios, optimizers and cost models, a line each.
+
+    Example: `twin list --json`
+    """
+    from scenarios import catalogue, registry, tables
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    scenarios = {entry.name: entry.summary for entry in registry.entries()}
+    parts = {
+        "scenarios": scenarios,
+        "optimizers": catalogue.optimizers(),
+        "cost_models": dict(catalogue.COST_MODELS),
+        "spaces": catalogue.spaces(),
+    }
+    terminal.result(parts, *(tables.glossary(title.replace("_", " "), part) for title, part in parts.items()))
+
+
+def show(scenario: ScenarioName, as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
+    """Prints a scenario as YAML, ready to be saved and changed.
+
+    Example: `twin show smart-grid > mine.yaml`, then `twin run mine.yaml`
+    """
+    from scenarios import files
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    loaded = files.load(scenario)
+    if as_json:
+        terminal.result(loaded.model_dump(mode="json"))
+    else:
+        terminal.text(files.dump(loaded))
+
+
+def schema(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
+    """Prints the JSON Schema of a scenario file, for completion and checks in an editor.
+
+    Example: `twin schema > scenario.schema.json`
+    """
+    import json
+
+    from scenarios import files
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    if as_json:
+        terminal.result(files.json_schema())
+    else:
+        terminal.text(json.dumps(files.json_schema(), indent=2))
+
+
+def version(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
+    """Prints the version.
+
+    Example: `twin version --json`
+    """
+    Terminal(as_json=as_json, quiet=quiet).result({"version": VERSION}, VERSION)

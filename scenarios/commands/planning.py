@@ -1,0 +1,143 @@
+"""`twin optimize` and `twin validate`: choose where a job runs, and prove the choice by simulation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Terminal
+
+if TYPE_CHECKING:
+    from optimizers.interface import Solution
+    from twin.scenario import Scenario
+
+Objective = Annotated[str, typer.Option("--objective", help="processing_latency_s, e2e_latency_s or throughput_per_s.")]
+Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
+OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command("optimize", rich_help_panel="Plans")(optimize)
+    app.command("validate", rich_help_panel="Plans")(validate)
+
+
+def optimize(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    optimizer: Annotated[str, typer.Option("--optimizer", metavar="NAME", help="See `twin list`.")] = "local-search",
+    model: Annotated[
+        str, typer.Option("--cost-model", metavar="rates|sim|MODEL_DIR", help="What a plan is judged by.")
+    ] = "rates",
+    objective: Objective = "processing_latency_s",
+    budget: Budget = 1000,
+    out: OutFile = None,
+    seed: ScenarioSeed = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Chooses where each operator runs; the result is a scenario file that runs.
+
+    Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
+    `twin optimize smart-grid --optimizer costream --cost-model model` ·
+    `twin optimize smart-grid --cost-model sim --budget 100`
+    """
+    from scenarios import files
+    from scenarios.cost_models import cost_model
+    from scenarios.overrides import set_values
+    from scenarios.planning import solve
+    from scenarios.traces import check_free, write_text
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    if out is not None:
+        check_free(out)
+    loaded = set_values(files.load(scenario), [] if seed is None else [f"run.seed={seed}"])
+    solution = solve(loaded, optimizer, cost_model(model, loaded.run), objective=objective, budget=budget)
+    if solution.message:
+        terminal.note(f"note: {solution.message}")
+    if out is not None:
+        write_text(files.dump(loaded.with_plan(solution.plan)), out)
+        terminal.note(f"scenario written to {out}; run it with: twin run {out}")
+    terminal.result(*_report(loaded, solution, optimizer, model, objective))
+
+
+def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, objective: str) -> tuple[Any, ...]:
+    from scenarios import tables
+
+    placement = solution.plan.model_dump(mode="json")["placement"]
+    before = loaded.plan.model_dump(mode="json")["placement"]
+    document = {
+        "scenario": loaded.name,
+        "optimizer": optimizer,
+        "cost_model": model,
+        "objective": objective,
+        "status": solution.status,
+        "predicted": solution.objective,
+        "bound": solution.bound,
+        "evaluations": solution.evaluations,
+        "seconds": solution.seconds,
+        "message": solution.message,
+        "placement": placement,
+    }
+    rows = [{"operator": name, "before": before[name], "after": where} for name, where in placement.items()]
+    columns = {"operator": "operator", "before": "before", "after": "after"}
+    latency = objective.endswith("_s") and not objective.endswith("per_s")
+    predicted = tables.seconds(solution.objective) if latency else f"{solution.objective:.3g}"
+    words = (
+        f"predicted {objective} = {predicted} by {model}; {solution.status}, "
+        f"{solution.evaluations:,} plans in {solution.seconds:.2f} s"
+    )
+    return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), words
+
+
+def validate(
+    scenarios: Annotated[
+        list[str], typer.Argument(metavar="SCENARIO...", help="Names from `twin list`, or YAML files.")
+    ],
+    optimizers: Annotated[
+        str, typer.Option("--optimizers", metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
+    ] = "as-given,random,governor,local-search",
+    models: Annotated[
+        str, typer.Option("--cost-model", metavar="A,B,...", help="Of rates, sim, and model folders.")
+    ] = "rates",
+    objective: Objective = "processing_latency_s",
+    budget: Budget = 1000,
+    replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
+    references: Annotated[
+        int, typer.Option("--references", min=0, help="More plans simulated, among which the best known may be.")
+    ] = 30,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulates the plan of every optimizer and cost model: its regret against the best known plan.
+
+    Examples: `twin validate smart-grid` ·
+    `twin validate smart-grid ad-join --optimizers governor,costream --cost-model rates,model --replications 10`
+    """
+    from scenarios import files, planning, tables
+    from scenarios.cost_models import cost_model
+    from scenarios.validation import validate as prove
+    from twin.simulation import simulate
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    chosen = planning.optimizers(optimizers)
+    rows: list[dict[str, Any]] = []
+    for each in [files.load(name) for name in scenarios]:
+        terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
+        costs = [cost_model(name.strip(), each.run) for name in models.split(",")]
+        proved = prove(
+            [each],
+            chosen,
+            costs,
+            simulate,
+            replications,
+            seed,
+            objective=objective,
+            budget=budget,
+            references=references,
+        )
+        rows += [asdict(row) for row in proved]
+    terminal.result({"objective": objective, "rows": rows}, *tables.of_regrets(rows))

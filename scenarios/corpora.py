@@ -1,0 +1,72 @@
+"""Which corpus a user asked for: what its runs simulate, and the specification that makes it resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scenarios import files
+from scenarios.families import FamilyAmongOthers, RandomScenarios, ScenarioFamily
+from spark.corpus import CorpusSummary, Progress
+from spark.manifest import CorpusSpec
+from twin.errors import BadInput
+from twin.scenario import RunSettings, Scenario, config_hash
+
+DEFAULT_SPACE = "costream"
+
+Make = RandomScenarios | FamilyAmongOthers
+
+
+def plan(
+    *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None
+) -> tuple[Make, CorpusSpec]:
+    """The maker of the scenarios and the specification of the corpus.
+
+    Raises BadInput if both a space and a scenario are given, or one is unknown.
+    """
+    if space is not None and scenario is not None:
+        raise BadInput("--space and --scenario are both given; keep one")
+    if scenario is None:
+        settings = RunSettings() if horizon_s is None else _settings(RunSettings(), horizon_s)
+        maker = RandomScenarios(space or DEFAULT_SPACE, seed, settings)
+        return maker, CorpusSpec(runs=runs, seed=seed, space=maker.space, settings=settings.model_dump(mode="json"))
+    base = files.load(scenario)
+    if horizon_s is not None:
+        base = base.model_copy(update={"run": _settings(base.run, horizon_s)})
+    return around(base, runs=runs, seed=seed)
+
+
+def around(base: Scenario, *, runs: int, seed: int) -> tuple[FamilyAmongOthers, CorpusSpec]:
+    """Variations of one scenario (plan, rates and hardware), and a tenth of random scenarios of the default space."""
+    settings = {"config_hash": config_hash(base, base.run), **base.run.model_dump(mode="json")}
+    make = FamilyAmongOthers(ScenarioFamily(base, seed), RandomScenarios(DEFAULT_SPACE, seed, base.run))
+    return make, CorpusSpec(runs=runs, seed=seed, space=f"around {base.name}", settings=settings)
+
+
+def every_tenth(report: Progress) -> Progress:
+    """`report`, called only when another tenth of the runs is done."""
+    tenths = -1
+
+    def watch(done: int, total: int) -> None:
+        nonlocal tenths
+        if done * 10 // total > tenths:
+            tenths = done * 10 // total
+            report(done, total)
+
+    return watch
+
+
+def in_words(summary: CorpusSummary, folder: Path) -> str:
+    """A line for a reader."""
+    new = summary.runs - summary.resumed
+    text = f"{summary.runs} runs in {folder}: {new} new in {summary.wall_s:.1f} s"
+    if new:
+        text += f" ({summary.simulation_cpu_s / new * 1000:.0f} ms of CPU a simulation)"
+    if summary.resumed:
+        text += f", {summary.resumed} were there"
+    return f"{text}; {summary.failed} failed" if summary.failed else text
+
+
+def _settings(settings: RunSettings, horizon_s: float) -> RunSettings:
+    if horizon_s <= settings.warmup_s:
+        raise BadInput(f"--horizon {horizon_s:g} must be above the warm-up of {settings.warmup_s:g} s; give more")
+    return settings.model_copy(update={"horizon_s": horizon_s})

@@ -1,0 +1,96 @@
+"""Training and evaluation as the command line and the demo use them: folders in, folders or tables out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models import evaluation
+from models.checkpoint import Ensemble, save
+from models.dataset import Dataset, Split, split
+from models.prediction import LearnedCostModel
+from scenarios.traces import check_free
+from twin.errors import BadInput
+from twin.metrics import METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """rows: as Costream's Table III. part: `test` (held out of training) or `all`, and how many runs it is over."""
+
+    rows: tuple[evaluation.Row, ...]
+    part: str
+    runs: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"part": self.part, "runs": self.runs, "rows": [row._asdict() for row in self.rows]}
+
+
+def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
+    """A model directory, whole or not at all. Raises BadInput if `out` exists."""
+    check_free(out)
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        for ensemble in ensembles:
+            save(ensemble, partial)
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
+    """The table that `figures.learning_curve` draws, from the manifests of the ensembles."""
+    table: dict[str, list[Any]] = {"member": [], "step": [], "training_loss": [], "validation_loss": []}
+    for ensemble in ensembles:
+        for number, member in enumerate(ensemble.manifest["members"]):
+            for step, training, validation in member["curve"]:
+                table["member"].append(f"{ensemble.name} {number}")
+                table["step"].append(step)
+                table["training_loss"].append(training)
+                table["validation_loss"].append(validation)
+    return table
+
+
+def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[str, list[Any]]:
+    """The table that `figures.predicted_vs_simulated` draws: the test rows that have the metric."""
+    rows = training_split(model, dataset).test
+    simulated = dataset.labels_Gx5[rows, METRICS.index(metric)]
+    predicted = model.predict_graphs(dataset.graphs).cost(metric)[rows]
+    known = ~np.isnan(simulated)
+    return {"simulated": simulated[known].tolist(), "predicted": predicted[known].tolist()}
+
+
+def training_split(model: LearnedCostModel, dataset: Dataset) -> Split:
+    """The split that the model was trained with. Raises BadInput if the dataset is not the one it was trained on."""
+    manifest = model.ensembles[0].manifest
+    parts = split(dataset, int(manifest["seed"]))
+    sizes = {name: len(rows) for name, rows in parts._asdict().items()}
+    if sizes != dict(manifest["rows"]):
+        raise BadInput(
+            f"model {model.name!r} was trained on a dataset of {sum(manifest['rows'].values())} rows, this one has "
+            f"{len(dataset)}, so its test rows are unknown; add --all to evaluate on every row"
+        )
+    return parts
+
+
+def evaluate(model: LearnedCostModel, dataset: Dataset, *, every_row: bool, seed: int) -> Table:
+    """The model on the test rows of its own dataset beside the Flat Vector baseline, or on every row of another."""
+    if every_row:
+        rows = np.arange(len(dataset))
+        found = evaluation.evaluate(model, dataset, rows, seed)
+        return Table((*found, *evaluation.replicate_rows(dataset)), "all", len(dataset))
+    parts = training_split(model, dataset)
+    found = evaluation.evaluate(model, dataset, parts.test, seed)
+    metrics = [row.metric for row in found]
+    baseline = evaluation.flat_vector_rows(dataset, parts, metrics, seed)
+    limit = evaluation.replicate_rows(dataset)
+    ordered = sorted((*found, *baseline, *limit), key=lambda row: metrics.index(row.metric))
+    return Table(tuple(ordered), "test", len(parts.test))

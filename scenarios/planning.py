@@ -1,0 +1,62 @@
+"""Planning as the command line and the demo use it: names in, solutions and re-planned scenarios out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.registry import optimizer_by_name
+from optimizers.selection import choose, estimate
+from twin.errors import BadInput
+from twin.metrics import CostModel
+from twin.scenario import Scenario
+
+GIVEN = "as-given"
+
+
+@dataclass(frozen=True, slots=True)
+class AsGiven:
+    """An optimizer that keeps the plan which stands in the scenario: the row that all others are compared with."""
+
+    name: str = GIVEN
+
+    def solve(self, problem: Problem) -> Solution:
+        """The deployment's own plan with its estimate. Never raises."""
+        started_s = time.perf_counter()
+        candidates = estimate(problem, [problem.deployment.plan])
+        return choose(problem, candidates, evaluations=1, started_s=started_s, complete=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An optimizer with a cost model and a budget of its own, whatever those of the problem; as one row of a table."""
+
+    name: str
+    optimizer: Optimizer
+    cost_model: CostModel
+    budget: int
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput if the optimizer cannot take the problem."""
+        return self.optimizer.solve(replace(problem, cost_model=self.cost_model, budget=self.budget))
+
+
+def optimizers(names: str) -> list[Optimizer]:
+    """The optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise BadInput("--optimizers names none; give at least one, such as local-search")
+    return [AsGiven() if name == GIVEN else optimizer_by_name(name) for name in wanted]
+
+
+def solve(scenario: Scenario, optimizer: str, model: CostModel, *, objective: str, budget: int) -> Solution:
+    """The optimizer's solution; its random numbers are those of the scenario's seed.
+
+    Raises BadInput for an unknown optimizer or objective, or a problem that the optimizer cannot take.
+    """
+    chosen = optimizer_by_name(optimizer)
+    problem = Problem(
+        deployment=scenario.deployment, cost_model=model, objective=objective, seed=scenario.run.seed, budget=budget
+    )
+    return chosen.solve(problem)

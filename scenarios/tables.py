@@ -1,0 +1,175 @@
+"""Results as tables to read: documents (what --json prints) in, rich tables out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from figures import units
+
+QUANTILES = ("mean", "p50", "p95", "p99")
+
+
+def of_run(name: str, document: Mapping[str, Any]) -> list[Table]:
+    """Metrics, operators and hosts of one run; `document` is `Run.to_dict()`."""
+    return [_metrics(name, document), _operators(document["operators"]), _hosts(document["hosts"])]
+
+
+def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One line a row; `columns` maps a key of the rows to its heading. Numbers are right-aligned."""
+    listed = list(rows)
+    table = _table(title)
+    for key, heading in columns.items():
+        numeric = all(_numeric(row.get(key)) for row in listed)
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric)
+    for row in listed:
+        table.add_row(*(_cell(row.get(key)) for key in columns))
+    return table
+
+
+def glossary(title: str, meanings: Mapping[str, str]) -> Table:
+    """Names with what they mean, a line each."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=True)
+    table.add_column("name", no_wrap=True)
+    table.add_column("meaning")
+    for name, meaning in meanings.items():
+        table.add_row(name, meaning)
+    return table
+
+
+def of_regrets(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """A regret table a scenario; rows are `scenarios.validation.ValidationRow` as mappings."""
+    columns = {
+        "optimizer": "optimizer",
+        "cost_model": "cost model",
+        "predicted": "predicted",
+        "simulated": "simulated",
+        "regret": "regret",
+        "state": "in the simulator",
+        "plan_s": "planning",
+    }
+    names = dict.fromkeys(row["scenario"] for row in rows)
+    return [
+        of_rows(
+            f"{name}: {rows[0]['objective']}", columns, (_regret_row(row) for row in rows if row["scenario"] == name)
+        )
+        for name in names
+    ]
+
+
+def _regret_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    if row["regret"] is None:
+        return {"optimizer": row["optimizer"], "cost_model": row["cost_model"], "state": row["message"]}
+    show = _number if row["objective"].endswith("per_s") else seconds
+    state = (
+        "keeps up" if row["success"] and not row["backpressured"] else "backpressured" if row["success"] else "fails"
+    )
+    regret = f"{row['regret']:+.1%}" if math.isfinite(row["regret"]) else "not comparable"
+    return {
+        **row,
+        "predicted": show(row["predicted"]),
+        "simulated": show(row["simulated"]) + (f" ± {show(row['ci95'])}" if row["ci95"] else ""),
+        "regret": regret + (f" ± {row['regret_ci95']:.1%}" if row["regret_ci95"] else ""),
+        "state": state,
+        "plan_s": seconds(row["plan_s"]),
+    }
+
+
+def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Summaries of relative errors (`scenarios.validate_runs.Summary`), a line a group."""
+    columns = {
+        "group": "of",
+        "quantities": "values",
+        "median": "median",
+        "p90": "90 %",
+        "within_5_percent": "within 5 %",
+    }
+    shares = ("median", "p90", "within_5_percent")
+    rows = [{"group": name, **row, **{key: f"{row[key]:.1%}" for key in shares}} for name, row in groups.items()]
+    return of_rows(title, columns, rows)
+
+
+def seconds(value: float | None) -> str:
+    """A duration in the unit that reads best; a dash if there is none."""
+    return "-" if value is None or not math.isfinite(value) else units.seconds(value)
+
+
+def _metrics(name: str, document: Mapping[str, Any]) -> Table:
+    table = _table(f"{name}: simulated metrics")
+    for heading in ("metric", *QUANTILES):
+        table.add_column(heading, justify="left" if heading == "metric" else "right")
+    table.add_row("throughput (results/s)", _number(document["throughput_per_s"]))
+    for key, label in (("processing_latency_s", "processing latency"), ("e2e_latency_s", "end-to-end latency")):
+        latency = document[key] or {}
+        table.add_row(label, *(seconds(latency.get(quantile)) for quantile in QUANTILES))
+    grows = "yes" if document["backpressured"] else "no"
+    table.add_row("backpressured", f"{grows} ({_number(document['backpressure_per_s'])}/s unread)")
+    table.add_row("success", "yes" if document["success"] else "no")
+    table.add_row("tuples in / out", f"{document['tuples_in']:,} / {document['tuples_out']:,}")
+    return table
+
+
+def _operators(operators: Mapping[str, Mapping[str, Any]]) -> Table:
+    rows = [{"operator": name, **totals} for name, totals in operators.items()]
+    columns = {
+        "operator": "operator",
+        "kind": "kind",
+        "replicas": "replicas",
+        "rate_in_per_s": "in/s",
+        "rate_out_per_s": "out/s",
+        "busy": "busy",
+        "backpressured": "blocked",
+        "idle": "idle",
+    }
+    return of_rows("operators", columns, ({**row, **_shares(row, "busy", "backpressured", "idle")} for row in rows))
+
+
+def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Table:
+    rows = [{"host": name, **totals, **_shares(totals, "cpu")} for name, totals in hosts.items()]
+    columns = {
+        "host": "host",
+        "cpu": "CPU",
+        "memory_mb": "memory (MB)",
+        "gc_slowdown": "slowed by GC",
+        "sent_mbps": "sent (Mbit/s)",
+    }
+    return of_rows("hosts", columns, rows)
+
+
+def _shares(row: Mapping[str, Any], *keys: str) -> dict[str, str]:
+    return {key: f"{row[key]:.0%}" for key in keys if row.get(key) is not None}
+
+
+def _numeric(value: Any) -> bool:
+    return value is None or isinstance(value, int | float) or str(value)[:1].isdigit()
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False, show_edge=False
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return _number(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_cell, value))
+    return str(value)
+
+
+def _number(value: float) -> str:
+    """Three significant digits, thousands separated; whole numbers whole."""
+    if not math.isfinite(value):
+        return "-"
+    if float(value).is_integer() or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

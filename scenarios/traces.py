@@ -1,0 +1,55 @@
+"""A single run as a folder: the three Parquet tables of `twin.trace`, and its manifest as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from twin.errors import BadInput
+from twin.run import Run
+from twin.trace import write_trace
+
+
+def check_free(out: Path) -> None:
+    """Raises BadInput if the output cannot be made there; called before any work is done."""
+    if out.exists():
+        raise BadInput(f"{out} exists; remove it or name another folder")
+    above = next(folder for folder in (out.parent, *out.parent.parents) if folder.exists())
+    if not above.is_dir():
+        raise BadInput(f"{out} cannot be made: {above} is a file; name another folder")
+    if not os.access(above, os.W_OK):
+        raise BadInput(f"{out} cannot be made: no permission to write in {above}; name another folder")
+
+
+def write_run(run: Run, name: str, out: Path) -> None:
+    """Writes `out` with runs.parquet, operators.parquet, hosts.parquet and manifest.json; whole or not at all.
+
+    Raises BadInput if `out` exists or cannot be written.
+    """
+    check_free(out)
+    partial = out.with_name(f".{out.name}.{os.getpid()}.run")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        write_trace(run.rows(run="run-000000", index=0, name=name), partial)
+        (partial / "manifest.json").write_text(json.dumps(run.manifest, indent=2) + "\n", encoding="utf-8")
+        partial.rename(out)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_text(text: str, out: Path) -> None:
+    """Writes a new text file, whole or not at all. Raises BadInput if it exists or cannot be written."""
+    check_free(out)
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(out)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror}; name another file") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,137 @@
+"""YAML as scenario files use it: strict to read, compact to write.
+
+Differences from YAML 1.1 as PyYAML reads it: a key given twice is an error; `on`, `yes` and dates are plain text (so
+an operator may be called `on`); `1e6` is a number. What `to_text` writes, `parse_text` reads back as the same data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import yaml
+
+from twin.errors import BadInput
+
+FLOW_WIDTH = 110
+"""A mapping of scalars that fits into this many characters is written on one line."""
+
+_FLOAT = re.compile(r"^[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
+_INT = re.compile(r"^[-+]?\d+$")
+_BOOL = re.compile(r"^(true|True|TRUE|false|False|FALSE)$")
+_NULL = re.compile(r"^(~|null|Null|NULL|)$")
+
+_RESOLVERS = (
+    ("tag:yaml.org,2002:bool", _BOOL, "tTfF"),
+    ("tag:yaml.org,2002:int", _INT, "-+0123456789"),
+    ("tag:yaml.org,2002:float", _FLOAT, "-+0123456789."),
+    ("tag:yaml.org,2002:null", _NULL, ["~", "n", "N", ""]),
+    ("tag:yaml.org,2002:merge", re.compile(r"^<<$"), "<"),
+)
+
+
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str | int | float | bool):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a plain word", key_node.start_mark)
+            if key in seen and key_node.tag != "tag:yaml.org,2002:merge":
+                message = f"key {str(key)!r} is given twice; remove one"
+                raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, indentless=False)
+
+
+_Loader.yaml_implicit_resolvers = {}  # their own, not PyYAML's
+_Dumper.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in _RESOLVERS:
+    _Loader.add_implicit_resolver(_tag, _pattern, list(_first))
+    _Dumper.add_implicit_resolver(_tag, _pattern, list(_first))
+
+
+def _plain_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    return int(loader.construct_scalar(node))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _plain_int)  # 010 is ten, 1:30 is text
+
+
+def _represent_mapping(dumper: _Dumper, data: Mapping[Any, Any]) -> yaml.Node:
+    node = dumper.represent_mapping("tag:yaml.org,2002:map", data.items())
+    nested = "name" in data  # an operator or a host reads best on one line, its window and columns with it
+    fits = all(isinstance(value, yaml.ScalarNode) or (nested and value.flow_style) for _, value in node.value)
+    width = sum(len(_flat(key)) + len(_flat(value)) + 4 for key, value in node.value)
+    node.flow_style = fits and width <= FLOW_WIDTH
+    return node
+
+
+def _represent_list(dumper: _Dumper, data: Any) -> yaml.Node:
+    node = dumper.represent_sequence("tag:yaml.org,2002:seq", data)
+    node.flow_style = all(isinstance(each, yaml.ScalarNode) for each in node.value) and len(_flat(node)) <= FLOW_WIDTH
+    return node
+
+
+def _represent_text(dumper: _Dumper, data: str) -> yaml.Node:
+    style = ">" if len(data) > FLOW_WIDTH and _folds(data) else None
+    if not data.isprintable() and set(data) - {"\n"}:
+        style = '"'  # with escapes: YAML folds NEL and friends into spaces elsewhere
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+def _folds(text: str) -> bool:
+    """Whether folding over lines loses nothing: single spaces only, no line breaks, nothing that needs quotes."""
+    return text.isprintable() and text == " ".join(text.split())
+
+
+def _flat(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    parts = [_flat(part) for each in node.value for part in (each if isinstance(each, tuple) else (each,))]
+    return "  ".join(parts)
+
+
+_Dumper.add_representer(dict, _represent_mapping)
+_Dumper.add_representer(list, _represent_list)
+_Dumper.add_representer(tuple, _represent_list)
+_Dumper.add_representer(str, _represent_text)
+
+
+def parse_text(text: str, where: str) -> object:
+    """The data in `text`. Raises BadInput with `where` and the line number if it is not YAML or repeats a key."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
+        raise BadInput(f"{where}:{line} {error.problem or 'not valid YAML'}{_hint(error)}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadInput(f"{where}: not readable as YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise BadInput(f"{where}: nested too deeply for a scenario file; flatten it") from None
+
+
+def _hint(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or ""
+    if "twice" in problem or "plain word" in problem:
+        return ""
+    if "'\\t'" in problem:
+        return "; indent with spaces, not tabs"
+    return "; check the indentation, colons and brackets there"
+
+
+def to_text(data: Mapping[str, Any]) -> str:
+    """`data` as block YAML; short mappings of scalars on one line; keys in the order given."""
+    return yaml.dump(
+        data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=FLOW_WIDTH + 10, default_flow_style=False
+    )

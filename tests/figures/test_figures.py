@@ -1,0 +1,79 @@
+"""Figures draw what the table says, one artist a row, and touch nothing global."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.learning_curve import learning_curve
+from figures.placement_regret import placement_regret
+from figures.predicted_vs_simulated import predicted_vs_simulated
+
+PLANS = {
+    "plan": ["naive", "random", "governor", "learned"],
+    "latency_s": [20.0, float("nan"), 0.2, 0.1],
+    "ci95_s": [2.0, float("nan"), 0.01, 0.2],
+    "backpressured": [True, True, False, False],
+}
+
+
+def axes_of(figure: Figure) -> Axes:
+    figure.savefig("/dev/null", format="png")  # draws everything: an artist that cannot be drawn fails here
+    return figure.axes[0]
+
+
+def dots(axes: Axes) -> list[tuple[float, float]]:
+    return [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_marker() == "o"]
+
+
+def test_regret_has_a_dot_a_plan_with_a_latency() -> None:
+    axes = axes_of(placement_regret(PLANS, "latency"))
+    assert dots(axes) == [(20.0, 0), (0.2, 2), (0.1, 3)]
+    assert [label.get_text() for label in axes.get_yticklabels()] == PLANS["plan"]
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlim()[0] < 0.1 < 20.0 < axes.get_xlim()[1]
+
+
+def test_regret_is_measured_from_the_best_plan_that_keeps_up() -> None:
+    faster_but_failing = {**PLANS, "latency_s": [0.01, float("nan"), 0.2, 0.1]}
+    words = [text.get_text() for text in axes_of(placement_regret(faster_but_failing, "latency")).texts]
+    assert any("×2.00" in each for each in words)
+    assert any("×0.10, backpressured" in each for each in words)
+    assert any("no result" in each for each in words)
+
+
+def test_regret_needs_a_latency() -> None:
+    with pytest.raises(ValueError, match="finite latency_s"):
+        placement_regret({**PLANS, "latency_s": [float("nan")] * 4}, "latency")
+
+
+def test_predictions_are_placed_as_given_and_summarised() -> None:
+    table = {"simulated": [1.0, 2.0, 4.0, np.nan, 0.0], "predicted": [2.0, 2.0, 1.0, 1.0, 1.0]}
+    axes = axes_of(predicted_vs_simulated(table, "latency [s]"))
+    drawn = [line for line in axes.lines if line.get_marker() == "o"]
+    assert drawn[0].get_xdata().tolist() == [1.0, 2.0, 4.0]
+    assert drawn[0].get_ydata().tolist() == [2.0, 2.0, 1.0]
+    assert "3 runs" in axes.texts[0].get_text()
+    assert "median 2.00" in axes.texts[0].get_text()
+    with pytest.raises(ValueError, match="both values positive"):
+        predicted_vs_simulated({"simulated": [0.0], "predicted": [1.0]}, "latency [s]")
+
+
+def test_learning_curve_rings_the_best_step_of_each_member() -> None:
+    validation = [3.0, 1.0, 2.0, 4.0, 3.0, 2.0]
+    table = {
+        "member": [0] * 3 + [1] * 3,
+        "step": [0, 1, 2] * 2,
+        "training_loss": validation,
+        "validation_loss": validation,
+    }
+    assert dots(axes_of(learning_curve(table))) == [(1.0, 1.0), (2.0, 2.0)]
+
+
+def test_no_figure_uses_pyplot() -> None:
+    placement_regret(PLANS, "latency")
+    assert "matplotlib.pyplot" not in sys.modules

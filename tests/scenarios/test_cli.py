@@ -1,0 +1,254 @@
+"""The command line as a user meets it: exit codes, one-line errors, --json purity, speed of the light commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios import cli, files, registry
+from twin.trace import TABLES, read_table
+from twin.version import VERSION
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = ("--horizon", "15", "--set", "run.segments=200")
+
+
+def twin(*arguments: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, as a shell would start it."""
+    return subprocess.run(
+        [sys.executable, "-m", "scenarios.cli", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The one line on stderr with which the command, called in this process, ends with 2."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([*map(str, arguments), "--quiet"])
+    output = capsys.readouterr()
+    assert stopped.value.code == 2, output.err
+    assert output.out == ""
+    assert output.err.startswith("twin: ")
+    assert output.err.count("\n") == 1
+    assert "Traceback" not in output.err
+    return output.err
+
+
+def test_run_prints_the_promised_json_and_nothing_else(tmp_path):
+    done = twin("run", "smart-grid", *QUICK, "--json", "--seed", 3, "--out", tmp_path / "trace")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    latency = {"mean", "p50", "p95", "p99"}
+    assert latency == set(document["processing_latency_s"]) == set(document["e2e_latency_s"])
+    assert document["manifest"]["seed"] == 3
+    assert document["manifest"]["horizon_s"] == 15
+    assert document["tuples_in"] > 0
+    assert {"throughput_per_s", "backpressure_per_s", "backpressured", "success", "tuples_out", "cpu_s"} <= set(
+        document
+    )
+    assert set(document["operators"]) >= {"meters", "compare", "operator-room"}
+    assert "edge-1" in document["hosts"]
+    assert document["warnings"] == []
+    assert {path.name for path in (tmp_path / "trace").iterdir()} == {f"{t}.parquet" for t in TABLES} | {
+        "manifest.json"
+    }
+    assert json.loads((tmp_path / "trace" / "manifest.json").read_text()) == document["manifest"]
+    assert read_table(tmp_path / "trace", "runs")["config_hash"].to_pylist() == [document["manifest"]["config_hash"]]
+
+
+def test_same_seed_same_result_and_other_seed_another():
+    results = [json.loads(twin("run", "edge-filter", *QUICK, "--json", "--seed", seed).stdout) for seed in (1, 1, 2)]
+    for result in results:
+        del result["cpu_s"]
+    assert results[0] == results[1]
+    assert results[0]["e2e_latency_s"] != results[2]["e2e_latency_s"]
+
+
+def test_tables_are_on_stdout_and_notes_on_stderr(tmp_path):
+    done = twin("run", "edge-filter", *QUICK, "--out", tmp_path / "t")
+    assert done.returncode == 0
+    assert "throughput" in done.stdout
+    assert "sensors" in done.stdout
+    assert "trace written" in done.stderr
+    assert twin("run", "edge-filter", *QUICK, "--out", tmp_path / "u", "--quiet").stderr == ""
+
+
+def test_existing_output_is_refused_before_anything_is_done(tmp_path):
+    (tmp_path / "here").mkdir()
+    done = twin("run", "edge-filter", "--out", tmp_path / "here")
+    assert done.returncode == 2
+    assert "exists; remove it or name another folder" in done.stderr
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_an_optimized_plan_is_a_scenario_that_runs(tmp_path):
+    out = tmp_path / "better.yaml"
+    done = twin("optimize", "smart-grid", "--budget", 60, "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["evaluations"] <= 60
+    before, after = (json.loads(twin("run", each, *QUICK, "--json").stdout) for each in ("smart-grid", out))
+    assert before["backpressured"]
+    assert not after["backpressured"]
+    assert after["e2e_latency_s"]["mean"] < before["e2e_latency_s"]["mean"] / 3
+
+
+def test_validate_has_a_row_an_optimizer():
+    options = ("--optimizers", "as-given,exhaustive", "--replications", 2, "--references", 2)
+    done = twin("validate", "edge-filter", *options, "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["optimizer"] for row in rows] == ["as-given", "exhaustive"]
+    assert all(row["regret"] is None or row["regret"] >= 0 for row in rows)
+    assert {"scenario", "cost_model", "ci95", "plan_s"} <= set(rows[0])
+
+
+def test_interrupt_exits_with_130_and_says_how_to_go_on(tmp_path):
+    code = (
+        "import sys; from scenarios import cli; import twin.simulation\n"
+        "def stop(*_): raise KeyboardInterrupt\n"
+        "twin.simulation.simulate = stop; cli.main(['run', 'edge-filter'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert "same command again" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_internal_error_is_one_line_and_1_and_the_traceback_is_there_for_the_asking():
+    code = (
+        "import sys; from scenarios import cli; import twin.simulation\n"
+        "def fail(*_): raise RuntimeError('the\\nmachine is on fire')\n"
+        "twin.simulation.simulate = fail; cli.main(['run', 'edge-filter', *sys.argv[1:]])"
+    )
+    for extra, lines in ((), 1), (("--traceback",), 5):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *extra], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert "the machine is on fire" in done.stderr
+        assert (done.stderr.count("\n") > 1) == (lines > 1)
+        assert ("Traceback" in done.stderr) == (lines > 1)
+
+
+def test_light_commands_do_not_load_the_heavy_libraries():
+    code = (
+        "import sys; from scenarios import cli\n"
+        "try: cli.main({})\n"
+        "finally: print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    for arguments in (["list", "--json"], ["run", "edge-filter", "--json", *QUICK], ["--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments)], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert not {"jax", "flax", "pyspark", "lightgbm", "matplotlib", "pandas"} & set(done.stderr.split()), arguments
+
+
+def test_list_names_everything(tmp_path):
+    started_s = time.perf_counter()
+    document = json.loads(twin("list", "--json", cwd=tmp_path).stdout)
+    assert time.perf_counter() - started_s < 10  # 0.5 s on an idle machine
+    assert set(document["scenarios"]) == set(registry.names())
+    assert {"governor", "local-search"} <= set(document["optimizers"])
+    assert all(document["optimizers"].values())
+
+
+def test_every_command_takes_json_seed_and_quiet_and_shows_an_example():
+    commands = [["demo"], ["list"], ["show"], ["schema"], ["version"], ["run"], ["corpus"], ["dataset"], ["train"]]
+    commands += [["evaluate"], ["optimize"], ["validate"], ["import", "run-graph"], ["validate-runs"]]
+    code = (
+        "from scenarios import cli\n"
+        f"for command in {commands}:\n"
+        "    try: cli.main([*command, '--help'])\n"
+        "    except SystemExit as stop: assert not stop.code; print('END OF', *command)\n"
+    )
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    pages = done.stdout.split("END OF")[:-1]
+    assert len(pages) == len(commands), done.stderr
+    for page in pages:
+        for text in ("--json", "--seed", "--quiet", "Example"):
+            assert text in page
+
+
+def test_what_show_prints_is_a_scenario_file(tmp_path, capsys):
+    path = tmp_path / "mine.yaml"
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["show", "word-count"])
+    assert stopped.value.code == 0
+    path.write_text(capsys.readouterr().out)
+    assert files.load(str(path)) == files.load("word-count")
+
+
+def test_schema_and_version_in_json():
+    assert json.loads(twin("schema", "--json").stdout) == files.json_schema()
+    assert json.loads(twin("version", "--json").stdout) == {"version": VERSION}
+
+
+MISTAKES = [
+    (["rnu", "smart-grid"], "Did you mean 'run'?"),
+    (["run"], "Missing argument 'SCENARIO'"),
+    (["run", "smart-grit"], "did you mean 'smart-grid'?"),
+    (["run", "none.yaml"], "none.yaml does not exist"),
+    (["run", "smart-grid", "--sed", 3], "--seed"),
+    (["run", "smart-grid", "--seed", "x"], "got 'x'"),
+    (["run", "smart-grid", "--horizon", "soon"], "got 'soon'"),
+    (["run", "smart-grid", "--horizon", "-4"], "--horizon"),
+    (["run", "smart-grid", "--fidelity", "exat"], "'exact' or 'fast', got 'exat'"),
+    (["run", "smart-grid", "--set", "run.horizon=3"], "did you mean 'horizon_s'?"),
+    (["run", "smart-grid", "--set", "query.operators.parce.selectivity=3"], "did you mean 'parse'?"),
+    (["run", "smart-grid", "--set", "plan.placement.parse=moon"], "'moon'"),
+    (["run", "smart-grid", "--set", "nonsense"], "PATH=VALUE"),
+    (["show", "smart-grit"], "did you mean 'smart-grid'?"),
+    (["optimize", "smart-grid", "--optimizer", "loca-search"], "did you mean 'local-search'?"),
+    (["optimize", "smart-grid", "--objective", "speed"], "unknown objective 'speed'"),
+    (["optimize", "smart-grid", "--cost-model", "rats"], "did you mean 'rates'?"),
+    (["optimize", "smart-grid", "--budget", 0], "got '0'"),
+    (["validate", "smart-grid", "--optimizers", "governer"], "did you mean 'governor'?"),
+    (["validate", "smart-grid", "--optimizers", ","], "names none"),
+    (["import", "run-graf", "x"], "Did you mean 'run-graph'?"),
+    (["import", "run-graph", "none.graph"], "none.graph cannot be read"),
+    (["validate-runs", "nowhere"], "nowhere is not a folder"),
+    (["corpus", "c", "--runs", 0], "got '0'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES, ids=lambda value: " ".join(map(str, value))[:40])
+def test_mistake_is_one_line_and_2(arguments, expected, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = refused(capsys, *arguments)
+    assert expected in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: [1, 2", "line"),
+        ("query: {}\nquery: {}\n", "line 2"),
+        ("[]", "mapping"),
+        ("name: x\nqeury: {}\n", "did you mean 'query'?"),
+    ],
+)
+def test_broken_file_is_one_line_and_2(text, expected, tmp_path):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    done = twin("run", path, "--json")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert expected in done.stderr
+    assert str(path) in done.stderr

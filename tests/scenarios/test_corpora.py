@@ -1,0 +1,86 @@
+"""What a corpus simulates: reproducible, valid, varied within bounds, and picklable for the workers."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from optimizers.rules import bin_ranges, is_valid
+from scenarios import corpora, files
+from scenarios.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, ScenarioFamily
+from twin.errors import BadInput
+from twin.scenario import RunSettings
+
+
+@pytest.fixture(scope="module")
+def base():
+    return files.load("smart-grid")
+
+
+def test_a_family_keeps_the_query_and_varies_the_rest_within_its_bounds(base):
+    family = ScenarioFamily(base, seed=1)
+    members = [family(index) for index in range(20)]
+    for member in members:
+        assert member.query == base.query
+        assert member.run == base.run
+        placement = {name: plan[0] for name, plan in member.plan.placement.items()}
+        assert is_valid(member.query, bin_ranges(member.cluster), placement)
+        pairs = [
+            (member.workload.arrivals["meters"].rate_per_s, base.workload.arrivals["meters"].rate_per_s, RATE_FACTOR)
+        ]
+        for host, original in zip(member.cluster.hosts, base.cluster.hosts, strict=True):
+            assert host.name == original.name
+            pairs += [
+                (host.cpu_percent, original.cpu_percent, HARDWARE_FACTOR),
+                (host.ram_mb, original.ram_mb, HARDWARE_FACTOR),
+            ]
+        assert all(1 / bound <= value / before <= bound for value, before, bound in pairs)
+    assert len({member.plan.model_dump_json() for member in members}) > 10
+
+
+def test_makers_give_the_same_scenario_again_also_in_another_process(base):
+    for make in (
+        corpora.around(base, runs=20, seed=4)[0],
+        corpora.plan(runs=20, seed=4, space=None, scenario=None, horizon_s=60)[0],
+    ):
+        copy = pickle.loads(pickle.dumps(make))
+        for index in (0, 9, 10):
+            assert copy(index) == make(index)
+        assert make(0) != make(1)
+
+
+def test_every_tenth_run_is_of_another_query(base):
+    make, _ = corpora.around(base, runs=40, seed=0)
+    others = [index for index in range(40) if make(index).query != base.query]
+    assert others == list(range(OTHERS_EVERY - 1, 40, OTHERS_EVERY))
+
+
+def test_equal_requests_have_equal_specifications_and_others_do_not():
+    def hash_of(**changes):
+        request = {"runs": 10, "seed": 0, "space": None, "scenario": "smart-grid", "horizon_s": None}
+        return corpora.plan(**{**request, **changes})[1].manifest()["config_hash"]
+
+    assert hash_of() == hash_of()
+    different = [hash_of(), hash_of(seed=1), hash_of(horizon_s=60), hash_of(scenario="ad-join"), hash_of(scenario=None)]
+    assert len(set(different)) == len(different)
+
+
+def test_horizon_and_sources_of_scenarios_are_checked():
+    with pytest.raises(BadInput, match="keep one"):
+        corpora.plan(runs=1, seed=0, space="costream", scenario="smart-grid", horizon_s=None)
+    with pytest.raises(BadInput, match="unknown space 'costreem'"):
+        corpora.plan(runs=1, seed=0, space="costreem", scenario=None, horizon_s=None)
+    with pytest.raises(BadInput, match="above the warm-up"):
+        corpora.plan(runs=1, seed=0, space=None, scenario="smart-grid", horizon_s=1)
+    make, _ = corpora.plan(runs=1, seed=0, space=None, scenario=None, horizon_s=77)
+    assert make(0).run.horizon_s == 77
+    assert make(0).run.fidelity == RunSettings().fidelity
+
+
+def test_every_tenth_reports_each_tenth_once():
+    seen: list[int] = []
+    watch = corpora.every_tenth(lambda done, _: seen.append(done))
+    for done in range(101):
+        watch(done, 100)
+    assert seen == list(range(0, 101, 10))

@@ -1,0 +1,125 @@
+"""The demo: the whole loop, small, in a process of its own; and a folder that only ever loses what the demo wrote."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from scenarios import files
+from scenarios.demo import Settings
+from scenarios.demo_folder import OWN, prepare
+from twin.errors import BadInput
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = """
+import sys
+from pathlib import Path
+from scenarios.demo import Settings, play
+from scenarios.demo_folder import prepare, write
+planning = dict(budget=60, sim_budget=4, replications=2, references=2)
+settings = Settings(runs=100, members=1, patience=2, master="local[2]", **planning)
+out = Path(sys.argv[1])
+prepare(out, settings)
+write(out, play(out, settings, print))
+"""
+
+
+def test_prepare_takes_a_new_or_empty_folder_and_its_own(tmp_path):
+    settings = Settings()
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "new" / "deep", tmp_path / "empty"):
+        prepare(out, settings)
+        assert json.loads((out / "manifest.json").read_text())["finished"] is False
+        prepare(out, settings)
+
+
+def test_prepare_leaves_what_it_did_not_write(tmp_path):
+    out = tmp_path / "demo"
+    prepare(out, Settings())
+    (out / "notes.txt").write_text("mine")
+    for name in OWN:
+        (out / name).mkdir()
+        (out / name / "old").write_text("old")
+    prepare(out, Settings(seed=1))
+    assert {path.name for path in out.iterdir()} == {"notes.txt", "manifest.json"}
+
+
+@pytest.mark.parametrize(("finished", "seed", "kept"), [(False, 0, True), (False, 1, False), (True, 0, False)])
+def test_only_an_unfinished_corpus_of_the_same_settings_is_resumed(tmp_path, finished, seed, kept):
+    prepare(tmp_path, Settings())
+    (tmp_path / "corpus").mkdir()
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "finished": finished}))
+    prepare(tmp_path, Settings(seed=seed))
+    assert (tmp_path / "corpus").exists() is kept
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"made_by": "someone"}', '{"made_by": "twin demo"}'])
+def test_prepare_refuses_a_foreign_folder_and_touches_nothing(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    (tmp_path / "corpus").mkdir()
+    with pytest.raises(BadInput, match="was not made by"):
+        prepare(tmp_path, Settings())
+    assert (tmp_path / "corpus").exists()
+    assert (tmp_path / "manifest.json").read_text() == text
+    with pytest.raises(BadInput, match="was not made by"):
+        prepare(tmp_path / "manifest.json", Settings())
+
+
+def test_prepare_removes_a_link_and_not_what_it_points_to(tmp_path):
+    out, elsewhere = tmp_path / "demo", tmp_path / "precious"
+    elsewhere.mkdir()
+    (elsewhere / "file").write_text("keep")
+    prepare(out, Settings())
+    (out / "model").symlink_to(elsewhere)
+    prepare(out, Settings(seed=1))
+    assert (elsewhere / "file").read_text() == "keep"
+
+
+class Page(HTMLParser):
+    """Open tags, images and links of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.sources: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+        self.sources += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.mark.spark
+def test_the_whole_loop(tmp_path):
+    out = tmp_path / "demo"
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL, str(out)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in out.iterdir()} == {*OWN, "manifest.json"}
+    assert json.loads((out / "manifest.json").read_text())["finished"] is True
+    with (out / "regret.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) == 6
+    assert rows[0]["backpressured"] == "True"  # the naive plan of this scenario cannot keep up
+    assert min(float(row["regret"]) for row in rows) >= 0
+    assert files.load(str(out / "learned-plan.yaml")).query == files.load("smart-grid").query
+    assert (out / "regret.png").read_bytes().startswith(b"\x89PNG")
+    page = Page()
+    text = (out / "report.html").read_text()
+    page.feed(text)
+    assert page.open == []
+    assert len(page.sources) == 3
+    assert all(source.startswith("data:image/png;base64,") for source in page.sources)  # self-contained
+    assert "simulated" in text
+    assert "$" not in text

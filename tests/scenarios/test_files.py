@@ -1,0 +1,226 @@
+"""Scenario files: what is written loads back equal, and every mistake is one line that names its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenarios import files, registry
+from scenarios.overrides import set_value, set_values
+from scenarios.yaml_text import parse_text, to_text
+from twin.cluster import Cluster, Host, Numa, Socket
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
+from twin.profiles import FLINK, STORM
+from twin.scenario import RunSettings, Scenario
+
+EDGE_FILTER = (registry.LIBRARY / "edge-filter.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_library_scenario_round_trips(name: str) -> None:
+    scenario = files.load(name)
+    assert scenario.name == name
+    assert len(scenario.description) > 60
+    assert files.parse_scenario(files.dump(scenario), name) == scenario
+
+
+def test_library_has_an_entry_a_file() -> None:
+    assert {entry.path for entry in registry.entries()} == set(registry.LIBRARY.iterdir())
+    assert all(20 < len(entry.summary) < 120 for entry in registry.entries())
+
+
+scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(max_size=30)
+plain_data = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=12), plain_data, max_size=4))
+def test_yaml_text_reads_back_as_written(data: dict[str, object]) -> None:
+    assert parse_text(to_text(data), "text") == data
+
+
+words = st.sampled_from(
+    ["on", "yes", "1e6", "null", "0x10", "1_000", "-", "12:30:45", "2026-01-01", ".5", "a.b@c:#-", "true", "~x"]
+)
+positive = st.floats(min_value=1e-3, max_value=1e6)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Scenario:
+    base = files.load("edge-filter")
+    names = draw(st.lists(words.filter(lambda name: name not in ("~x",)), min_size=2, max_size=2, unique=True))
+    sockets = draw(st.integers(1, 3))
+    distances = tuple(tuple(0.0 if i == j else 120.5 for j in range(sockets)) for i in range(sockets))
+    hosts = tuple(
+        Host(
+            name=name,
+            cpu_percent=draw(positive),
+            ram_mb=draw(positive),
+            bandwidth_mbps=draw(positive),
+            latency_ms=draw(positive),
+            sockets=tuple(Socket(cores=draw(st.integers(1, 64))) for _ in range(sockets)),
+            numa=draw(st.sampled_from([None, Numa(latency_ns=distances)])),
+        )
+        for name in names
+    )
+    places = st.sampled_from([f"{name}/{socket}" if socket else name for name in names for socket in range(sockets)])
+    placement = {each.name: tuple(draw(st.lists(places, min_size=1, max_size=4))) for each in base.query.operators}
+    engine = draw(st.sampled_from([STORM, FLINK, STORM.model_copy(update={"channel_tuples": 7})]))
+    run = RunSettings(horizon_s=draw(positive), seed=draw(st.integers(0, 2**63 - 1)), warmup_s=0.0)
+    changes = {
+        "cluster": Cluster(hosts=hosts),
+        "plan": ExecutionPlan(placement=placement),
+        "engine": engine,
+        "run": run,
+    }
+    return Scenario(**{**dict(base), **changes, "description": draw(st.text(max_size=200))})
+
+
+@given(scenarios())
+def test_dump_loads_back_equal(scenario: Scenario) -> None:
+    assert files.parse_scenario(files.dump(scenario), "dumped") == scenario
+
+
+def test_dump_leaves_defaults_out() -> None:
+    text = files.dump(files.load("edge-filter"))
+    assert "slide_s" not in text
+    assert "null" not in text
+    assert "engine" not in text
+    assert yaml.safe_load(text)["query"]["operators"][1]["kind"] == "filter"
+
+
+def test_schema_knows_every_key_of_the_library() -> None:
+    schema = files.json_schema()
+    json.dumps(schema)
+    assert {"query", "cluster", "plan", "workload", "engine", "run"} <= set(schema["properties"])
+    assert "kind" in schema["$defs"]["Filter"]["required"]
+    assert not schema["additionalProperties"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("selectivity: 0.1", "selectivty: 0.1", ["query.operators.1", "selectivty", "did you mean 'selectivity'?"]),
+        ("selectivity: 0.1", "selectivity: 1.5", ["query.operators.1.selectivity", "1.5"]),
+        ("selectivity: 0.1", "selectivity: a lot", ["query.operators.1.selectivity", "'a lot'"]),
+        ("selectivity: 0.1", "selectivity: .nan", ["query.operators.1.selectivity", "nan"]),
+        ("kind: sink", "kind: snk", ["query.operators.2", "snk"]),
+        ("hot: edge-1", "hot: edge-9", ["plan.placement.hot", "'edge-9'", "edge-1"]),
+        ("producer: hot", "producer: hott", ["'hott'", "did you mean 'hot'?"]),
+        ("rate_per_s: 800", "rate_per_s: -1", ["rate_per_s", "-1"]),
+        ("name: cloud-1", "name: edge-1", ["'edge-1'", "unique"]),
+        ("run:", "rum:", ["'rum'", "did you mean 'run'?"]),
+        ("run: {horizon_s: 120", "run: {horizon_s: 5", ["warmup_s must be < horizon_s"]),
+        ("query:\n", "query:\n  query: [\n", ["line"]),
+        ("name: edge-filter", "name: edge-filter\nname: again", ["line 2", "'name' is given twice"]),
+        ("  streams:", "\tstreams:", ["line 11", "tabs"]),
+    ],
+)
+def test_mistake_is_one_line_with_its_place(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:
+    assert old in EDGE_FILTER
+    path = tmp_path / "broken.yaml"
+    path.write_text(EDGE_FILTER.replace(old, new, 1))
+    with pytest.raises(BadInput) as caught:
+        files.load(str(path))
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in [str(path), *expected]:
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    "text", ["", "- a\n- b\n", "just words", "42", "? [1, 2]\n: 3", "{1: 2, 1: 3}", "a: &a [*a]", "\x00"]
+)
+def test_what_is_no_scenario_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"odd\.yaml"):
+        files.load(str(path))
+
+
+def test_deep_nesting_and_binary_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.yaml").write_text("[" * 5000 + "]" * 5000)
+    (tmp_path / "binary.yaml").write_bytes(bytes(range(256)))
+    for name in ("deep.yaml", "binary.yaml"):
+        with pytest.raises(BadInput, match=name):
+            files.load(str(tmp_path / name))
+
+
+def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="did you mean 'smart-grid'"):
+        files.load("smart-grit")
+    with pytest.raises(BadInput, match="does not exist"):
+        files.load(str(tmp_path / "none.yaml"))
+    with pytest.raises(BadInput, match="folder"):
+        files.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("assignment", "path", "value"),
+    [
+        ("run.horizon_s=60", ("run", "horizon_s"), 60.0),
+        ("run.seed=7", ("run", "seed"), 7),
+        ("name=mine", ("name",), "mine"),
+        ("workload.arrivals.sensors.rate_per_s=1e3", ("workload", "arrivals", "sensors", "rate_per_s"), 1000.0),
+        ("plan.placement.hot=[cloud-1, cloud-1]", ("plan", "placement", "hot"), ("cloud-1", "cloud-1")),
+        ("engine.channel_tuples=9", ("engine", "channel_tuples"), 9),
+        ("query.operators.hot.selectivity=0.5", ("query", "operators", 1, "selectivity"), 0.5),
+        ("cluster.hosts.edge-1.cpu_percent=50", ("cluster", "hosts", 0, "cpu_percent"), 50.0),
+        ("query.streams.hot->dashboard.partitioning=global", ("query", "streams", 1, "partitioning"), "global"),
+    ],
+)
+def test_set_changes_one_value(assignment: str, path: tuple[str | int, ...], value: object) -> None:
+    before = files.load("edge-filter")
+    found: object = set_value(before, assignment)
+    for part in path:
+        found = found[part] if isinstance(part, int) or isinstance(found, dict) else getattr(found, part)  # type: ignore[index]
+    assert found == value
+    changed = set_value(before, assignment).model_dump()
+    assert sum(changed[key] != part for key, part in before.model_dump().items()) == 1
+
+
+def test_set_reaches_names_with_dots() -> None:
+    data = files.load("edge-filter").model_dump(mode="json")
+    data = json.loads(json.dumps(data).replace('"hot"', '"hot.v1.2"'))
+    scenario = files.parse_scenario(json.dumps(data), "json")
+    assert set_value(scenario, "query.operators.hot.v1.2.selectivity=0.7").query.operators[1].selectivity == 0.7  # type: ignore[union-attr]
+
+
+def test_set_values_apply_in_order() -> None:
+    scenario = set_values(files.load("edge-filter"), ["run.horizon_s=60", "run.horizon_s=90"])
+    assert scenario.run.horizon_s == 90.0
+    assert set_values(scenario, []) == scenario
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("run.horizon=60", "did you mean 'horizon_s'?"),
+        ("query.operators.hott.selectivity=1", "did you mean 'hot'?"),
+        ("run.horizon_s=soon", "'soon'"),
+        ("run.horizon_s=-1", "-1"),
+        ("run.horizon_s.x=1", "has no parts"),
+        ("cluster.hosts.edge-1.numa.latency_ns=1", "not given"),
+        ("plan.placement.hot=nowhere", "'nowhere'"),
+        ("nothing", "PATH=VALUE"),
+        ("=3", "PATH=VALUE"),
+        ("run.seed=[", "line 1"),
+        ("query.operators=3", "query.operators"),
+        ("engine=flnk", "did you mean 'flink'?"),
+    ],
+)
+def test_bad_set_is_one_line(assignment: str, expected: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        set_value(files.load("edge-filter"), assignment)
+    assert "--set" in str(caught.value)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,86 @@
+"""The import arrows between the packages, read off the import statements (wherever they stand in a file)."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ALLOWED = {
+    "twin": set(),
+    "models": {"twin"},
+    "optimizers": {"twin"},
+    "spark": {"twin"},
+    "figures": set(),
+    "scenarios": {"twin", "models", "optimizers", "spark", "figures"},
+}
+OUTSIDE = {
+    "twin": {"numpy", "simpy", "networkx", "pydantic", "pyarrow"},
+    "figures": {"numpy", "matplotlib"},
+}
+"""Packages whose foreign imports are limited as well."""
+GLOBAL_STATE = {"matplotlib.pyplot", "random"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Full dotted names of everything that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; write the full name"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def first(name: str) -> str:
+    return name.partition(".")[0]
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_package_imports_only_what_is_below_it(package: str) -> None:
+    assert files(package)
+    upward = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files(package)
+        for name in imports(path)
+        if first(name) in ALLOWED and first(name) not in ALLOWED[package] | {package}
+    }
+    assert not upward
+
+
+@pytest.mark.parametrize("package", OUTSIDE)
+def test_package_imports_only_its_libraries(package: str) -> None:
+    known = OUTSIDE[package] | {package} | sys.stdlib_module_names
+    foreign = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files(package)
+        for name in imports(path)
+        if first(name) not in known
+    }
+    assert not foreign
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_nothing_global(package: str) -> None:
+    found = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files(package)
+        for name in imports(path)
+        if any(name == banned or name.startswith(f"{banned}.") for banned in GLOBAL_STATE)
+    }
+    assert not found
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_every_package_is_declared(package: str) -> None:
+    declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for folder in {path.parent.relative_to(ROOT) for path in files(package)}:
+        assert f'"{".".join(folder.parts)}"' in declared, f"pyproject.toml does not list {folder}"
