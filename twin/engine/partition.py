@@ -41,9 +41,10 @@ class Deal:
         if self.copies:
             whole = segment.n
             return [(index, segment.part(whole, 0.0, 1.0)) for index in range(len(self.weights))]
-        if len(self.weights) > SPLIT_REPLICAS or segment.n < SPLIT_AT_LEAST * len(self.weights):
-            return ((self._whole(segment.n), segment),)
-        return self._split(segment)
+        replicas = len(self._live)
+        if segment.n >= SPLIT_AT_LEAST * replicas and replicas <= SPLIT_REPLICAS:
+            return self._split(segment)
+        return ((self._whole(segment.n), segment),)
 
     def _whole(self, n: int) -> int:
         owed, weights = self._owed, self.weights
@@ -61,11 +62,10 @@ class Deal:
 
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         left = segment.n
-        last = len(self.weights) - 1
         parts = []
-        for index, weight in enumerate(self.weights):
-            self._owed[index] += weight * segment.n
-            n = left if index == last else min(left, max(0, round(self._owed[index])))
+        for index in self._live:
+            self._owed[index] += self.weights[index] * segment.n
+            n = left if index == self._live[-1] else min(left, max(0, round(self._owed[index])))
             self._owed[index] -= n
             left -= n
             if n:
