@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scenarios import files
 from scenarios.families import FamilyAmongOthers, RandomScenarios, ScenarioFamily
-from spark.corpus import CorpusSummary, Progress
+from spark.corpus import CorpusSummary
 from spark.manifest import CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
@@ -40,19 +40,6 @@ def around(base: Scenario, *, runs: int, seed: int) -> tuple[FamilyAmongOthers, 
     settings = {"config_hash": config_hash(base, base.run), **base.run.model_dump(mode="json")}
     make = FamilyAmongOthers(ScenarioFamily(base, seed), RandomScenarios(DEFAULT_SPACE, seed, base.run))
     return make, CorpusSpec(runs=runs, seed=seed, space=f"around {base.name}", settings=settings)
-
-
-def every_tenth(report: Progress) -> Progress:
-    """`report`, called only when another tenth of the runs is done."""
-    tenths = -1
-
-    def watch(done: int, total: int) -> None:
-        nonlocal tenths
-        if done * 10 // total > tenths:
-            tenths = done * 10 // total
-            report(done, total)
-
-    return watch
 
 
 def in_words(summary: CorpusSummary, folder: Path) -> str:

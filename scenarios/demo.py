@@ -7,12 +7,13 @@ same query (plan, rates and hardware), so it knows this family of jobs and no ot
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenarios import corpora, files, planning, validation
+from scenarios.progress import Audience
 from scenarios.simulated_cost import SimulatedCostModel
 from twin.rate_model import RateModel
 from twin.run import Run
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 SCENARIO = "smart-grid"
 OBJECTIVE = "e2e_latency_s"
-
-Say = Callable[[str], None]
-"""Told what happens now; a line each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,20 +73,20 @@ class Clock:
         self._last_s = now_s
 
 
-def play(out: Path, settings: Settings, say: Say) -> Outcome:
+def play(out: Path, settings: Settings, audience: Audience) -> Outcome:
     """The loop; leaves corpus, dataset and model in `out`, which must hold none of the latter two."""
-    clock = Clock()
+    clock, say = Clock(), audience.stage
     scenario = files.load(SCENARIO)
     say("1/5 simulating the naive plan: every operator on the small box beside the meters")
     naive = simulate(scenario.deployment, scenario.run)
     say(f"    {_in_words(naive)}")
     clock.stop("naive plan")
-    training_data(scenario, out, settings, say)
+    training_data(scenario, out, settings, audience)
     clock.stop("corpus and dataset (Spark)")
     from scenarios import learning  # JAX; only now, because its threads and the launcher of Spark's JVM do not mix
 
     say(f"4/5 training {settings.members} graph neural networks on them")
-    model, dataset, curve = train(out, settings)
+    model, dataset, curve = train(out, settings, audience)
     clock.stop("training")
     accuracy = learning.evaluate(model, dataset, every_row=False, seed=settings.seed)
     clock.stop("evaluation")
@@ -108,23 +106,24 @@ def play(out: Path, settings: Settings, say: Say) -> Outcome:
     )
 
 
-def training_data(scenario: Scenario, out: Path, settings: Settings, say: Say) -> None:
+def training_data(scenario: Scenario, out: Path, settings: Settings, audience: Audience) -> None:
     """Writes OUT/corpus (or completes it) and OUT/dataset."""
     from spark.corpus import write_corpus
     from spark.pipeline import write_dataset
     from spark.session import session
 
+    say = audience.stage
     say("2/5 starting Spark")
     make, spec = corpora.around(scenario, runs=settings.runs, seed=settings.seed)
     with session(settings.master) as spark:
         say(f"    simulating {settings.runs} variations: plan, rates and hardware drawn anew for each")
-        tenths = corpora.every_tenth(lambda done, total: say(f"    {done} of {total} runs"))
-        write_corpus(spark, out / "corpus", spec, make, simulate, progress=tenths)
+        with audience.progress("runs") as report:
+            write_corpus(spark, out / "corpus", spec, make, simulate, progress=report)
         say("3/5 aggregating the traces to training rows")
         write_dataset(spark, out / "corpus", out / "dataset")
 
 
-def train(out: Path, settings: Settings) -> tuple[LearnedCostModel, Dataset, dict[str, list[Any]]]:
+def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCostModel, Dataset, dict[str, list[Any]]]:
     """Writes OUT/model; gives it back with the rows it was trained on and its learning curve."""
     from models import dataset as datasets
     from models import prediction
@@ -134,9 +133,11 @@ def train(out: Path, settings: Settings) -> tuple[LearnedCostModel, Dataset, dic
 
     rows = datasets.read(out / "dataset")
     parts = datasets.split(rows, settings.seed)
-    ensembles = train_ensembles(
-        rows, parts, TrainingSettings(members=settings.members, patience=settings.patience), settings.seed
-    )
+    network = TrainingSettings(members=settings.members, patience=settings.patience)
+    with audience.progress("steps at most; training stops early") as report:
+        ensembles = train_ensembles(
+            rows, parts, network, settings.seed, progress=learning.steps(settings.members, report)
+        )
     learning.write_model(ensembles, out / "model")
     return prediction.load(out / "model"), rows, learning.learning_curve(ensembles)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from models import evaluation
 from models.checkpoint import Ensemble, save
 from models.dataset import Dataset, Split, split
 from models.prediction import LearnedCostModel
+from scenarios.progress import Progress
 from scenarios.traces import check_free
 from twin.errors import BadInput
 from twin.metrics import METRICS
@@ -31,6 +32,11 @@ class Table:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {"part": self.part, "runs": self.runs, "rows": [row._asdict() for row in self.rows]}
+
+
+def steps(members: int, report: Progress) -> Callable[[str, int, int, int, float], None]:
+    """What training tells (network's name, member, step, steps, loss), as steps done of all members' steps."""
+    return lambda _name, member, step, each, _loss: report(member * each + step, members * each)
 
 
 def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:

@@ -42,16 +42,18 @@ def corpus(
     """
     from scenarios import corpora
     from spark.corpus import write_corpus
+    from spark.manifest import check_corpus
     from spark.session import session
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     make, spec = corpora.plan(runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon)
-    report = corpora.every_tenth(lambda done, total: terminal.stage(f"  {done} of {total} runs"))
+    check_corpus(out, spec)  # before a JVM is started for nothing
     terminal.stage("starting Spark")
     with session(master) as spark:
         terminal.stage(f"simulating {runs} runs into {out}; Ctrl-C keeps what is finished")
-        summary = write_corpus(spark, out, spec, make, simulate, progress=report)
+        with terminal.progress("runs") as report:
+            summary = write_corpus(spark, out, spec, make, simulate, progress=report)
     terminal.result(asdict(summary), corpora.in_words(summary, out))
 
 
@@ -67,14 +69,11 @@ def dataset(
 
     Example: `twin dataset corpus dataset`
     """
-    from scenarios.traces import check_free
-    from spark.manifest import read_manifest
-    from spark.pipeline import write_dataset
+    from spark.pipeline import check_dataset, write_dataset
     from spark.session import session
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    check_free(out)
-    read_manifest(corpus)  # before a JVM is started for nothing
+    check_dataset(corpus, out)  # before a JVM is started for nothing
     terminal.stage("starting Spark")
     with session(master) as spark:
         terminal.stage(f"aggregating {corpus}")

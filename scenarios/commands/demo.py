@@ -36,7 +36,7 @@ def demo(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     settings = Settings(seed=seed, runs=runs)
     prepare(out, settings)
-    outcome = play(out, settings, terminal.stage)
+    outcome = play(out, settings, terminal)
     write(out, outcome)
     rows = [asdict(row) for row in outcome.rows]
     document = {

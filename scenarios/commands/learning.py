@@ -43,7 +43,7 @@ def train(
     from models import dataset as datasets
     from models.pipeline import train as train_ensembles
     from models.settings import TrainingSettings
-    from scenarios.learning import write_model
+    from scenarios.learning import steps, write_model
     from twin.metrics import METRICS
 
     rows = datasets.read(dataset)
@@ -51,7 +51,8 @@ def train(
     terminal.stage(f"training on {len(parts.train)} of {len(rows)} rows")
     settings = TrainingSettings(members=members, epochs=epochs)
     wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
-    ensembles = train_ensembles(rows, parts, settings, seed, wanted, progress=training_progress(terminal, members))
+    with terminal.progress("steps at most; training stops early") as report:
+        ensembles = train_ensembles(rows, parts, settings, seed, wanted, progress=steps(members, report))
     write_model(ensembles, out)
     losses = [min(point[2] for point in each["curve"]) for one in ensembles for each in one.manifest["members"]]
     sizes = {name: len(part) for name, part in parts._asdict().items()}
@@ -92,17 +93,3 @@ def evaluate(
     }
     title = f"predicted against simulated, {found.part} rows"
     terminal.result(found.to_dict(), tables.of_rows(title, columns, (row._asdict() for row in found.rows)))
-
-
-def training_progress(terminal: Terminal, members: int) -> Any:
-    """Reports at every quarter of a network's steps."""
-    reported = (-1, -1)
-
-    def report(name: str, member: int, step: int, steps: int, loss: float) -> None:
-        nonlocal reported
-        now = (member, step * 4 // steps)
-        if now != reported:
-            reported = now
-            terminal.stage(f"  {name}, network {member + 1} of {members}: step {step} of {steps}, loss {loss:.3f}")
-
-    return report

@@ -11,10 +11,13 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from scenarios.progress import Progress, bar, every_tenth
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,6 +47,15 @@ class Terminal:
     def stage(self, text: str) -> None:
         """A line of progress with the seconds since the command began."""
         self.note(f"[{time.monotonic() - self._start_s:5.1f} s] {text}")
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Progress]:
+        """Something to report (done, total) to, while `what` is counted."""
+        if self.quiet or not sys.stderr.isatty():
+            yield every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))
+            return
+        with bar(what) as report:
+            yield report
 
     def result(self, document: Mapping[str, Any], *renderables: RenderableType) -> None:
         """The command's result: the document with --json, else what is to be read (tables, text)."""

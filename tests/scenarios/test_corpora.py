@@ -76,11 +76,3 @@ def test_horizon_and_sources_of_scenarios_are_checked():
     make, _ = corpora.plan(runs=1, seed=0, space=None, scenario=None, horizon_s=77)
     assert make(0).run.horizon_s == 77
     assert make(0).run.fidelity == RunSettings().fidelity
-
-
-def test_every_tenth_reports_each_tenth_once():
-    seen: list[int] = []
-    watch = corpora.every_tenth(lambda done, _: seen.append(done))
-    for done in range(101):
-        watch(done, 100)
-    assert seen == list(range(0, 101, 10))

@@ -22,11 +22,12 @@ import sys
 from pathlib import Path
 from scenarios.demo import Settings, play
 from scenarios.demo_folder import prepare, write
+from scenarios.progress import Lines
 planning = dict(budget=60, sim_budget=4, replications=2, references=2)
 settings = Settings(runs=100, members=1, patience=2, master="local[2]", **planning)
 out = Path(sys.argv[1])
 prepare(out, settings)
-write(out, play(out, settings, print))
+write(out, play(out, settings, Lines(print)))
 """
 
 

@@ -27,7 +27,6 @@ class Side:
     taken_s: float = 0.0
     born_per_s: float = 1.0
     taken_per_s: float = 1.0
-    per_tuple_s: float = 0.0
     tuples: float = 0.0
     time_s: float = 0.0
     bursty: bool = True

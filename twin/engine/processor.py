@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import simpy
 
@@ -23,12 +23,6 @@ EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
 FORGET = 0.7
 """Per segment, in the estimate of a flat demand."""
-
-
-class Worker(Protocol):
-    """What the processor keeps for each task; see Share."""
-
-    share: Share
 
 
 class Share:

@@ -1,0 +1,59 @@
+"""How long work shows that it moves: a bar for a person at a terminal, a line at every tenth elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+Progress = Callable[[int, int], None]
+"""Told (done, total)."""
+
+
+class Audience(Protocol):
+    """Whoever watches a command."""
+
+    def stage(self, text: str) -> None:
+        """What happens now; a line."""
+
+    def progress(self, what: str) -> AbstractContextManager[Progress]:
+        """Something to report (done, total) to, while `what` is counted."""
+
+
+class Lines:
+    """An audience of plain lines: logs, pipes, tests."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.stage = say
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Progress]:
+        """Says a line at every tenth."""
+        yield every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Progress]:
+    """A bar on stderr with counts and the time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeElapsedColumn(), TimeRemainingColumn())
+    with Bars(TextColumn("   "), *columns, console=Console(file=sys.stderr)) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def every_tenth(report: Progress) -> Progress:
+    """`report`, called only when another tenth is done."""
+    tenths = -1
+
+    def watch(done: int, total: int) -> None:
+        nonlocal tenths
+        if done * 10 // total > tenths:
+            tenths = done * 10 // total
+            report(done, total)
+
+    return watch
