@@ -60,9 +60,18 @@ def _explain(spec: type[Spec], problem: Any) -> str:
         return f"unknown key {name!r}; {suggest(name, _keys_beside(spec, problem['loc']))}"
     if kind == "missing":
         return f"{name!r} is missing; add it"
-    message = problem["msg"].removeprefix("Value error, ")
+    if kind.startswith("union_tag"):
+        context = problem["ctx"]
+        key, known = context["discriminator"].strip("'"), context.get("expected_tags", "")
+        if kind == "union_tag_not_found":
+            return f"{key!r} is missing; add it"
+        tags = [tag.strip(" '") for tag in known.split(",")]
+        return f"unknown {key} {context['tag']!r}; {suggest(context['tag'], tags)}"
+    message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
     if kind == "value_error":
         return message
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        message = "should be a mapping of keys to values"
     if isinstance(value, str | int | float | bool) or value is None:
         return f"{message}, got {value!r}"
     return f"{message}, got a {type(value).__name__}"

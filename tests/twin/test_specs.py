@@ -65,7 +65,10 @@ def changed(change: Callable[[Any], object]) -> Any:
         ),
         (lambda d: d["query"]["operators"][1].update(selectivity=1.5), r"selectivity.*less than or equal to 1.*1\.5"),
         (lambda d: d["query"]["operators"][1].update(selectivity=float("nan")), r"selectivity.*finite.*nan"),
-        (lambda d: d["query"]["operators"][1].update(kind="flter"), r"operators\.1.*flter.*'filter'"),
+        (
+            lambda d: d["query"]["operators"][1].update(kind="flter"),
+            r"operators\.1: unknown kind 'flter'; did you mean 'filter'",
+        ),
         (lambda d: d["query"]["operators"][3]["window"].update(size_s=0), r"window\.size_s.*greater than 0"),
         (lambda d: d["query"]["operators"][3]["window"].update(slide_s=3), r"slide_s must be <= size_s \(2"),
         (lambda d: d["query"]["operators"][3].update(amplification=2), r"either selectivity or amplification"),
@@ -91,7 +94,8 @@ def changed(change: Callable[[Any], object]) -> Any:
         (lambda d: d.update(engine="strom"), r"unknown engine profile 'strom'; did you mean 'storm'"),
         (lambda d: d.update(wrkload=1), r"'wrkload'; did you mean 'workload'"),
         (lambda d: d.update(run={"horizon_s": 10, "warmup_s": 10}), r"warmup_s must be < horizon_s"),
-        (lambda d: d.update(query=3), r"query"),
+        (lambda d: d.update(query=3), r"query: should be a mapping of keys to values, got 3"),
+        (lambda d: d["query"]["operators"][1].pop("kind"), r"operators\.1: 'kind' is missing"),
     ],
 )
 def test_bad_input_is_one_line(change: Callable[[Any], object], says: str) -> None:
