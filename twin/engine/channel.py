@@ -31,11 +31,10 @@ class Inbox:
         self.waiters: deque[Port] = deque()
         self._draining = False
 
-    def release(self, returned: int) -> None:
-        """Gives credits back and lets waiting producers send."""
-        self.credits += returned
+    def wake(self) -> None:
+        """Lets waiting producers send what the credits now allow."""
         waiters = self.waiters
-        if not waiters or self._draining:  # a delivery may release credits while the loop below runs
+        if self._draining:  # a delivery may give credits back while the loop below runs
             return
         self._draining = True
         while waiters and waiters[0].retry(self):
@@ -121,7 +120,7 @@ class Port:
             outbox[0][0].inbox.waiters.append(self)
             head = outbox[0][0].inbox
             if head.credits * 2 >= outbox[0][1].n:
-                head.release(0)
+                head.wake()
         else:
             self.task.unblock()
         return True

@@ -62,6 +62,7 @@ class WindowTask(Task):
         "_span_s",
         "by_time",
         "fires",
+        "follows",
         "planning",
         "result_s",
         "scan_s",
@@ -74,7 +75,7 @@ class WindowTask(Task):
         self, *args: Any, window: CountWindow | TimeWindow, result_s: float, scan_s: float, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.by_time = isinstance(window, TimeWindow)
+        self.by_time = self.follows = isinstance(window, TimeWindow)
         self.size = float(window.size)
         self.slide = float(window.slide)
         self.result_s = result_s
@@ -154,8 +155,6 @@ class WindowTask(Task):
 
     def served(self, segment: Segment, start_s: float, end_s: float) -> None:
         """Remembers when the tuples were processed; corrects it at the end of a job."""
-        if not self.by_time:
-            return
         if self.busy and self._current[0] is segment:
             self.correct(segment, start_s, end_s)
         else:
