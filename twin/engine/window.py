@@ -16,8 +16,10 @@ from twin.engine.segment import Segment
 from twin.engine.task import Task
 from twin.query import CountWindow, TimeWindow
 
-LATE_SEGMENTS = 1.6
-"""A fast run looks at a time boundary this many segment lengths after it."""
+LATE_MARGIN = 1.5
+"""A fast run looks at a time boundary this many times as late as tuples lately came to be known after their service."""
+LATE_FORGET = 0.1
+"""Per segment, when the lateness falls; it rises at once."""
 MERGE_ABOVE = 3
 """More evaluations than this within one segment become one output segment."""
 
@@ -59,7 +61,7 @@ class WindowTask(Task):
         "_clock",
         "_due",
         "_planned",
-        "_span_s",
+        "_late_s",
         "by_time",
         "fires",
         "follows",
@@ -85,7 +87,7 @@ class WindowTask(Task):
         self.planning: Segment | None = None  # whose count windows are being evaluated
         self._planned: list[Results] = []
         self._due: deque[float] = deque()  # boundaries whose evaluation waits for this task
-        self._span_s = 0.0
+        self._late_s = 0.0  # how long after a tuple's service it is remembered here
         if self.by_time:
             self._boundary_s = self.slide
             self._clock = Alarm(self.env, self._boundary)
@@ -114,7 +116,6 @@ class WindowTask(Task):
     def plan(self, segment: Segment) -> float:
         """Evaluates the count windows that this segment completes."""
         if self.by_time:
-            self._span_s = segment.b_s - segment.a_s
             return 0.0
         self.planning = segment
         before, n = self.seen, segment.n
@@ -155,6 +156,8 @@ class WindowTask(Task):
 
     def served(self, segment: Segment, start_s: float, end_s: float) -> None:
         """Remembers when the tuples were processed; corrects it at the end of a job."""
+        late_s = self.env.now - start_s
+        self._late_s = late_s if late_s > self._late_s else self._late_s + LATE_FORGET * (late_s - self._late_s)
         if self.busy and self._current[0] is segment:
             self.correct(segment, start_s, end_s)
         else:
@@ -165,7 +168,7 @@ class WindowTask(Task):
             return
         boundary_s = self._boundary_s
         self._boundary_s = boundary_s + self.slide
-        late_s = 0.0 if self.exact else LATE_SEGMENTS * self._span_s
+        late_s = 0.0 if self.exact else LATE_MARGIN * self._late_s
         self._clock.set(max(self._boundary_s + late_s, self.env.now + 1e-9))
         if self.blocked or (self.exact and self.busy):
             self._due.append(boundary_s)
