@@ -103,10 +103,15 @@ class Wiring:
                 return AggregateTask(**common, **self._window(operator), groups=groups)
             case Join():
                 selectivity = operator.selectivity
+                sides = len(self.query.inputs(operator.name))
                 if selectivity is not None:  # the same key meets on the same replica: fewer pairs, likelier matches
-                    selectivity = min(1.0, selectivity * replicas)
+                    selectivity = min(1.0, selectivity * replicas ** (sides - 1))
                 return JoinTask(
-                    **common, **self._window(operator), selectivity=selectivity, amplification=operator.amplification
+                    **common,
+                    **self._window(operator),
+                    sides=sides,
+                    selectivity=selectivity,
+                    amplification=operator.amplification,
                 )
 
     def _window(self, operator: Aggregate | Join) -> dict[str, Any]:

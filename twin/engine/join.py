@@ -1,12 +1,13 @@
-"""Windowed two-way join: pairs of matching tuples at each evaluation."""
+"""Windowed join of two or more sides: matching tuples, one a side, at each evaluation."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from twin.engine.history import History
-from twin.engine.oldest import older
+from twin.engine.oldest import oldest
 from twin.engine.segment import Segment
 from twin.engine.window import Results, WindowTask
 
@@ -50,7 +51,7 @@ class Side:
 
 
 class JoinTask(WindowTask):
-    """Matches are Poisson with mean selectivity * |W1| * |W2|, or amplification * tuples since the last time."""
+    """Matches are Poisson with mean selectivity * |W1| * |W2| * ..., or amplification * tuples since the last time."""
 
     __slots__ = (
         "amplification",
@@ -58,11 +59,13 @@ class JoinTask(WindowTask):
         "sides",
     )
 
-    def __init__(self, *args: Any, selectivity: float | None, amplification: float | None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, sides: int, selectivity: float | None, amplification: float | None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.selectivity = selectivity
         self.amplification = amplification
-        self.sides = (Side(History()), Side(History()))
+        self.sides = tuple(Side(History()) for _ in range(sides))
 
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds a piece to the history of the segment's side."""
@@ -75,35 +78,33 @@ class JoinTask(WindowTask):
         self._side(segment).history.correct_last(low if segment.n > 1 else high, high)
 
     def forget(self, position: float) -> None:
-        """Forgets what lies before the next window, on both sides."""
+        """Forgets what lies before the next window, on all sides."""
         for side in self.sides:
             side.history.forget_until(position)
-        self.state_tuples = self.sides[0].history.held() + self.sides[1].history.held()
+        self.state_tuples = sum(side.history.held() for side in self.sides)
 
     def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
-        """Draws the matches of the window's two sides; a pair is as old as the older of the two."""
+        """Draws the matches of the window's sides; a match is as old as the oldest of its tuples."""
         start = position - self.size
-        if self.by_time or self.exact or self.sides[0].bursty or self.sides[1].bursty:
+        if self.by_time or self.exact or any(side.bursty for side in self.sides):
             contents = [side.history.count_until(position) - side.history.count_until(start) for side in self.sides]
-            n1, n2 = contents
             ranges = [_remembered(side.history, start, position) for side in self.sides]
         else:
-            n1, n2, ranges = self._by_rates(position, fires, high)
-        work_s = self.scan_s * (n1 + n2) * fires
-        matches = self._matches(position, n1, n2, fires)
-        if (
-            self.amplification is not None
-        ):  # a measured rate of results: it holds whether or not a short window has both
-            ranges = [ranges[0] or ranges[1], ranges[1] or ranges[0]]
-        if matches <= 0 or ranges[0] is None or ranges[1] is None:
+            contents, ranges = self._by_rates(position, fires, high)
+        work_s = self.scan_s * sum(contents) * fires
+        matches = self._matches(position, contents, fires)
+        known = [each for each in ranges if each is not None]
+        if matches <= 0 or not known or (self.amplification is None and len(known) < len(ranges)):
             return None, work_s
+        # a measured rate of results holds whether or not a short window has all sides
+        known = [each or known[0] for each in ranges]
         work_s += self.result_s * matches
-        born_s, born_half_s = older(ranges[0][0], ranges[0][1], ranges[1][0], ranges[1][1])
-        taken_s, taken_half_s = older(ranges[0][2], ranges[0][3], ranges[1][2], ranges[1][3])
+        born_s, born_half_s = oldest([(each[0], each[1]) for each in known])
+        taken_s, taken_half_s = oldest([(each[2], each[3]) for each in known])
         if fires > 1:  # the same ages at each: the stamps advance with the evaluations
-            advance_s = self.slide * (fires - 1) / max(1e-12, self.sides[0].rate_per_s + self.sides[1].rate_per_s)
-            born_per_s = (self.sides[0].born_per_s + self.sides[1].born_per_s) / 2
-            taken_per_s = (self.sides[0].taken_per_s + self.sides[1].taken_per_s) / 2
+            advance_s = self.slide * (fires - 1) / max(1e-12, sum(side.rate_per_s for side in self.sides))
+            born_per_s = sum(side.born_per_s for side in self.sides) / len(self.sides)
+            taken_per_s = sum(side.taken_per_s for side in self.sides) / len(self.sides)
             results = Results(
                 matches, low, high, born_s - advance_s * born_per_s, born_s, taken_s - advance_s * taken_per_s, taken_s
             )
@@ -119,10 +120,10 @@ class JoinTask(WindowTask):
             )
         return results, work_s
 
-    def _matches(self, position: float, n1: float, n2: float, fires: int) -> int:
+    def _matches(self, position: float, contents: list[float], fires: int) -> int:
         if self.amplification is None:
             assert self.selectivity is not None
-            return self.draws.poisson(self.selectivity * n1 * n2 * fires)
+            return self.draws.poisson(math.prod(contents, start=self.selectivity) * fires)
         if self.by_time:
             since = position - self.slide
             fresh = sum(side.history.count_until(position) - side.history.count_until(since) for side in self.sides)
@@ -130,24 +131,31 @@ class JoinTask(WindowTask):
             fresh = self.slide * fires
         return self.draws.rounded(self.amplification * fresh)
 
-    def _by_rates(self, position: float, fires: int, at: float) -> tuple[float, float, list[Range | None]]:
-        """Both sides smooth: a short count window holds them in proportion to their rates.
+    def _by_rates(self, position: float, fires: int, at: float) -> tuple[list[float], list[Range | None]]:
+        """All sides smooth: a short count window holds them in proportion to their rates.
 
-        The segments of the two sides overlap in time but are served one after the other, so the order in which they
+        The segments of the sides overlap in time but are served one after the other, so the order in which they
         were remembered would put whole windows on one side.
         """
-        rate1, rate2 = self.sides[0].rate_per_s, self.sides[1].rate_per_s
+        rates = [side.rate_per_s for side in self.sides]
+        total = sum(rates)
         size = min(self.size, position)
-        share = rate1 / (rate1 + rate2) if rate1 + rate2 > 0.0 else 0.5
-        if fires == 1:
-            n1 = float(self.draws.binomial(int(size), share))
-            n2 = size - n1
-        else:  # E[n1 n2] = size (size - 1) share (1 - share)
-            n1, n2 = size * share, max(0.0, (size - 1.0) * (1.0 - share))
+        contents: list[float] = []
+        left, others = size, 1.0  # tuples and share of the sides not yet counted
+        for rate in rates[:-1]:
+            share = rate / total if total > 0.0 else 1.0 / len(rates)
+            if fires == 1:
+                n = float(self.draws.binomial(int(left), min(1.0, share / others))) if others > 0.0 else 0.0
+                left -= n
+            else:  # E[n1 n2 ...] = size (size - 1) ... share1 share2 ...
+                n = max(0.0, size - len(contents)) * share
+            contents.append(n)
+            others -= share
+        contents.append(left if fires == 1 else max(0.0, (size - len(contents)) * others))
         assert self.planning is not None
         now_s = self.planning.a_s + at * (self.planning.b_s - self.planning.a_s)
-        span_s = size / (rate1 + rate2) if rate1 + rate2 > 0.0 else 0.0
-        return n1, n2, [_extrapolated(side, now_s, span_s) for side in self.sides]
+        span_s = size / total if total > 0.0 else 0.0
+        return contents, [_extrapolated(side, now_s, span_s) for side in self.sides]
 
     def _side(self, segment: Segment) -> Side:
         assert segment.inbox is not None
