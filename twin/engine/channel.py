@@ -61,7 +61,7 @@ class Path:
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("_only", "cap", "deal", "outbox", "paths", "send_s", "task")
+    __slots__ = ("_only", "cap", "deal", "outbox", "paths", "send_s", "sent_s", "task")
 
     def __init__(self, task: Task, paths: list[Path], deal: Deal, cap: int) -> None:
         self.task = task
@@ -69,6 +69,7 @@ class Port:
         self.deal = deal
         self.cap = cap  # largest segment that may travel
         self.outbox: deque[tuple[Path, Segment]] = deque()
+        self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
         self._only = paths[0] if len(paths) == 1 else None
         self.send_s = sum(path.send_s * weight for path, weight in zip(paths, deal.weights, strict=True))
 
@@ -98,6 +99,7 @@ class Port:
             return
         self.outbox.append((path, segment))
         if len(self.outbox) == 1:
+            self.sent_s = self.task.env.now
             self.task.block()
             path.inbox.waiters.append(self)
 
@@ -109,11 +111,8 @@ class Port:
             if inbox.credits * 2 < segment.n:
                 return False
             outbox.popleft()
-            now = self.task.env.now  # held back: the tuples leave now, whenever they were made
-            if segment.a_s < now:
-                segment.a_s = now
-            if segment.b_s < now:
-                segment.b_s = now
+            self.task.held_back(segment, self.sent_s)
+            self.sent_s = self.task.env.now
             self._transfer(path, segment)
         inbox.waiters.popleft()
         if outbox:

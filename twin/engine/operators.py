@@ -23,6 +23,13 @@ class SourceTask(Task):
         segment.taken1_s = max(start_s, end_s - each_s) - older_s
         super().emit(segment, first_s, last_s)
 
+    def held_back(self, segment: Segment, since_s: float) -> None:
+        """A tuple is taken when the one before it has left: those that are held back are taken later."""
+        a_s, b_s = segment.a_s, segment.b_s
+        super().held_back(segment, since_s)
+        segment.taken0_s += segment.a_s - a_s
+        segment.taken1_s += segment.b_s - b_s
+
     def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:
         """A wait in front of the source is a wait in the broker: tuples are older, but not taken earlier."""
         segment.born0_s -= wait_s + varied_s

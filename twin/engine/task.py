@@ -276,6 +276,16 @@ class Task:
         for port in self.ports[1:]:
             port.send(segment.part(segment.n, 0.0, 1.0))
 
+    def held_back(self, segment: Segment, since_s: float) -> None:
+        """A segment that a full channel held back leaves now. Room for its tuples came one by one since `since_s`."""
+        now = self.env.now
+        if segment.b_s < now:
+            segment.b_s = now
+        if segment.n == 1:
+            segment.a_s = segment.b_s
+        elif segment.a_s < since_s:
+            segment.a_s = since_s
+
     def block(self) -> None:
         """A port has a segment that its channel cannot take."""
         self.blocked += 1

@@ -26,7 +26,10 @@ MERGE_ABOVE = 3
 
 @dataclass(slots=True)
 class Results:
-    """What one evaluation, or several merged ones, emits: n tuples over the share [low, high] of a segment."""
+    """What one evaluation, or several merged ones, emits: n tuples over the share [low, high] of a segment.
+
+    early_s: how much earlier than that, for evaluations that were due before the segment came (< 0: after it).
+    """
 
     n: int
     low: float
@@ -35,14 +38,16 @@ class Results:
     born1_s: float
     taken0_s: float
     taken1_s: float
+    early_s: float = 0.0
 
     def leave(self, first_s: float, last_s: float) -> Segment:
         """As a segment that leaves while the service runs from first_s to last_s."""
         span_s = last_s - first_s
+        from_s = first_s - self.early_s
         return Segment(
             self.n,
-            first_s + self.low * span_s,
-            first_s + self.high * span_s,
+            from_s + self.low * span_s,
+            from_s + self.high * span_s,
             self.born0_s,
             self.born1_s,
             self.taken0_s,
@@ -173,9 +178,10 @@ class WindowTask(Task):
         if self.blocked or (self.exact and self.busy):
             self._due.append(boundary_s)
         else:
-            self._evaluate_at(boundary_s)
+            self._evaluate_at(boundary_s, boundary_s)
 
-    def _evaluate_at(self, boundary_s: float) -> None:
+    def _evaluate_at(self, boundary_s: float, from_s: float) -> None:
+        """Evaluates the window that ended at a boundary; the work begins at `from_s` at the earliest."""
         self.fires += 1
         results, work_s = self.evaluate(boundary_s, 1, 0.0, 1.0)
         self.forget(boundary_s + self.slide - self.size)
@@ -192,12 +198,12 @@ class WindowTask(Task):
             self.debt_s += work_s / self.processor.slowdown
             self.processor.work_s -= work_s
         else:
-            self.free_s = max(self.free_s, boundary_s) + time_s
+            self.free_s = max(self.free_s, from_s) + time_s
             self.busy_s += time_s
             if self.processor.shared:
                 self.processor.kept_up(self.share, work_s, 0.0)
         if results is not None and results.n > 0:
-            self.send(results.leave(boundary_s + time_s, boundary_s + time_s))
+            self.send(results.leave(from_s + time_s, from_s + time_s))
 
     def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
         started_s = self.env.now
@@ -225,13 +231,10 @@ class WindowTask(Task):
         """Evaluations that are due come before the next segment."""
         while (self._due or self.queue) and not self.busy and not self.blocked and not self.halted:
             if self._due:
-                self._evaluate_at(self._due.popleft())
+                self._evaluate_at(self._due.popleft(), self.env.now)
             else:
                 self._begin(self.queue.popleft())
 
     def resume(self) -> None:
-        """What fell due while blocked is evaluated now, on what there is now."""
-        while self._due and not self.blocked and not self.busy:
-            self._due.popleft()
-            self._evaluate_at(self.env.now)
+        """What fell due while blocked is evaluated first."""
         self.work()
