@@ -71,7 +71,7 @@ def _table(path: str) -> pa.Table:
 
 def _numbers(column: pa.ChunkedArray, where: str) -> np.ndarray:
     try:
-        values = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=float)
+        values = np.array(column.cast(pa.float64()).to_pylist(), dtype=float)
     except pa.ArrowException:
         raise BadInput(f"{where} holds {column.type} values; write numbers, times in seconds") from None
     if not np.isfinite(values).all():  # a null is NaN here

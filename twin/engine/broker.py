@@ -27,7 +27,7 @@ class Broker:
     before the gathered tuples are complete, it is given those that have come.
     """
 
-    __slots__ = ("_alarm", "_counted", "_gathers", "_pieces", "clock", "env", "gap_scv", "n", "source")
+    __slots__ = ("_alarm", "_counted", "_far", "_gathers", "_pieces", "clock", "env", "gap_scv", "n", "source")
 
     def __init__(self, env: simpy.Environment, source: SourceTask, clock: Clock, gap_scv: float, n: int) -> None:
         self.env = env
@@ -35,6 +35,7 @@ class Broker:
         self.clock = clock
         self.gap_scv = gap_scv
         self.n = n
+        self._far = FAR * n
         self._counted = 0  # tuples handed over
         self._gathers = False
         self._pieces: deque[Piece] = deque()
@@ -70,31 +71,38 @@ class Broker:
         self._hand_over()
 
     def _arrive(self, alarm: Alarm) -> None:
+        """The planned group is complete."""
         if alarm is self._alarm:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        clock = self.clock
+        clock, source = self.clock, self.source
         n = clock.n
         self._counted += n
-        if not n:
+        if source.behind:  # it works on what came earlier
+            if n:
+                self._pieces.append(clock.piece())
+                source.queued += n
             self._plan()
-        elif self._gathers or self._pieces:  # the source works on what came earlier
-            self._pieces.append(clock.piece())
-            self.source.queued += n
-            self._plan()
+            return
+        now, since_s = self.env.now, clock.since_s
+        last_s = now if clock.last_s == clock.due_s else clock.last_s
+        if source.queued < self._far:
+            clock.plan(now, 1)
+            if clock.due_s < math.inf:
+                self._alarm.set(clock.due_s)
         else:
-            since_s = clock.since_s
-            last_s = self.env.now if clock.last_s == clock.due_s else clock.last_s
-            first_s = since_s + (last_s - since_s) / n
             self._plan()
-            self.source.deliver(Segment(n, first_s, last_s, first_s, last_s, 0.0, 0.0, self.gap_scv))
+        if n:
+            first_s = since_s + (last_s - since_s) / n
+            source.deliver(Segment(n, first_s, last_s, first_s, last_s, 0.0, 0.0, self.gap_scv))
 
     def _plan(self) -> None:
-        waiting = self.source.queued // self.n
-        groups = waiting // 4 if waiting >= FAR else 1
+        """The next group: a large one if the source is far behind, which it stays until all is in its queue."""
+        source = self.source
+        groups = max(1, source.queued // (4 * self.n)) if source.queued >= self._far else 1
         self._gathers = groups > 1
-        self.source.behind = self._gathers or bool(self._pieces)
+        source.behind = self._gathers or bool(self._pieces)
         self.clock.plan(self.env.now, groups)
         if self.clock.due_s < math.inf:
             self._alarm.set(self.clock.due_s)

@@ -97,23 +97,14 @@ class _PhaseClock:
         self.n = 0
         self.since_s = self.last_s = self.due_s = 0.0
 
-    def plan(self, now_s: float, groups: int) -> None:
-        """See Clock."""
-        if self._ends:
-            now_s = self._until_s
-            length_s, self._base = next(self._phases, (math.inf, 0.0))
-            self._until_s += length_s
-            self._ends = False
-            self._set_rate()
-        if self._rate > 0.0:
-            self._plan_some(now_s, self._usual * groups)
-        else:
-            self.since_s = self.last_s = now_s
-            self._plan_rest(0)
-
-    def _plan_some(self, now_s: float, n: int) -> None:
-        """Plans n tuples, or as many of them as come within the phase."""
-        raise NotImplementedError
+    def _enter(self) -> float:
+        """Begins the next phase; returns its start."""
+        start_s = self._until_s
+        length_s, self._base = next(self._phases, (math.inf, 0.0))
+        self._until_s = start_s + length_s
+        self._ends = False
+        self._set_rate()
+        return start_s
 
     def _plan_rest(self, n: int) -> None:
         """The planned group is the last of its phase, and handed over at its end."""
@@ -142,20 +133,28 @@ class PoissonClock(_PhaseClock):
         self._gaps: list[float] = []  # for groups of the full size, drawn in blocks
         self._told = 0
 
-    def _plan_some(self, now_s: float, n: int) -> None:
-        if n == self._size:
-            if not self._gaps:
-                self._gaps = self._rng.standard_gamma(n, BLOCK)[::-1].tolist()
+    def plan(self, now_s: float, groups: int) -> None:
+        """See Clock."""
+        if self._ends:
+            now_s = self._enter()
+        self.since_s = now_s
+        rate = self._rate
+        if rate <= 0.0:
+            self._plan_rest(0)
+            return
+        self.n = n = self._usual * groups
+        if n != self._size:
+            gaps = float(self._rng.standard_gamma(n))
+        elif self._gaps:
             gaps = self._gaps.pop()
         else:
-            gaps = float(self._rng.standard_gamma(n))
+            self._gaps = self._rng.standard_gamma(n, BLOCK)[::-1].tolist()
+            gaps = self._gaps.pop()
         self._told = 0
-        self.since_s = now_s
-        self.last_s = self.due_s = now_s + gaps / self._rate
-        self.n = n
-        if self.due_s > self._until_s:
+        self.last_s = self.due_s = due_s = now_s + gaps / rate
+        if due_s > self._until_s:
             # of the n - 1 before the last, which is beyond the phase, each is within it with equal probability
-            self._draw(n, self._rate * (self._until_s - now_s) / gaps, self._until_s)
+            self._draw(n, rate * (self._until_s - now_s) / gaps, self._until_s)
             self._plan_rest(self.n)
 
     def _draw(self, n: int, share: float, end_s: float) -> None:
@@ -194,11 +193,18 @@ class EvenClock(_PhaseClock):
         super().__init__(phases, size, span_s)
         self._elapsed = 0.0  # share of the gap to the next tuple that is over when the next group is planned
 
-    def _plan_some(self, now_s: float, n: int) -> None:
-        self.since_s = now_s - self._elapsed / self._rate
-        self.last_s = self.due_s = now_s + (n - self._elapsed) / self._rate
-        self.n = n
-        if self.due_s <= self._until_s:
+    def plan(self, now_s: float, groups: int) -> None:
+        """See Clock."""
+        if self._ends:
+            now_s = self._enter()
+        rate = self._rate
+        if rate <= 0.0:
+            self._plan_rest(0)
+            return
+        self.n = n = self._usual * groups
+        self.since_s = now_s - self._elapsed / rate
+        self.last_s = self.due_s = due_s = now_s + (n - self._elapsed) / rate
+        if due_s <= self._until_s:
             self._elapsed = 0.0
         else:
             self._end_at(self._until_s, n - 1)

@@ -29,10 +29,10 @@ class SourceTask(Task):
 
     def work(self) -> None:
         """Serves what is there, and what the broker keeps besides."""
-        super().work()
+        Task.work(self)
         while self.behind and not (self.queue or self.busy or self.blocked or self.halted):
             self.refill()
-            super().work()
+            Task.work(self)
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Stamps the tuples with the time at which they were taken."""
