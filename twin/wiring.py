@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import simpy
@@ -12,16 +14,18 @@ from twin.cluster import CACHE_LINE_BYTES
 from twin.deployment import Deployment
 from twin.engine.aggregate import AggregateTask
 from twin.engine.broker import Broker
-from twin.engine.channel import Inbox, Path, Port
+from twin.engine.channel import Inbox, Path, Paths, Port
 from twin.engine.draws import Draws
 from twin.engine.join import JoinTask
+from twin.engine.keys import KeyGroups, drift, skewed
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
-from twin.engine.partition import deal, groups_of
+from twin.engine.partition import KeyedDeal, deal, groups_of
 from twin.engine.processor import Processor
 from twin.engine.statistics import HostMeter, OperatorMeter
 from twin.engine.task import Task
+from twin.keys import contiguous, distinct_groups, group_count
 from twin.plan import Location
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Sink, Source, Stream
 from twin.randomness import stream
@@ -39,6 +43,7 @@ class World:
     inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
+    key_groups: dict[str, KeyGroups] = field(default_factory=dict)
 
 
 class Wiring:
@@ -67,6 +72,7 @@ class Wiring:
         for operator in self.query.operators:
             replicas = len(self.locations[operator.name])
             world.tasks[operator.name] = [self._task(operator, replica) for replica in range(replicas)]
+            self._key(operator)
         for each in self.query.streams:
             self._connect(each)
         self._acquaint()
@@ -104,7 +110,9 @@ class Wiring:
             case Join():
                 selectivity = operator.selectivity
                 sides = len(self.query.inputs(operator.name))
-                if selectivity is not None:  # the same key meets on the same replica: fewer pairs, likelier matches
+                if (
+                    selectivity is not None and operator.key_groups is None
+                ):  # the same key meets on the same replica: fewer pairs, likelier matches
                     selectivity = min(1.0, selectivity * replicas ** (sides - 1))
                 return JoinTask(
                     **common,
@@ -113,6 +121,27 @@ class Wiring:
                     selectivity=selectivity,
                     amplification=operator.amplification,
                 )
+
+    def _key(self, operator: AnyOperator) -> None:
+        name, tasks = operator.name, self.world.tasks[operator.name]
+        count = group_count(self.query, name, len(tasks))
+        if count is None:
+            return
+        groups = self.world.key_groups[name] = KeyGroups(
+            tasks,
+            self.deployment.plan.key_groups.get(name) or contiguous(count, len(tasks)),
+            distinct_groups(operator, count),
+            tuple_bytes=self.engine.bytes_of(self.query.columns_in[name]),
+            state_bytes_each=getattr(operator, "state_bytes_per_group", 0.0),
+            two_choice=any(self.query.partitioning(each) == "two-choice" for each in self.query.inputs(name)),
+        )
+        skew = self.deployment.workload.keys.get(name)
+        if skew is None:
+            return
+        rng = stream(self.settings.seed, f"keys:{name}")
+        order = skewed(groups, skew, rng)
+        if skew.drift_every_s is not None:
+            self.world.env.process(drift(self.world.env, groups, order, skew, rng))
 
     def _window(self, operator: Aggregate | Join) -> dict[str, Any]:
         return {
@@ -139,23 +168,34 @@ class Wiring:
         self.world.inboxes[each.producer, each.consumer] = inboxes
         how, consumer = self.query.partitioning(each), self.query.operator(each.consumer)
         size = self.engine.bytes_of(self.query.columns_out[each.producer])
+        groups = self.world.key_groups.get(each.consumer)
+        paths: dict[Location, Paths] = {}
         for index, task in enumerate(producers):
-            paths = [
-                self._path(self.locations[each.producer][index], self.locations[each.consumer][k], inbox, size)
-                for k, inbox in enumerate(inboxes)
-            ]
-            task.ports.append(Port(task, paths, deal(how, consumer, len(producers), index, len(consumers)), self.cap))
+            start = self.locations[each.producer][index]
+            if start not in paths:
+                paths[start] = self._paths(start, self.locations[each.consumer], inboxes, size)
+            if groups is None:
+                dealt = deal(how, consumer, len(producers), index, len(consumers))
+            else:
+                draws = Draws(stream(self.settings.seed, f"keys:{task.name}->{each.consumer}"))
+                dealt = KeyedDeal(groups, draws, first=index * len(consumers) // len(producers))
+            task.ports.append(Port(task, paths[start], dealt, self.cap))
+        if groups is not None:
+            groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
+
+    def _paths(self, start: Location, ends: Sequence[Location], inboxes: Sequence[Inbox], size: float) -> Paths:
+        remote_s = size * self.engine.serialise_ns_per_byte * 1e-9
+        send_s = [0.0 if end.host == start.host else remote_s for end in ends]
+        return Paths(lambda replica: self._path(start, ends[replica], inboxes[replica], size), send_s)
 
     def _path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
         if start.host != end.host:
             latency_s = self.hosts[start.host].latency_ms * 1e-3
-            send_s, fetch_s = (
-                size * ns * 1e-9 for ns in (self.engine.serialise_ns_per_byte, self.engine.deserialise_ns_per_byte)
-            )
-            return Path(inbox, self.world.nics[start.host], latency_s, size, send_s, fetch_s)
+            fetch_s = size * self.engine.deserialise_ns_per_byte * 1e-9
+            return Path(inbox, self.world.nics[start.host], latency_s, size, fetch_s)
         line_s = self.hosts[start.host].socket_latency_s(start.socket, end.socket)
         # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines
-        return Path(inbox, None, 0.0, size, 0.0, math.ceil(size / CACHE_LINE_BYTES) * line_s)
+        return Path(inbox, None, 0.0, size, math.ceil(size / CACHE_LINE_BYTES) * line_s)
 
     # the ends ------------------------------------------------------------------------------------------------------
 
@@ -208,3 +248,11 @@ class Wiring:
             HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()
         ]
         return operators, hosts
+
+
+def _resend(producers: Sequence[Task], port: int, _: Sequence[float]) -> None:
+    """Brings up to date what producers pay for sending on one of their ports."""
+    for task in producers:
+        before = task.ports[port].send_s
+        task.ports[port].refresh()
+        task.send_s += task.ports[port].send_s - before

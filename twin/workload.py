@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 from pydantic import Field
 
+from twin.keys import KeySkew
 from twin.spec import Spec
 
 Rate = Annotated[float, Field(gt=0, le=10**9, description="tuples a second")]
@@ -73,6 +74,9 @@ Arrivals = Annotated[Constant | Poisson, Field(discriminator="law")]
 
 
 class Workload(Spec):
-    """The arrival law of each source."""
+    """The arrival law of each source, and how the tuples into keyed operators are spread over their key groups."""
 
     arrivals: dict[str, Arrivals]
+    keys: Annotated[
+        dict[str, KeySkew], Field(default_factory=dict, description="by operator; absent: all key groups alike")
+    ]

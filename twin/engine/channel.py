@@ -8,6 +8,8 @@ segment waits in the port's outbox, and a producer with a waiting segment does n
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
+from operator import mul
 from typing import TYPE_CHECKING
 
 from twin.engine.segment import Segment
@@ -45,17 +47,36 @@ class Inbox:
 class Path:
     """From one producer's host to one inbox: a network card with latency, or none within a host."""
 
-    __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
+    __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic")
 
-    def __init__(
-        self, inbox: Inbox, nic: Nic | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
-    ) -> None:
+    def __init__(self, inbox: Inbox, nic: Nic | None, latency_s: float, bytes_each: float, fetch_s: float) -> None:
         self.inbox = inbox
         self.nic = nic
         self.latency_s = latency_s
         self.bytes_each = bytes_each
-        self.send_s = send_s  # CPU seconds a tuple at the producer
         self.fetch_s = fetch_s  # CPU seconds a tuple at the consumer
+
+
+class Paths(dict[int, Path]):
+    """The paths from one place to the replicas of a stream, each made when it is first used.
+
+    send_s: CPU seconds that a tuple to each replica costs the producer.
+    """
+
+    __slots__ = ("_make", "_send_s")
+
+    def __init__(self, make: Callable[[int], Path], send_s: Sequence[float]) -> None:
+        super().__init__()
+        self._make = make
+        self._send_s = send_s
+
+    def mean_send_s(self, weights: Sequence[float]) -> float:
+        """CPU seconds a tuple, at these shares of the replicas."""
+        return sum(map(mul, self._send_s, weights))
+
+    def __missing__(self, replica: int) -> Path:
+        path = self[replica] = self._make(replica)
+        return path
 
 
 class Port:
@@ -63,15 +84,20 @@ class Port:
 
     __slots__ = ("_only", "cap", "deal", "outbox", "paths", "send_s", "sent_s", "task")
 
-    def __init__(self, task: Task, paths: list[Path], deal: Deal, cap: int) -> None:
+    def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
         self.task = task
         self.paths = paths
         self.deal = deal
         self.cap = cap  # largest segment that may travel
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
-        self._only = paths[0] if len(paths) == 1 else None
-        self.send_s = sum(path.send_s * weight for path, weight in zip(paths, deal.weights, strict=True))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """After a change of the deal's weights."""
+        weights = self.deal.weights
+        self._only = self.paths[0] if len(weights) == 1 else None
+        self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a tuple sent
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""

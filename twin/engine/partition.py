@@ -6,16 +6,28 @@ its share, so the number of segments does not grow with the number of replicas.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from twin.engine.segment import Segment
+from twin.engine.turns import Turns
+from twin.engine.two_choice import Chooser
 from twin.errors import BadInput
 from twin.query import Aggregate, AnyOperator, Partitioning
+
+if TYPE_CHECKING:
+    from twin.engine.draws import Draws
+    from twin.engine.keys import KeyGroups
 
 SPLIT_AT_LEAST = 16
 """Tuples each replica must get for a split to be worth its events."""
 SPLIT_REPLICAS = 8
 """Above this many replicas segments are never split: events would multiply from stage to stage."""
+
+
+SCAN_REPLICAS = 16
+"""Up to this many replicas are looked at one by one for each segment; more keep a list of turns."""
 
 
 class Deal:
@@ -25,14 +37,20 @@ class Deal:
     a segment from each of them at once and then nothing for a whole round.
     """
 
-    __slots__ = ("_first", "_live", "_owed", "copies", "weights")
+    __slots__ = ("_first", "_live", "_owed", "_turns", "copies", "first", "weights")
 
     def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0) -> None:
-        self.weights = list(weights)
         self.copies = copies
-        self._live = [index for index, weight in enumerate(self.weights) if weight > 0.0]
-        self._owed = [0.0] * len(self.weights)
-        self._first: int | None = first
+        self.first = first
+        self.reweigh(weights)
+
+    def reweigh(self, weights: Sequence[float]) -> None:
+        """Deals by these weights from now on."""
+        self.weights = weights
+        self._live = [index for index, weight in enumerate(weights) if weight > 0.0]
+        self._owed = [0.0] * len(weights) if len(weights) <= SCAN_REPLICAS else []
+        self._first: int | None = self.first
+        self._turns: Turns | None = None
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """(replica, its part) for each replica that gets any of the segment."""
@@ -47,6 +65,10 @@ class Deal:
         return ((self._whole(segment.n), segment),)
 
     def _whole(self, n: int) -> int:
+        if not self._owed:
+            if self._turns is None:
+                self._turns = Turns(self.weights, self.first, n)
+            return self._turns.next(n)
         owed, weights = self._owed, self.weights
         if self._first is not None:  # begin in the middle of a round of segments of this size
             for index in self._live:
@@ -61,6 +83,8 @@ class Deal:
         return best
 
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        if not self._owed:
+            self._owed = [0.0] * len(self.weights)
         left = segment.n
         parts = []
         for index in self._live:
@@ -73,8 +97,61 @@ class Deal:
         return parts
 
 
+class KeyedDeal(Deal):
+    """Deals by key group: single tuples to the replica of a random key group, segments in the expected shares."""
+
+    __slots__ = ("_chooser", "_draws", "_groups", "_version")
+
+    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0) -> None:
+        super().__init__(groups.shares, first=first)
+        self._groups = groups
+        self._draws = draws
+        self._version = groups.version
+        self._chooser = Chooser(groups) if groups.two_choice else None
+
+    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        """See Deal."""
+        groups = self._groups
+        if self._version != groups.version:
+            self._version = groups.version
+            self.reweigh(groups.shares)
+        if segment.n > 1:
+            return super().parts(segment)
+        if self._chooser is not None:
+            return ((self._chooser.choose(self._draws.uniform()), segment),)
+        return ((bisect_right(groups.steps, self._draws.uniform()), segment),)
+
+    def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        """How many tuples each replica gets is multinomial: keys come at random, unless there are two choices."""
+        if self._chooser is not None:
+            return super()._split(segment)
+        left, rest, parts = segment.n, 1.0, []
+        for index in self._live:
+            share = self.weights[index]
+            n = left if index == self._live[-1] else self._draws.binomial(left, min(1.0, share / rest))
+            left -= n
+            rest -= share
+            if n:
+                part = segment.part(n, 0.0, 1.0)
+                part.gap_scv = share * segment.gap_scv + 1.0 - share
+                parts.append((index, part))
+            if not left:
+                break
+        return parts
+
+
+class SharedDeal(Deal):
+    """The segments of a queue that replicas share: each takes an equal part of every one."""
+
+    __slots__ = ()
+
+    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        """See Deal."""
+        return ((0, segment),) if len(self.weights) == 1 else self._split(segment)
+
+
 def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int) -> Deal:
-    """The deal of producer replica `index` of `producers` over `consumers` replicas.
+    """The deal of producer replica `index` of `producers` over `consumers` replicas, where no key groups are known.
 
     Hash spreads the groups of an aggregate round-robin over its replicas, join keys evenly. Raises BadInput where
     forward meets different replica counts.
@@ -90,6 +167,8 @@ def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, c
         return Deal([float(k == 0) for k in range(consumers)])
     if how == "broadcast":
         return Deal([1.0] * consumers, copies=consumers > 1)
+    if how == "shared":
+        return SharedDeal([1.0 / consumers] * consumers)
     first = index * consumers // producers
     if how == "hash" and isinstance(consumer, Aggregate):
         return Deal([groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)], first=first)

@@ -60,7 +60,8 @@ class OperatorMeter:
             "backPressuredTimeMsPerSecond": 1000 * blocked / count,
             "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / count),
             "queueLength": 0 if source else sum(task.queued for task in self.tasks),
-            "stateBytes": sum(task.state_tuples for task in self.tasks) * self.tuple_bytes,
+            "stateBytes": sum(task.state_tuples for task in self.tasks) * self.tuple_bytes
+            + sum(task.state_bytes for task in self.tasks),
             "arrived": int(now["arrived"] - before["arrived"]) if source else None,
             "backlog": sum(broker.backlog for broker in self.brokers) if source else None,
         }

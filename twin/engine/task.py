@@ -55,6 +55,7 @@ class Task:
         "send_s",
         "service_s",
         "share",
+        "state_bytes",
         "state_tuples",
         "tuples_in",
         "tuples_out",
@@ -99,6 +100,7 @@ class Task:
         self.busy_s = 0.0
         self.blocked_s = 0.0
         self.state_tuples = 0.0
+        self.state_bytes = 0.0  # held beside the content of a window
         self.in_service_work_s = 0.0  # core-seconds of the last service taken up
 
     # what subclasses say -------------------------------------------------------------------------------------------
