@@ -110,9 +110,8 @@ class Wiring:
             case Join():
                 selectivity = operator.selectivity
                 sides = len(self.query.inputs(operator.name))
-                if (
-                    selectivity is not None and operator.key_groups is None
-                ):  # the same key meets on the same replica: fewer pairs, likelier matches
+                if selectivity is not None and operator.key_groups is None:
+                    # the same key meets on the same replica: fewer pairs, likelier matches
                     selectivity = min(1.0, selectivity * replicas ** (sides - 1))
                 return JoinTask(
                     **common,
@@ -250,9 +249,9 @@ class Wiring:
         return operators, hosts
 
 
-def _resend(producers: Sequence[Task], port: int, _: Sequence[float]) -> None:
+def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:
     """Brings up to date what producers pay for sending on one of their ports."""
     for task in producers:
-        before = task.ports[port].send_s
-        task.ports[port].refresh()
-        task.send_s += task.ports[port].send_s - before
+        port = task.ports[number]
+        before, port.send_s = port.send_s, port.paths.mean_send_s(shares)
+        task.send_s += port.send_s - before

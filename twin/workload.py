@@ -77,6 +77,4 @@ class Workload(Spec):
     """The arrival law of each source, and how the tuples into keyed operators are spread over their key groups."""
 
     arrivals: dict[str, Arrivals]
-    keys: Annotated[
-        dict[str, KeySkew], Field(default_factory=dict, description="by operator; absent: all key groups alike")
-    ]
+    keys: dict[str, KeySkew] = Field(default_factory=dict, description="by operator; absent: all key groups alike")

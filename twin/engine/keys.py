@@ -42,10 +42,8 @@ class KeyGroups:
         self.weights = (distinct > 0) / np.count_nonzero(distinct)
         self.version = 0
         self.shares: list[float] = []
-        self.steps: list[
-            float
-        ] = []  # cumulative shares of the replicas, and of the key groups if there are two choices
-        self.group_steps: list[float] = []
+        self.steps: list[float] = []  # cumulative shares of the replicas
+        self.group_steps: list[float] = []  # and of the key groups, if there are two choices
         self.second = second_choice(self.owner, len(tasks)) if two_choice else []
         join = tasks[0] if isinstance(tasks[0], JoinTask) else None
         self._selectivity = join.selectivity if join else None

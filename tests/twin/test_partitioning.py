@@ -1,0 +1,131 @@
+"""How streams are dealt: turns among many replicas, two choices, shared queues, and channels that drop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.twin.worlds import chain
+from twin.deployment import Deployment
+from twin.engine.partition import SCAN_REPLICAS, Deal
+from twin.engine.segment import Segment
+from twin.engine.turns import Turns
+from twin.engine.two_choice import second_choice, settled_shares
+from twin.errors import BadInput
+from twin.keys import contiguous, zipf_shares
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+from twin.spec import parse
+from twin.wiring import Wiring
+
+
+def with_stream(job: Deployment, consumer: str, keys: dict[str, Any] | None = None, **changes: Any) -> Deployment:
+    """The same job with some fields of the streams into `consumer` changed."""
+    data = job.model_dump(mode="json", exclude_none=True)
+    for each in data["query"]["streams"]:
+        if each["consumer"] == consumer:
+            each.update(changes)
+    data["workload"]["keys"] = keys or {}
+    return parse(Deployment, data)
+
+
+# turns --------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    weights=st.lists(st.sampled_from([0.0, 1.0, 2.0, 7.0]), min_size=2, max_size=60).filter(any),
+    first=st.integers(0, 59),
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=400),
+)
+def test_turns_keep_to_the_weights(weights: list[float], first: int, sizes: list[int]) -> None:
+    """No replica ever gets more than a segment beyond its share and its first turn; weight 0 gets nothing."""
+    total = sum(weights)
+    shares = [weight / total for weight in weights]
+    turns = Turns(shares, first % len(weights), sizes[0])
+    sent = np.zeros(len(weights))
+    for count, n in enumerate(sizes, 1):
+        sent[turns.next(n)] += n
+        owed = np.array(shares) * sum(sizes[:count])
+        assert (sent[np.array(shares) == 0] == 0).all()
+        assert (sent - owed).max() <= 2 * max(sizes)
+
+
+def test_many_equal_replicas_are_dealt_round_from_where_the_producer_begins() -> None:
+    replicas = 3 * SCAN_REPLICAS
+    deal = Deal([1 / replicas] * replicas, first=5)
+    got = [next(iter(deal.parts(Segment(1, 0, 0, 0, 0, 0, 0))))[0] for _ in range(2 * replicas)]
+    assert got == [(5 + k) % replicas for k in range(2 * replicas)]
+
+
+# two choices --------------------------------------------------------------------------------------------------------
+
+
+def skewed_job(how: str, rate: float = 4000.0, zipf: float = 1.0, replicas: int = 8) -> Deployment:
+    middle = {"kind": "map", "name": "m", "key_groups": 256, "service_time_s": 1e-3, "service_scv": 1}
+    job = chain([middle], rate, placement={"m": {"h": replicas}, "sink": {"h": replicas}})
+    return with_stream(with_stream(job, "sink", partitioning="forward"), "m", {"m": {"zipf": zipf}}, partitioning=how)
+
+
+def imbalance(job: Deployment, fidelity: str, seconds: float = 2.0) -> float:
+    """(max - mean) / mean of the tuples that the replicas took."""
+    built = Wiring(job, RunSettings(fidelity=fidelity, horizon_s=seconds)).build()
+    built.env.run(until=seconds)
+    taken = np.array([task.tuples_in + task.queued for task in built.tasks["m"]])
+    return float(taken.max() / taken.mean() - 1)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_two_choices_balance_what_hash_does_not(fidelity: str) -> None:
+    hashed, chosen = (imbalance(skewed_job(how), fidelity) for how in ("hash", "two-choice"))
+    assert hashed > 0.3
+    assert chosen < 0.05 if fidelity == "fast" else chosen < 0.02
+    # the most frequent key group alone, over two replicas
+    beyond = zipf_shares(256, 2.0)[0] / 2 * 8 - 1
+    assert imbalance(skewed_job("two-choice", zipf=2.0), fidelity) == pytest.approx(beyond, abs=0.1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), replicas=st.integers(2, 12), zipf=st.floats(0, 2))
+def test_settled_shares_are_what_greedy_choice_tends_to(seed: int, replicas: int, zipf: float) -> None:
+    """Against 20,000 tuples sent one by one, each to the candidate that has got less."""
+    rng = np.random.default_rng(seed)
+    weights = rng.permutation(zipf_shares(4 * replicas, zipf))
+    first = contiguous(len(weights), replicas)
+    second = second_choice(first, replicas)
+    assert all(a != b for a, b in zip(first, second, strict=True))
+    sent = [0] * replicas
+    for group in rng.choice(len(weights), size=20_000, p=weights):
+        a, b = first[group], second[group]
+        sent[a if sent[a] <= sent[b] else b] += 1
+    shares = settled_shares(weights, first, second, replicas)
+    assert shares.sum() == pytest.approx(1)
+    assert shares == pytest.approx(np.array(sent) / 20_000, abs=0.02)
+
+
+def test_two_choice_without_key_groups_has_its_own() -> None:
+    middle = {"kind": "filter", "name": "m", "selectivity": 1}
+    job = with_stream(chain([middle], 100, placement={"m": {"h": 20}}), "m", partitioning="two-choice")
+    assert len(Wiring(job, RunSettings()).build().key_groups["m"]) == 16 * 20
+
+
+def test_partial_results_of_two_choices_are_twice_as_many() -> None:
+    """Each of 40 groups is on both of its candidates: up to 80 partial results a window, for an operator to merge."""
+    window = {"policy": "time", "size_s": 5.0}
+    middle = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 40, "key_groups": 40}
+    job = chain([middle], 4000, placement={"m": {"h": 4}})
+    settings_ = RunSettings(horizon_s=30, warmup_s=10)
+    assert simulate(job, settings_).metrics.throughput_per_s == pytest.approx(40 / 5, rel=0.02)
+    chosen = simulate(with_stream(job, "m", partitioning="two-choice"), settings_)
+    assert chosen.metrics.throughput_per_s == pytest.approx(80 / 5, rel=0.02)
+
+
+def test_two_choice_into_a_join_is_refused() -> None:
+    from tests.twin.test_joins import WINDOWS, star
+
+    with pytest.raises(BadInput, match="two-choice into join 'j' would part matching tuples; use hash"):
+        with_stream(star({"a": 1, "b": 1}, WINDOWS["time"], selectivity=0.1), "j", partitioning="two-choice")
