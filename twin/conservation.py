@@ -43,7 +43,9 @@ def _streams(query: Query, world: World) -> None:
         waiting = sum(segment.n for task in producers for _, segment in task.ports[position].outbox)
         made = sum(task.tuples_out for task in producers) * copies
         sent = sum(inbox.sent for inbox in inboxes)
-        _require(made == sent + waiting, "made = sent + waiting", place, made, sent + waiting)
+        lost = sum(task.ports[position].dropped for task in producers)
+        known = sent + waiting + lost
+        _require(made == known, "made = sent + waiting + dropped", place, made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
     here = sum(
         task.tuples_in + task.queued

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import simpy
@@ -22,7 +24,9 @@ from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.partition import KeyedDeal, deal, groups_of
+from twin.engine.pool import Pool, PoolDraws, make_pool, pooled
 from twin.engine.processor import Processor
+from twin.engine.shedding import SheddingPort
 from twin.engine.statistics import HostMeter, OperatorMeter
 from twin.engine.task import Task
 from twin.keys import contiguous, distinct_groups, group_count
@@ -30,6 +34,9 @@ from twin.plan import Location
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Sink, Source, Stream
 from twin.randomness import stream
 from twin.scenario import RunSettings
+
+SHED_PARTS = 4
+"""Where a full channel drops, segments are this much smaller, or they would drop more than single tuples do."""
 
 
 @dataclass(slots=True)
@@ -44,6 +51,7 @@ class World:
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
+    pools: dict[str, Pool] = field(default_factory=dict)
 
 
 class Wiring:
@@ -73,6 +81,8 @@ class Wiring:
             replicas = len(self.locations[operator.name])
             world.tasks[operator.name] = [self._task(operator, replica) for replica in range(replicas)]
             self._key(operator)
+            if self.exact and self._servers(operator.name) > 1:
+                world.pools[operator.name] = make_pool(world.tasks[operator.name])
         for each in self.query.streams:
             self._connect(each)
         self._acquaint()
@@ -87,26 +97,31 @@ class Wiring:
     def _task(self, operator: AnyOperator, replica: int) -> Task:
         name = f"{operator.name}#{replica}"
         scv = self.engine.service_scv_of(operator)
+        servers = self._servers(operator.name)
+        draws = Draws(stream(self.settings.seed, f"task:{name}"), scv)
+        if servers > 1 and not self.exact:
+            draws = PoolDraws(draws.rng, scv, servers=servers)
         common: dict[str, Any] = {
             "env": self.world.env,
             "name": name,
             "processor": self.world.processors[self.locations[operator.name][replica]],
-            "draws": Draws(stream(self.settings.seed, f"task:{name}"), scv),
+            "draws": draws,
             "service_s": self.engine.service_s(self.query, operator),
             "service_scv": scv,
             "exact": self.exact,
         }
         replicas = len(self.locations[operator.name])
+        kind: Any = pooled if servers > 1 and self.exact else _alone
         match operator:
             case Source():
                 return SourceTask(**common)
             case Sink():
-                return SinkTask(**common)
+                return kind(SinkTask)(**common)
             case Filter() | Map():
-                return SelectTask(**common, selectivity=operator.selectivity, thins=isinstance(operator, Filter))
+                return kind(SelectTask)(**common, selectivity=operator.selectivity, thins=isinstance(operator, Filter))
             case Aggregate():
                 groups = max(1, groups_of(operator.groups, replica, replicas))
-                return AggregateTask(**common, **self._window(operator), groups=groups)
+                return kind(AggregateTask)(**common, **self._window(operator), groups=groups)
             case Join():
                 selectivity = operator.selectivity
                 sides = len(self.query.inputs(operator.name))
@@ -152,19 +167,26 @@ class Wiring:
     def _acquaint(self) -> None:
         """Tells each task what it pays for sending and who shares its processor."""
         tasks = [task for replicas in self.world.tasks.values() for task in replicas]
+        together: dict[int, list[Task]] = defaultdict(list)  # by processor
+        for task in tasks:
+            together[id(task.processor)].append(task)
         for task in tasks:
             task.send_s = sum(port.send_s for port in task.ports)
             if task.processor.shared:
-                others = (other for other in tasks if other.processor is task.processor and other is not task)
+                others = (other for other in together[id(task.processor)] if other is not task)
                 task.hidden.neighbours = tuple(other.hidden for other in others)
+        for operator in self.query.operators:
+            for task in self.world.tasks[operator.name]:
+                task.hidden.servers = self._servers(operator.name)
 
     # streams -------------------------------------------------------------------------------------------------------
 
     def _connect(self, each: Stream) -> None:
         producers, consumers = self.world.tasks[each.producer], self.world.tasks[each.consumer]
         side = [other.producer for other in self.query.inputs(each.consumer)].index(each.producer)
-        inboxes = [Inbox(task, side, self.engine.channel_tuples) for task in consumers]
+        inboxes = self._inboxes(each, side)
         self.world.inboxes[each.producer, each.consumer] = inboxes
+        kind, cap = self._port(each, len(consumers))
         how, consumer = self.query.partitioning(each), self.query.operator(each.consumer)
         size = self.engine.bytes_of(self.query.columns_out[each.producer])
         groups = self.world.key_groups.get(each.consumer)
@@ -174,17 +196,43 @@ class Wiring:
             if start not in paths:
                 paths[start] = self._paths(start, self.locations[each.consumer], inboxes, size)
             if groups is None:
-                dealt = deal(how, consumer, len(producers), index, len(consumers))
+                dealt = deal(how, consumer, len(producers), index, len(inboxes))
             else:
                 draws = Draws(stream(self.settings.seed, f"keys:{task.name}->{each.consumer}"))
                 dealt = KeyedDeal(groups, draws, first=index * len(consumers) // len(producers))
-            task.ports.append(Port(task, paths[start], dealt, self.cap))
+            task.ports.append(kind(task, paths[start], dealt, cap))
         if groups is not None:
             groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
+
+    def _inboxes(self, each: Stream, side: int) -> list[Inbox]:
+        """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
+        consumers, room = self.world.tasks[each.consumer], self.engine.channel_tuples
+        pool = self.world.pools.get(each.consumer)
+        if pool is not None:
+            return [Inbox(pool, side, room)]
+        if self._servers(each.consumer) > 1:
+            room = -(-room // len(consumers))
+        return [Inbox(task, side, room) for task in consumers]
+
+    def _port(self, each: Stream, consumers: int) -> tuple[type[Port], int]:
+        """The kind of a stream's ports, and the largest segment that may travel."""
+        cap = self.cap if self._servers(each.consumer) == 1 else max(1, self.cap // consumers)
+        if each.overflow == "drop":
+            return SheddingPort, max(1, cap // SHED_PARTS)
+        return Port, cap
+
+    def _servers(self, operator: str) -> int:
+        """Replicas that take from a common queue; 1 if they have a queue each."""
+        shared = any(self.query.partitioning(each) == "shared" for each in self.query.inputs(operator))
+        return len(self.locations[operator]) if shared else 1
 
     def _paths(self, start: Location, ends: Sequence[Location], inboxes: Sequence[Inbox], size: float) -> Paths:
         remote_s = size * self.engine.serialise_ns_per_byte * 1e-9
         send_s = [0.0 if end.host == start.host else remote_s for end in ends]
+        if len(inboxes) < len(ends):  # a common queue: its tuples may be taken on any socket
+            common = self._path(start, ends[0], inboxes[0], size)
+            common.fetch_s = fmean(self._path(start, end, inboxes[0], size).fetch_s for end in ends)
+            return Paths(lambda _: common, send_s[:1])
         return Paths(lambda replica: self._path(start, ends[replica], inboxes[replica], size), send_s)
 
     def _path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
@@ -247,6 +295,10 @@ class Wiring:
             HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()
         ]
         return operators, hosts
+
+
+def _alone(kind: type[Task]) -> type[Task]:
+    return kind
 
 
 def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:

@@ -17,9 +17,11 @@ from twin.engine.turns import Turns
 from twin.engine.two_choice import second_choice, settled_shares
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
+from twin.profiles import STORM
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.theory import erlang_c, mmc_wait_s, mmck_loss
 from twin.wiring import Wiring
 
 
@@ -129,3 +131,111 @@ def test_two_choice_into_a_join_is_refused() -> None:
 
     with pytest.raises(BadInput, match="two-choice into join 'j' would part matching tuples; use hash"):
         with_stream(star({"a": 1, "b": 1}, WINDOWS["time"], selectivity=0.1), "j", partitioning="two-choice")
+
+
+# shared queues ------------------------------------------------------------------------------------------------------
+
+
+def pool_job(servers: int, load: float, channel: int | None = None, **stream: Any) -> Deployment:
+    """A Poisson source into a queue that `servers` replicas share, 1,000 tuples a second a replica at full load."""
+    middle = {"kind": "filter", "name": "m", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}
+    data = chain([middle], 1000 * servers * load, placement={"m": {"h": servers}, "sink": {"h": servers}}).model_dump(
+        mode="json", exclude_none=True
+    )
+    data["cluster"]["hosts"][0]["cpu_percent"] = 6400  # a core a task
+    data["engine"] = STORM.model_dump(mode="json") | ({"channel_tuples": channel} if channel else {})
+    job = with_stream(parse(Deployment, data), "sink", partitioning="forward")
+    return with_stream(job, "m", partitioning="shared", **stream)
+
+
+def waits_s(job: Deployment, fidelity: str, seeds: int, horizon_s: float) -> np.ndarray:
+    means = []
+    for seed in range(seeds):
+        settings_ = RunSettings(
+            horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, fidelity=fidelity, seed=seed
+        )
+        latency = simulate(job, settings_).metrics.processing_latency_s
+        assert latency is not None
+        means.append(latency.mean - 1e-3)
+    return np.array(means)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.8])
+@pytest.mark.parametrize("servers", [2, 3, 8])
+def test_exact_shared_queue_is_m_m_c(servers: int, load: float) -> None:
+    means = waits_s(pool_job(servers, load), "exact", seeds=5, horizon_s=4 / servers)
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    assert abs(means.mean() - mmc_wait_s(servers, load, 1e-3)) < 4 * error
+
+
+@pytest.mark.parametrize("load", [0.5, 0.8, 0.9])
+@pytest.mark.parametrize("servers", [2, 3, 8])
+def test_fast_shared_queue_is_within_7_percent_of_m_m_c(servers: int, load: float) -> None:
+    means = waits_s(pool_job(servers, load), "fast", seeds=3, horizon_s=150 / servers)
+    expected = mmc_wait_s(servers, load, 1e-3)
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    # of the sojourn where hardly anything waits
+    assert abs(means.mean() - expected) < 0.07 * expected + 2 * error + 0.01e-3
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_replicas_of_a_shared_queue_are_used_alike(fidelity: str) -> None:
+    built = Wiring(pool_job(4, 0.5), RunSettings(fidelity=fidelity, horizon_s=4)).build()
+    built.env.run(until=4)
+    taken = [task.tuples_in for task in built.tasks["m"]]
+    assert max(taken) < 1.1 * min(taken)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_saturated_shared_queue_uses_all_of_its_replicas(fidelity: str) -> None:
+    run = simulate(pool_job(3, 1.5), RunSettings(horizon_s=6, warmup_s=2, period_s=2, fidelity=fidelity))
+    assert run.metrics.throughput_per_s == pytest.approx(3000, rel=0.03)
+    assert run.metrics.backpressured
+    assert run.metrics.processing_latency_s is not None  # one channel in all: 1,024 tuples at 3,000 a second
+    assert run.metrics.processing_latency_s.p50 == pytest.approx(1024 / 3000, rel=0.15)
+
+
+def test_closed_forms() -> None:
+    assert erlang_c(1, 0.7) == pytest.approx(0.7)
+    assert erlang_c(2, 0.5) == pytest.approx(1 / 3)
+    assert mmc_wait_s(1, 0.8, 1.0) == pytest.approx(4.0)
+    assert mmck_loss(1, 1, 0.8) == pytest.approx(0.8 / 1.8)
+    assert mmck_loss(1, 5, 0.8) == pytest.approx(0.2 * 0.8**5 / (1 - 0.8**6))
+    assert mmck_loss(2, 50, 4.0) == pytest.approx(0.5)
+    assert erlang_c(2000, 0.99) < 1.0
+
+
+def test_a_shared_queue_between_hosts_is_refused() -> None:
+    data = pool_job(2, 0.5).model_dump(mode="json", exclude_none=True)
+    data["cluster"]["hosts"].append({**data["cluster"]["hosts"][0], "name": "other"})
+    data["plan"]["placement"]["m"] = ["h", "other"]
+    with pytest.raises(BadInput, match=r"placement\.m: replicas that take from a shared queue must be on one host"):
+        parse(Deployment, data)
+
+
+# channels that drop -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("servers", "load", "channel"), [(1, 0.8, 4), (1, 1.5, 4), (1, 0.95, 12), (3, 0.9, 2)])
+def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: float, channel: int) -> None:
+    """K is the channel and the tuples in service."""
+    shares = []
+    for seed in range(6):
+        job = pool_job(servers, load, channel, overflow="drop")
+        run = simulate(job, RunSettings(horizon_s=2 / servers, period_s=1, fidelity="exact", seed=seed))
+        source = [row for row in run.operator_rows if row["operator"] == "source"]
+        lost, made = (sum(row[key] for row in source) for key in ("numRecordsDropped", "numRecordsOut"))
+        assert not run.metrics.backpressured
+        shares.append(lost / made)
+    error = np.std(shares, ddof=1) / np.sqrt(len(shares))
+    assert abs(np.mean(shares) - mmck_loss(servers, channel + servers, load * servers)) < 4 * error
+
+
+@pytest.mark.parametrize(("load", "lost"), [(0.7, 0.0), (1.5, 1 / 3), (4.0, 3 / 4)])
+@pytest.mark.parametrize("servers", [1, 3])
+def test_fast_channels_drop_what_is_beyond_capacity(servers: int, load: float, lost: float) -> None:
+    run = simulate(pool_job(servers, load, overflow="drop"), RunSettings(horizon_s=60, warmup_s=10))
+    source = [row for row in run.operator_rows if row["operator"] == "source" and row["start_s"] >= 10]
+    dropped, made = (sum(row[key] for row in source) for key in ("numRecordsDropped", "numRecordsOut"))
+    assert dropped / made == pytest.approx(lost, abs=0.02)
+    assert not run.metrics.backpressured

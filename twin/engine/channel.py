@@ -17,6 +17,7 @@ from twin.engine.segment import Segment
 if TYPE_CHECKING:
     from twin.engine.network import Nic
     from twin.engine.partition import Deal
+    from twin.engine.pool import Pool
     from twin.engine.task import Task
 
 
@@ -25,7 +26,7 @@ class Inbox:
 
     __slots__ = ("_draining", "credits", "sent", "side", "task", "waiters")
 
-    def __init__(self, task: Task, side: int, capacity: int) -> None:
+    def __init__(self, task: Task | Pool, side: int, capacity: int) -> None:
         self.task = task
         self.side = side
         self.credits = capacity
@@ -82,7 +83,7 @@ class Paths(dict[int, Path]):
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("_only", "cap", "deal", "outbox", "paths", "send_s", "sent_s", "task")
+    __slots__ = ("_only", "cap", "deal", "dropped", "outbox", "paths", "send_s", "sent_s", "task")
 
     def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
         self.task = task
@@ -91,6 +92,7 @@ class Port:
         self.cap = cap  # largest segment that may travel
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
+        self.dropped = 0
         self.refresh()
 
     def refresh(self) -> None:

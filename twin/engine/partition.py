@@ -133,6 +133,8 @@ class KeyedDeal(Deal):
             rest -= share
             if n:
                 part = segment.part(n, 0.0, 1.0)
+                if n < segment.n:  # where the first and last of a random few lie on average
+                    part.narrow((segment.n - n) / ((n + 1) * (segment.n - 1)))
                 part.gap_scv = share * segment.gap_scv + 1.0 - share
                 parts.append((index, part))
             if not left:
@@ -141,13 +143,27 @@ class KeyedDeal(Deal):
 
 
 class SharedDeal(Deal):
-    """The segments of a queue that replicas share: each takes an equal part of every one."""
+    """The segments of a queue that replicas share: its tuples go to them in turn, in each segment a part to each."""
 
-    __slots__ = ()
+    __slots__ = ("_next",)
+
+    def __init__(self, replicas: int) -> None:
+        super().__init__([1.0 / replicas] * replicas)
+        self._next = 0
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """See Deal."""
-        return ((0, segment),) if len(self.weights) == 1 else self._split(segment)
+        replicas, n = len(self.weights), segment.n
+        if replicas == 1:
+            return ((0, segment),)
+        begin, last = self._next, max(1, n - 1)
+        self._next = (begin + n) % replicas
+        parts = []
+        for first in range(min(n, replicas)):  # place of the part's first tuple in the segment
+            count = (n - 1 - first) // replicas + 1
+            part = segment.part(count, first / last, (first + (count - 1) * replicas) / last)
+            parts.append(((begin + first) % replicas, part))
+        return parts
 
 
 def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int) -> Deal:
@@ -168,7 +184,7 @@ def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, c
     if how == "broadcast":
         return Deal([1.0] * consumers, copies=consumers > 1)
     if how == "shared":
-        return SharedDeal([1.0 / consumers] * consumers)
+        return SharedDeal(consumers)
     first = index * consumers // producers
     if how == "hash" and isinstance(consumer, Aggregate):
         return Deal([groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)], first=first)
