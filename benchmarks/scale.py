@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+from itertools import pairwise
 
 from benchmarks.table import print_table
 from twin.deployment import Deployment
@@ -45,7 +46,7 @@ def cluster(hosts: int, groups: int, rate_per_s: float) -> Deployment:
         {
             "query": {
                 "operators": operators,
-                "streams": [{"producer": a, "consumer": b} for a, b in zip(ends, ends[1:], strict=False)],
+                "streams": [{"producer": a, "consumer": b} for a, b in pairwise(ends)],
             },
             "cluster": {
                 "hosts": [

@@ -238,11 +238,13 @@ class Wiring:
     def _path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
         if start.host != end.host:
             latency_s = self.hosts[start.host].latency_ms * 1e-3
-            fetch_s = size * self.engine.deserialise_ns_per_byte * 1e-9
-            return Path(inbox, self.world.nics[start.host], latency_s, size, fetch_s)
+            send_s, fetch_s = (
+                size * ns * 1e-9 for ns in (self.engine.serialise_ns_per_byte, self.engine.deserialise_ns_per_byte)
+            )
+            return Path(inbox, self.world.nics[start.host], latency_s, size, send_s, fetch_s)
         line_s = self.hosts[start.host].socket_latency_s(start.socket, end.socket)
         # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines
-        return Path(inbox, None, 0.0, size, math.ceil(size / CACHE_LINE_BYTES) * line_s)
+        return Path(inbox, None, 0.0, size, 0.0, math.ceil(size / CACHE_LINE_BYTES) * line_s)
 
     # the ends ------------------------------------------------------------------------------------------------------
 

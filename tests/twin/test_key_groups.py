@@ -96,7 +96,7 @@ def test_tuples_follow_owners_and_moves(fidelity: str) -> None:
 def test_a_hot_replica_limits_throughput(fidelity: str) -> None:
     """Backpressure holds all replicas to the rate at which the hottest is just full: capacity / its share."""
     job = keyed(3000, 4, {"zipf": 1.0})
-    hottest = max(world(job).key_groups["m"].shares)
+    hottest = max(world(job).key_groups["m"].shares())
     settings = RunSettings(horizon_s=15, warmup_s=5, period_s=5, fidelity=fidelity)
     run = simulate(job, settings)
     assert 1000 / hottest < 2800
@@ -108,7 +108,7 @@ def test_a_hot_replica_limits_throughput(fidelity: str) -> None:
 def test_replicas_of_a_hash_stream_are_m_m_1_queues() -> None:
     """Keys come at random, so replica r is an M/M/1 queue with its share of the rate. The exact run's mean wait."""
     job = keyed(2000, 4, {"zipf": 0.5})
-    rates = np.array(world(job).key_groups["m"].shares) * 2000
+    rates = np.array(world(job).key_groups["m"].shares()) * 2000
     assert rates.max() < 900
     expected = float(np.sum(rates / 2000 * 1e-3 / (1 - rates * 1e-3)))
     means = []

@@ -48,13 +48,16 @@ class Inbox:
 class Path:
     """From one producer's host to one inbox: a network card with latency, or none within a host."""
 
-    __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic")
+    __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
 
-    def __init__(self, inbox: Inbox, nic: Nic | None, latency_s: float, bytes_each: float, fetch_s: float) -> None:
+    def __init__(
+        self, inbox: Inbox, nic: Nic | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
+    ) -> None:
         self.inbox = inbox
         self.nic = nic
         self.latency_s = latency_s
         self.bytes_each = bytes_each
+        self.send_s = send_s  # CPU seconds a tuple at the producer
         self.fetch_s = fetch_s  # CPU seconds a tuple at the consumer
 
 

@@ -20,7 +20,8 @@ class KeyGroups:
     weights [G]: share of the operator's input by key group, sum 1; groups without keys have 0. owner: the replica of
     each. distinct [G]: distinct group-by values in each. shares: what each replica gets of the input, in proportion to
     the weights of its key groups; two-choice streams send part of a key group to a second replica, and `shares` is what
-    that settles at. Deals compare `version` and follow.
+    that settles at. KeyedDeals compare `version` and follow. places: indices that owners may have; one a task, or more
+    where others than tasks receive for a while.
     """
 
     def __init__(
@@ -39,20 +40,25 @@ class KeyGroups:
         self.tuple_bytes = tuple_bytes
         self.state_bytes_each = state_bytes_each
         self.two_choice = two_choice
+        self.places = len(tasks)
         self.weights = (distinct > 0) / np.count_nonzero(distinct)
         self.version = 0
-        self.shares: list[float] = []
+        self._shares: list[float] = []
         self.steps: list[float] = []  # cumulative shares of the replicas
         self.group_steps: list[float] = []  # and of the key groups, if there are two choices
-        self.second = second_choice(self.owner, len(tasks)) if two_choice else []
+        self.second = second_choice(self.owner, self.places) if two_choice else []
         join = tasks[0] if isinstance(tasks[0], JoinTask) else None
         self._selectivity = join.selectivity if join else None
         self._sides = len(join.sides) if join else 0
         self._watchers: list[Callable[[Sequence[float]], None]] = []
-        self._changed()
+        self.refresh()
 
     def __len__(self) -> int:
         return len(self.owner)
+
+    def shares(self) -> list[float]:
+        """What each replica gets of the input. [places]"""
+        return self._shares
 
     # what controllers see --------------------------------------------------------------------------------------------
 
@@ -69,7 +75,8 @@ class KeyGroups:
 
     def states_bytes(self) -> np.ndarray:
         """State by key group: its expected part of its replica's window content, and what each holds beside it. [G]"""
-        content = np.array([task.state_tuples * self.tuple_bytes for task in self.tasks])
+        content = np.zeros(self.places)
+        content[: len(self.tasks)] = [task.state_tuples * self.tuple_bytes for task in self.tasks]
         return np.asarray(content[self._owners()] * self._parts() + self.state_bytes_each)
 
     def _owners(self) -> np.ndarray:
@@ -77,7 +84,7 @@ class KeyGroups:
 
     def _owned(self) -> np.ndarray:
         """Weight of the key groups that each replica has. [R]"""
-        return np.bincount(self._owners(), self.weights, minlength=len(self.tasks))
+        return np.bincount(self._owners(), self.weights, minlength=self.places)
 
     def _parts(self) -> np.ndarray:
         """What each key group is of its replica. [G]"""
@@ -95,34 +102,35 @@ class KeyGroups:
         for group, replica in moves.items():
             self.owner[group] = replica
         if self.two_choice:
-            self.second = second_choice(self.owner, len(self.tasks))
-        self._changed()
+            self.second = second_choice(self.owner, self.places)
+        self.refresh()
 
     def reweigh(self, weights: np.ndarray) -> None:
         """Changes the shares of the key groups; [G], sum 1."""
         self.weights = weights
-        self._changed()
+        self.refresh()
 
     def watch(self, changed: Callable[[Sequence[float]], None]) -> None:
         """Calls `changed` with the replicas' shares after each change."""
         self._watchers.append(changed)
 
-    def _changed(self) -> None:
+    def refresh(self) -> None:
+        """Works out the shares of the replicas and tells everyone."""
         self.version += 1
         owned = self._owned()
         if self.two_choice:
             self.group_steps = _steps(self.weights)
-            shares = settled_shares(self.weights, self.owner, self.second, len(self.tasks))
+            shares = settled_shares(self.weights, self.owner, self.second, self.places)
         else:
             shares = owned
-        self.shares = shares.tolist()
+        self._shares = shares.tolist()
         self.steps = _steps(shares)
         self._tell_tasks(owned)
         for changed in self._watchers:
-            changed(self.shares)
+            changed(self._shares)
 
     def _tell_tasks(self, owned: np.ndarray) -> None:
-        replicas, owners = len(self.tasks), self._owners()
+        replicas, owners = self.places, self._owners()
         distinct = np.bincount(owners, self.distinct, minlength=replicas)
         if self.two_choice:
             seconds = np.asarray(self.second, dtype=np.intp)
@@ -146,7 +154,7 @@ class KeyGroups:
         if self._selectivity is None:
             return None
         powers = self.weights**self._sides
-        mine = np.bincount(self._owners(), powers, minlength=len(self.tasks))
+        mine = np.bincount(self._owners(), powers, minlength=self.places)
         alike = np.divide(mine, owned**self._sides, out=np.zeros_like(mine), where=owned > 0)
         return np.minimum(1.0, self._selectivity * alike / powers.sum())
 

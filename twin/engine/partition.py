@@ -103,7 +103,7 @@ class KeyedDeal(Deal):
     __slots__ = ("_chooser", "_draws", "_groups", "_version")
 
     def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0) -> None:
-        super().__init__(groups.shares, first=first)
+        super().__init__(groups.shares(), first=first)
         self._groups = groups
         self._draws = draws
         self._version = groups.version
@@ -114,7 +114,7 @@ class KeyedDeal(Deal):
         groups = self._groups
         if self._version != groups.version:
             self._version = groups.version
-            self.reweigh(groups.shares)
+            self.reweigh(groups.shares())
         if segment.n > 1:
             return super().parts(segment)
         if self._chooser is not None:

@@ -69,7 +69,7 @@ class Chooser:
 
     def __init__(self, groups: KeyGroups) -> None:
         self._groups = groups
-        self._sent = [0] * len(groups.tasks)
+        self._sent = [0] * groups.places
 
     def choose(self, uniform: float) -> int:
         """uniform: a random number in [0, 1), which decides the key group."""
