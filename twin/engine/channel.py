@@ -1,14 +1,14 @@
 """Bounded channels: credits, backpressure, and the path a segment takes.
 
 An inbox holds the credits of one replica for one stream: tuples on the way count, half of a segment's credits come
-back when its service starts and the rest when it ends. A producer sends when half of what it needs is there; else its
-segment waits in the port's outbox, and a producer with a waiting segment does not work: that is backpressure.
+back when its service starts and the rest when it ends. A producer sends when there is room for all of a segment; else
+the segment waits in the port's outbox, and a producer with a waiting segment does not work: that is backpressure.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from twin.engine.partition import Deal
     from twin.engine.pool import Pool
     from twin.engine.task import Task
+
+
+FINER = 8
+"""A burst that does not fit into a channel is cut so much finer than other segments."""
 
 
 class Inbox:
@@ -108,24 +112,27 @@ class Port:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""
         only = self._only
         if only is not None and segment.n <= self.cap:  # the usual case, without the two calls it takes otherwise
-            if self.outbox or only.inbox.credits * 2 < segment.n:
+            if self.outbox or only.inbox.credits < segment.n:
                 self._pass(only, segment)
             else:
                 self._transfer(only, segment)
             return
-        for index, piece in self.deal.parts(segment):
-            if piece.n <= self.cap:
+        for index, part in self.deal.parts(segment):
+            for piece in in_pieces(part, self.cap):
                 self._pass(self.paths[index], piece)
-                continue
-            pieces = -(-piece.n // self.cap)
-            taken = 0
-            for k in range(pieces):
-                n = (piece.n * (k + 1)) // pieces - taken
-                self._pass(self.paths[index], piece.part(n, taken / piece.n, (taken + n) / piece.n))
-                taken += n
 
     def _pass(self, path: Path, segment: Segment) -> None:
-        if not self.outbox and path.inbox.credits * 2 >= segment.n:
+        n = segment.n
+        if not self.outbox and path.inbox.credits >= n:
+            self._transfer(path, segment)
+        elif segment.a_s == segment.b_s and n > self.cap // FINER:  # a burst: as much of it leaves as there is room for
+            for piece in in_pieces(segment, max(1, self.cap // FINER)):
+                self._queue(path, piece)
+        else:
+            self._queue(path, segment)
+
+    def _queue(self, path: Path, segment: Segment) -> None:
+        if not self.outbox and path.inbox.credits >= segment.n:
             self._transfer(path, segment)
             return
         self.outbox.append((path, segment))
@@ -139,7 +146,7 @@ class Port:
         outbox = self.outbox
         while outbox and outbox[0][0].inbox is inbox:
             path, segment = outbox[0]
-            if inbox.credits * 2 < segment.n:
+            if inbox.credits < segment.n:
                 return False
             outbox.popleft()
             self.task.held_back(segment, self.sent_s)
@@ -149,7 +156,7 @@ class Port:
         if outbox:
             outbox[0][0].inbox.waiters.append(self)
             head = outbox[0][0].inbox
-            if head.credits * 2 >= outbox[0][1].n:
+            if head.credits >= outbox[0][1].n:
                 head.wake()
         else:
             self.task.unblock()
@@ -165,3 +172,17 @@ class Port:
             inbox.task.deliver(segment)
         else:
             path.nic.transmit(segment, path)
+
+
+def in_pieces(segment: Segment, most: int) -> Iterator[Segment]:
+    """The segment in equal parts of at most that many tuples."""
+    n = segment.n
+    if n <= most:
+        yield segment
+        return
+    count = -(-n // most)
+    taken = 0
+    for k in range(count):
+        upto = n * (k + 1) // count
+        yield segment.part(upto - taken, taken / n, upto / n)
+        taken = upto

@@ -37,7 +37,7 @@ class JoinTask(WindowTask):
         self.sides = tuple(History() for _ in range(sides))
         self._merger = None if self.exact or self.by_time else Merger(sides)
         self._position = 0.0  # tuples merged so far
-        self._well_mixed = History()  # those that came while tuples of other sides did
+        self._well_mixed = History()  # those that came while others' did, as far as segments hide their order
 
     # what is remembered --------------------------------------------------------------------------------------------
 
@@ -87,7 +87,8 @@ class JoinTask(WindowTask):
         for side, piece in parts:
             self.sides[side].add(before, after, piece.n, piece.stamps)
         if len(parts) > 1:
-            self._well_mixed.add(before, after, n, NO_STAMPS)
+            whole = sum(piece.whole for _, piece in parts)
+            self._well_mixed.add(before, after, n * whole / (whole + self.size), NO_STAMPS)
         slide = self.slide
         first, last = int(before // slide) + 1, int(after // slide)
         work_s = 0.0
@@ -150,9 +151,7 @@ class JoinTask(WindowTask):
         assert born_first is not None and taken_first is not None
         return Results(matches, low, high, born_first[0], born_s, taken_first[0], taken_s), work_s
 
-    def _ages(
-        self, start: float, position: float
-    ) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    def _ages(self, start: float, position: float) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
         """Mean and half-width of the birth, and of the ingestion, of the oldest tuple of a match in a window."""
         ranges = [_remembered(side, start, position) for side in self.sides]
         known = [each for each in ranges if each is not None]
@@ -174,7 +173,10 @@ class JoinTask(WindowTask):
         return self.draws.rounded(self.amplification * fresh)
 
     def _crowding(self, position: float, content: float) -> float:
-        """E[n1 n2 ...] over the product of the means: w tuples of random sides are multinomial, (w - 1) / w for two."""
+        """E[n1 n2 ...] over the product of the means: w tuples of random sides are multinomial, (w - 1) / w for two.
+
+        Segments much shorter than the window vary as their tuples do; what they do not show is 1 / (1 + w / segment).
+        """
         if self._merger is None or content <= 0.0:
             return 1.0
         mixed = self._well_mixed

@@ -13,7 +13,7 @@ class SheddingPort(Port):
 
     def _pass(self, path: Path, segment: Segment) -> None:
         room = path.inbox.credits
-        if room * 2 >= segment.n:
+        if room >= segment.n:
             self._transfer(path, segment)
             return
         kept = max(0, room)
