@@ -15,7 +15,7 @@ from twin.engine.segment import Segment
 
 FAR = 32
 """So many segments wait: the source is far behind, and segments are gathered before they are handed over."""
-REFILL = 32
+REFILL = 16
 """Segments that the source gets at a time from what was gathered."""
 
 
@@ -107,6 +107,13 @@ class Broker:
         if self.clock.due_s < math.inf:
             self._alarm.set(self.clock.due_s)
 
+    def _size(self) -> int:
+        """Tuples a segment, so that those which are taken make as many segments a second as those which arrive would.
+
+        Backpressure slows the source down; segments as large as at the offered rate would be coarse in its channels.
+        """
+        return max(1, math.ceil(self.n * self.source.tuples_in / self._counted)) if self._counted else self.n
+
     def _refill(self) -> None:
         """The source has nothing in its queue: more of what was gathered, or what has come since."""
         if not self._pieces:
@@ -115,7 +122,7 @@ class Broker:
             return
         piece = self._pieces[0]
         queue, scv = self.source.queue, self.gap_scv
-        for n, first_s, last_s in piece.take(self.n, REFILL):
+        for n, first_s, last_s in piece.take(self._size(), REFILL):
             queue.append(Segment(n, first_s, last_s, first_s, last_s, 0.0, 0.0, scv, 0.0, True))
         if not piece.n:
             self._pieces.popleft()
