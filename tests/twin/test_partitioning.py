@@ -239,3 +239,29 @@ def test_fast_channels_drop_what_is_beyond_capacity(servers: int, load: float, l
     dropped, made = (sum(row[key] for row in source) for key in ("numRecordsDropped", "numRecordsOut"))
     assert dropped / made == pytest.approx(lost, abs=0.02)
     assert not run.metrics.backpressured
+
+
+# in turn ------------------------------------------------------------------------------------------------------------
+
+
+def erlang_arrivals_sojourn_s(replicas: int, load: float, service_s: float) -> float:
+    """Mean time in an E_k/M/1 queue: what a replica is that gets every k-th tuple of a Poisson stream."""
+    share = 0.5
+    for _ in range(200):
+        share = (replicas * load / (replicas * load + 1.0 - share)) ** replicas
+    return service_s / (1.0 - share)
+
+
+@pytest.mark.parametrize("replicas", [2, 4, 8, 12])
+def test_replicas_served_in_turn_are_e_k_m_1_queues(replicas: int) -> None:
+    """Both ways in which a fast run deals segments: split among few replicas, and whole to one after the other."""
+    middle = {"kind": "map", "name": "m", "service_time_s": 1e-3, "service_scv": 1}
+    job = chain([middle], 500 * replicas, placement={"m": {"h": replicas}})
+    data = job.model_dump(mode="json", exclude_none=True)
+    data["cluster"]["hosts"][0]["cpu_percent"] = 6400
+    job = parse(Deployment, data)
+    expected = erlang_arrivals_sojourn_s(replicas, 0.5, 1e-3)
+    for fidelity, seconds, error in (("exact", 24, 0.06), ("fast", 240, 0.12)):
+        latency = simulate(job, RunSettings(horizon_s=seconds / replicas, fidelity=fidelity, period_s=1))
+        assert latency.metrics.processing_latency_s is not None
+        assert latency.metrics.processing_latency_s.mean == pytest.approx(expected, rel=error)

@@ -1,7 +1,8 @@
 """How a producer deals a stream's tuples to the consumer's replicas.
 
 A segment with enough tuples is split among all replicas; a small one goes whole to the replica that lags most behind
-its share, so the number of segments does not grow with the number of replicas.
+its share, so the number of segments does not grow with the number of replicas. It then stands for what that replica
+would have got since its last one: it is stretched over that time, or it would be a burst.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ class Deal:
     a segment from each of them at once and then nothing for a whole round.
     """
 
-    __slots__ = ("_first", "_live", "_owed", "_turns", "copies", "first", "weights")
+    __slots__ = ("_began_s", "_ended", "_first", "_live", "_owed", "_turns", "copies", "first", "weights")
 
     def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0) -> None:
         self.copies = copies
         self.first = first
+        self._began_s = 0.0
+        self._ended: dict[int, float] = {}  # when the last tuple of each replica's last whole segment came
         self.reweigh(weights)
 
     def reweigh(self, weights: Sequence[float]) -> None:
@@ -62,7 +65,29 @@ class Deal:
         replicas = len(self._live)
         if segment.n >= SPLIT_AT_LEAST * replicas and replicas <= SPLIT_REPLICAS:
             return self._split(segment)
-        return ((self._whole(segment.n), segment),)
+        index = self._whole(segment.n)
+        if segment.b_s > segment.a_s:
+            self._stretch(segment, index)
+            self._thin(segment, index)
+        return ((index, segment),)
+
+    def _thin(self, segment: Segment, index: int) -> None:
+        """In turn: a gap is the sum of 1 / weight gaps."""
+        segment.gap_scv *= self.weights[index]
+
+    def _stretch(self, segment: Segment, index: int) -> None:
+        """Lets a segment begin where the replica's last one ended; in the first round, where the first one began."""
+        a_s, b_s = segment.a_s, segment.b_s
+        if not self._ended:
+            self._began_s = a_s
+        since_s = self._ended.get(index, self._began_s)
+        self._ended[index] = b_s
+        first_s = since_s + (b_s - since_s) / segment.n
+        if first_s < a_s:
+            ratio = (b_s - first_s) / (b_s - a_s)
+            segment.a_s = first_s
+            segment.born0_s = segment.born1_s - ratio * (segment.born1_s - segment.born0_s)
+            segment.taken0_s = segment.taken1_s - ratio * (segment.taken1_s - segment.taken0_s)
 
     def _whole(self, n: int) -> int:
         if not self._owed:
@@ -85,15 +110,18 @@ class Deal:
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         if not self._owed:
             self._owed = [0.0] * len(self.weights)
-        left = segment.n
+        left = total = segment.n
         parts = []
-        for index in self._live:
+        for place, index in enumerate(self._live):
             self._owed[index] += self.weights[index] * segment.n
             n = left if index == self._live[-1] else min(left, max(0, round(self._owed[index])))
             self._owed[index] -= n
             left -= n
-            if n:
-                parts.append((index, segment.part(n, 0.0, 1.0)))
+            if n:  # in turn: of tuples so far apart, the first of this replica comes at its place among them
+                low = (total / n - 1.0) * place / (len(self._live) - 1)
+                part = segment.part(n, low / (total - 1), (low + (n - 1) * total / n) / (total - 1))
+                self._thin(part, index)
+                parts.append((index, part))
         return parts
 
 
@@ -135,11 +163,19 @@ class KeyedDeal(Deal):
                 part = segment.part(n, 0.0, 1.0)
                 if n < segment.n:  # where the first and last of a random few lie on average
                     part.narrow((segment.n - n) / ((n + 1) * (segment.n - 1)))
-                part.gap_scv = share * segment.gap_scv + 1.0 - share
+                self._thin(part, index)
                 parts.append((index, part))
             if not left:
                 break
         return parts
+
+    def _thin(self, segment: Segment, index: int) -> None:
+        """At random: what is left of a stream by chance; two choices deal nearly in turn."""
+        if self._chooser is not None:
+            super()._thin(segment, index)
+            return
+        share = self.weights[index]
+        segment.gap_scv = share * segment.gap_scv + 1.0 - share
 
 
 class SharedDeal(Deal):

@@ -196,7 +196,7 @@ class Task:
     def _behind(self, segment: Segment, time_s: float) -> tuple[float, float]:
         """Start of the first and end of the last tuple's service where the task is not free when the first comes."""
         free = self.free_s
-        if segment.waited:
+        if segment.waited and segment.a_s >= self._last_s:
             return free, free + time_s
         # overlaps what another stream brought: the idle time in between serves this one too
         a, b = segment.a_s, segment.b_s
