@@ -200,7 +200,7 @@ class Wiring:
                 dealt = deal(how, consumer, len(producers), index, len(inboxes))
             else:
                 draws = Draws(stream(self.settings.seed, f"keys:{task.name}->{each.consumer}"))
-                dealt = KeyedDeal(groups, draws, first=index * len(consumers) // len(producers))
+                dealt = KeyedDeal(groups, draws, index * len(consumers) // len(producers), len(producers))
             task.ports.append(kind(task, paths[start], dealt, cap))
         if groups is not None:
             groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
