@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.query import Query
 from twin.wiring import World
@@ -43,7 +45,9 @@ def _streams(query: Query, world: World) -> None:
         waiting = sum(segment.n for task in producers for _, segment in task.ports[position].outbox)
         made = sum(task.tuples_out for task in producers) * copies
         sent = sum(inbox.sent for inbox in inboxes)
-        _require(made == sent + waiting, "made = sent + waiting", place, made, sent + waiting)
+        lost = sum(task.ports[position].dropped for task in producers)
+        known = sent + waiting + lost
+        _require(made == known, "made = sent + waiting + dropped", place, made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
     here = sum(
         task.tuples_in + task.queued
@@ -70,9 +74,10 @@ def _operators(world: World) -> None:
 
 
 def _work(world: World, tolerance: float) -> None:
+    ahead: dict[int, float] = defaultdict(float)  # work is booked when its service begins: it may lie beyond the end
+    for tasks in world.tasks.values():
+        for task in tasks:
+            ahead[id(task.processor)] += task.in_service_work_s if task.busy else 0.0
     for location, processor in world.processors.items():
-        # work is booked when its service begins, so what is in service may lie beyond the end
-        tasks = (task for tasks in world.tasks.values() for task in tasks)
-        ahead = sum(task.in_service_work_s for task in tasks if task.busy and task.processor is processor)
-        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead
+        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[id(processor)]
         _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)

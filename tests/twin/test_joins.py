@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
-from twin.engine.oldest import oldest, older
+from twin.engine.oldest import older, oldest
 from twin.rate_model import RateModel
 from twin.rates import nominal_rates
 from twin.scenario import RunSettings

@@ -54,9 +54,7 @@ class History:
             return False
         low, high = self.lows[-1], self.highs[-1]
         ahead = min(position - high, FORESEEN * (high - low))
-        tuples = (
-            self.total - self.counts[first] - 1.0
-        )  # k tuples after an arrival span k gaps: (k - 1) / time is unbiased
+        tuples = self.total - self.counts[first] - 1.0  # (k - 1) / time is unbiased
         if ahead <= 0.0 or tuples <= 0.0:
             return False
         self._foreseen = ahead * tuples / (high - self.highs[first])

@@ -54,6 +54,7 @@ class Task:
         "send_s",
         "service_s",
         "share",
+        "state_bytes",
         "state_tuples",
         "tuples_in",
         "tuples_out",
@@ -97,6 +98,7 @@ class Task:
         self.busy_s = 0.0
         self.blocked_s = 0.0
         self.state_tuples = 0.0
+        self.state_bytes = 0.0  # held beside the content of a window
         self.in_service_work_s = 0.0  # core-seconds of the last service taken up
 
     # what subclasses say -------------------------------------------------------------------------------------------
@@ -192,14 +194,12 @@ class Task:
     def _behind(self, segment: Segment, time_s: float) -> tuple[float, float]:
         """Start of the first and end of the last tuple's service where the task is not free when the first comes."""
         free, a, b, last = self.free_s, segment.a_s, segment.b_s, self._last_s
-        if (
-            b < last
-        ):  # late: tuples that came after it have been served already, and it in between, while there was time
+        if b < last:  # late: what came after it has been served already, and it meanwhile, as far as there was time
             backlog = max(0.0, free - last)
             idle = (last - b) * max(0.0, 1.0 - self.load.work_per_s / self.processor.speed)
             self.free_s = free + max(0.0, time_s - idle)
             return a + backlog, b + backlog + (time_s if a == b else 0.0)
-        if segment.waited:
+        if segment.waited and a >= last:
             return free, free + time_s
         # overlaps what another stream brought: the idle time in between serves this one too
         seen = max(a, last)
