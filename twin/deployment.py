@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
@@ -56,6 +57,7 @@ class Deployment(Spec):
                         f"plan.placement.{name}: host {location.host!r} has no socket {location.socket}; "
                         f"it has {hosts[location.host].socket_count}, counted from 0"
                     )
+        self._check_routes()
         sources = [source.name for source in self.query.sources]
         for name in self.workload.arrivals:
             if name not in sources:
@@ -64,6 +66,17 @@ class Deployment(Spec):
             if name not in self.workload.arrivals:
                 raise ValueError(f"workload.arrivals gives no rate for source {name!r}; add one")
         return self
+
+    def _check_routes(self) -> None:
+        if not self.cluster.links:
+            return
+        for stream in self.query.streams:
+            starts, ends = (
+                [place.host for place in self.plan.locations(end)] for end in (stream.producer, stream.consumer)
+            )
+            forward = self.query.partitioning(stream) == "forward"
+            pairs = zip(starts, ends, strict=False) if forward else itertools.product(set(starts), set(ends))
+            self.cluster.require_routes(sorted(set(pairs)), f"stream {stream.producer} -> {stream.consumer}")
 
     def with_plan(self, plan: ExecutionPlan) -> Self:
         """The same job under another plan, checked again. Raises ValueError if the plan does not fit."""

@@ -16,11 +16,13 @@ from twin.engine.channel import Inbox, Path, Port
 from twin.engine.clock import clock
 from twin.engine.draws import Draws
 from twin.engine.join import JoinTask
+from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.partition import deal, groups_of
 from twin.engine.processor import Processor
+from twin.engine.route import route
 from twin.engine.statistics import HostMeter, OperatorMeter
 from twin.engine.task import Task
 from twin.plan import Location
@@ -36,6 +38,7 @@ class World:
     env: simpy.Environment
     processors: dict[Location, Processor] = field(default_factory=dict)
     nics: dict[str, Nic] = field(default_factory=dict)
+    links: dict[str, Nic] = field(default_factory=dict)  # one a direction: "a->b"
     tasks: dict[str, list[Task]] = field(default_factory=dict)
     inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
@@ -54,6 +57,7 @@ class Wiring:
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
         self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.link_latency_s: dict[tuple[str, str], float] = {}
         self.world = World(simpy.Environment())
 
     def build(self) -> World:
@@ -65,6 +69,10 @@ class Wiring:
             world.processors[location] = Processor(world.env, host.socket_capacity(location.socket))
             if location.host not in world.nics:
                 world.nics[location.host] = Nic(world.env, host.bandwidth_mbps)
+        for link in self.deployment.cluster.links:
+            for ends in (link.between, link.between[::-1]):
+                world.links["->".join(ends)] = Nic(world.env, link.bandwidth_mbps)
+                self.link_latency_s[ends] = link.latency_ms * 1e-3
         for operator in self.query.operators:
             replicas = len(self.locations[operator.name])
             world.tasks[operator.name] = [self._task(operator, replica) for replica in range(replicas)]
@@ -153,10 +161,22 @@ class Wiring:
             send_s, fetch_s = (
                 size * ns * 1e-9 for ns in (self.engine.serialise_ns_per_byte, self.engine.deserialise_ns_per_byte)
             )
-            return Path(inbox, self.world.nics[start.host], latency_s, size, send_s, fetch_s)
+            nic = self.world.nics[start.host]
+            if self.deployment.cluster.links:
+                return Path(inbox, route(self._hops(start.host, end.host), size, inbox), 0.0, size, send_s, fetch_s)
+            path = Path(inbox, nic, latency_s, size, send_s, fetch_s)
+            nic.carry(path)
+            return path
         line_s = self.hosts[start.host].socket_latency_s(start.socket, end.socket)
         # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines
         return Path(inbox, None, 0.0, size, 0.0, math.ceil(size / CACHE_LINE_BYTES) * line_s)
+
+    def _hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
+        """The network card, without latency, then the links of the route, each with its own."""
+        routes = self.deployment.cluster.routes
+        links = routes.between(start, end) if routes.connected(start, end) else ()  # else nothing is dealt to it
+        crossed = [(self.world.links["->".join(ends)], self.link_latency_s[ends]) for ends in links]
+        return [(self.world.nics[start], 0.0), *crossed]
 
     # the ends ------------------------------------------------------------------------------------------------------
 
@@ -195,8 +215,8 @@ class Wiring:
             tuple_bytes=[size for _, size in placed],
         )
 
-    def meters(self) -> tuple[list[OperatorMeter], list[HostMeter]]:
-        """The meters of all operators and used hosts."""
+    def meters(self) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter]]:
+        """The meters of all operators, used hosts, and the cards and links that a stream crosses."""
         world = self.world
         operators = [
             OperatorMeter(
@@ -211,4 +231,5 @@ class Wiring:
         hosts = [
             HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()
         ]
-        return operators, hosts
+        links = [LinkMeter(name, nic) for name, nic in {**world.nics, **world.links}.items() if nic.hops]
+        return operators, hosts, links

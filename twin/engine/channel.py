@@ -16,6 +16,7 @@ from twin.engine.segment import Segment
 if TYPE_CHECKING:
     from twin.engine.network import Nic
     from twin.engine.partition import Deal
+    from twin.engine.route import Leg
     from twin.engine.task import Task
 
 
@@ -48,12 +49,12 @@ class Inbox:
 
 
 class Path:
-    """From one producer's host to one inbox: a network card with latency, or none within a host."""
+    """From one producer's host to one inbox: a network card with latency, a route of hops, or none within a host."""
 
     __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
 
     def __init__(
-        self, inbox: Inbox, nic: Nic | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
+        self, inbox: Inbox, nic: Nic | Leg | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
     ) -> None:
         self.inbox = inbox
         self.nic = nic
