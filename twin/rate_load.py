@@ -15,6 +15,7 @@ import numpy as np
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Join, Stream
+from twin.rate_links import LinkLayout
 from twin.rates import Flow, flows
 
 MEGA = 1e6
@@ -43,6 +44,7 @@ class Layout:
         self.host_share_nh = {
             name: count @ self.host_lh / self.replicas[name][:, None] for name, count in self.count_nl.items()
         }
+        self.links = LinkLayout(self) if deployment.cluster.links else None
 
     def select(self, rows: np.ndarray) -> Layout:
         """The same for some of the plans (a boolean mask [N])."""
@@ -67,6 +69,12 @@ class Layout:
             self._leaving_nh[ends] = self.host_share_nh[ends[0]] * (1.0 - self.host_share_nh[ends[1]])
         return self._leaving_nh[ends]
 
+    def latency_s(self, stream: Stream) -> np.ndarray:
+        """Mean network latency of a stream's tuples, 0 for those that stay on their host. [N]"""
+        if self.links is not None:
+            return self.links.latency_s(self, stream)
+        return np.asarray((self.leaving_nh(stream) * self.latency_h).sum(axis=1))
+
 
 def _counts(operator: str, plans: Sequence[ExecutionPlan], column: Mapping[tuple[str, int], int]) -> np.ndarray:
     known: dict[tuple[str, ...], np.ndarray] = {}
@@ -88,7 +96,7 @@ class Load:
 
     busy_cores: demand of one replica. speed: cores that a replica can get beside the others on its socket.
     service_s: CPU time of one input tuple, window evaluations apart. pressure: the highest utilisation among what
-    the operator depends on. nic: utilisation of the network cards a stream crosses.
+    the operator depends on. nic: utilisation of the network cards and links a stream crosses.
     """
 
     flow: Mapping[str, Flow]
@@ -189,21 +197,26 @@ def _bytes(layout: Layout, stream: Stream) -> float:
 
 
 def _nics(layout: Layout, flow: Mapping[str, Flow]) -> dict[Stream, np.ndarray]:
-    """By stream, the highest utilisation among the network cards that it crosses, by all streams. [N] each"""
+    """By stream, the highest utilisation among the network cards and links that it crosses. [N] each"""
     streams = layout.deployment.query.streams
     leaving = {stream: layout.leaving_nh(stream) for stream in streams}
     total = np.zeros((layout.size, len(layout.bandwidth_h)))
+    rates = {}
     for stream in streams:
-        rate = flow[stream.producer].out_per_s * layout.copies(stream) * _bytes(layout, stream)
-        total += rate[:, None] * leaving[stream]
+        rates[stream] = flow[stream.producer].out_per_s * layout.copies(stream) * _bytes(layout, stream)
+        total += rates[stream][:, None] * leaving[stream]
     used = total / layout.bandwidth_h
-    return {stream: np.where(leaving[stream] > 0, used, 0.0).max(axis=1) for stream in streams}
+    cards = {stream: np.where(leaving[stream] > 0, used, 0.0).max(axis=1) for stream in streams}
+    if layout.links is None:
+        return cards
+    links = layout.links.utilisation(layout, rates)
+    return {stream: np.maximum(cards[stream], links[stream]) for stream in streams}
 
 
 def _channel(layout: Layout, flow: Mapping[str, Flow], stream: Stream) -> np.ndarray:
     """Share of a channel's credits that tuples in flight take up: latency times rate over capacity. [N]"""
     rate = flow[stream.producer].out_per_s * layout.copies(stream) / layout.replicas[stream.consumer]
-    in_flight = rate * (layout.leaving_nh(stream) * layout.latency_h).sum(axis=1)
+    in_flight = rate * layout.latency_s(stream)
     return in_flight / layout.deployment.engine.channel_tuples
 
 

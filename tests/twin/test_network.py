@@ -17,6 +17,7 @@ from twin.deployment import Deployment
 from twin.engine.network import Nic
 from twin.engine.segment import Segment
 from twin.errors import BadInput
+from twin.rate_model import RateModel
 from twin.routes import Routes
 from twin.scenario import RunSettings
 from twin.simulation import simulate
@@ -158,6 +159,22 @@ def test_links_change_nothing_where_streams_stay_on_their_host() -> None:
     job = chain([], 100, hosts=[host("h"), host("g")])
     runs = [simulate(each, RunSettings(horizon_s=10)) for each in (job, linked(job, [link("h", "g")]))]
     assert runs[0].operator_rows == runs[1].operator_rows
+
+
+# the rate model -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width_mbps", [0.4, 20])
+def test_the_rate_model_sees_latency_and_the_narrowest_link(width_mbps: float) -> None:
+    links = [link("a", "s", 100, 40), link("s", "c", width_mbps, 60)]
+    job = across({"law": "constant", "rate_per_s": 1000}, links, ("s",))
+    found = RateModel(60).predict(job, [job.plan])
+    run = simulate(job, RunSettings(horizon_s=60)).metrics
+    assert found.throughput_per_s[0] == pytest.approx(run.throughput_per_s, rel=0.03)
+    assert (found.backpressured[0] > 0.5) == run.backpressured == (width_mbps < 1)
+    if not run.backpressured:
+        assert run.processing_latency_s is not None
+        assert found.processing_latency_s[0] == pytest.approx(run.processing_latency_s.mean, rel=0.05)
 
 
 # degradation --------------------------------------------------------------------------------------------------------
