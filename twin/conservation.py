@@ -63,7 +63,7 @@ def _routes(world: World) -> None:
     """What a card or link carries is what its streams put on it, and no stream gains anything from hop to hop."""
     for name, nic in (*world.nics.items(), *world.links.items()):
         _require(nic.tuples_in >= nic.tuples_out, "in = out + in flight", name, nic.tuples_in, nic.tuples_out)
-        legs = [hop for hop, _ in nic.hops if isinstance(hop, Leg)]
+        legs = [hop for hop in nic.hops if isinstance(hop, Leg)]
         if not legs:
             continue
         tuples, size = sum(leg.tuples for leg in legs), sum(leg.tuples * leg.bytes_each for leg in legs)

@@ -8,9 +8,9 @@ record). Both can be replaced, number by number, in a scenario file.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from twin.errors import suggest
 from twin.query import Aggregate, AnyOperator, Columns, Join, Query
@@ -74,10 +74,53 @@ class EngineProfile(Spec):
     tuple_bytes: Annotated[float, Field(ge=0, description="header of a tuple on the wire and in state")]
     channel_tuples: Annotated[int, Field(ge=1, description="credits: tuples on the way to, or queued at, one replica")]
     memory: Memory
+    memory_factor: Annotated[
+        float, Field(ge=0, description="bytes of local memory traffic per byte of an input tuple; counts on sockets")
+    ] = 0.0
+    context_switch: Annotated[
+        float, Field(ge=0, le=100, description="extra work, as a share, per runnable task and core beyond one")
+    ] = 0.0
+    batch_tuples: Annotated[
+        int, Field(ge=1, le=10**6, description="tuples that leave together, as one jumbo tuple; 1: each at once")
+    ] = 1
+    buffer_bytes: Annotated[
+        float | None, Field(gt=0, description="instead of batch_tuples: as many tuples as fit into a buffer")
+    ] = None
+    flush_s: Annotated[float | None, Field(gt=0, description="period at which incomplete batches leave too")] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.batch_tuples > 1 and self.buffer_bytes is not None:
+            raise ValueError(f"engine {self.name!r}: give batch_tuples or buffer_bytes, not both")
+        if (self.batch_tuples > 1 or self.buffer_bytes is not None) and self.flush_s is None:
+            raise ValueError(f"engine {self.name!r}: batches need flush_s, or the last tuples would never leave")
+        return self
+
+    def batch_of(self, size: float) -> int:
+        """Tuples of that many bytes in a full batch, >= 1."""
+        if self.buffer_bytes is None:
+            return self.batch_tuples
+        return max(1, int(self.buffer_bytes / max(size, 1.0)))
 
     def bytes_of(self, columns: Columns) -> float:
         """Size of a tuple with those columns."""
         return self.tuple_bytes + self.value_bytes.total(columns)
+
+    def output_bytes(self, query: Query, name: str) -> float:
+        """Size of a tuple that an operator emits: its own `tuple_bytes`, or by its columns."""
+        given = query.operator(name).tuple_bytes
+        return self.bytes_of(query.columns_out[name]) if given is None else given
+
+    def input_bytes(self, query: Query, name: str) -> float:
+        """Size of an input tuple; of the first input where there are several; of a source, what it emits."""
+        inputs = query.inputs(name)
+        return self.output_bytes(query, inputs[0].producer if inputs else name)
+
+    def memory_bytes(self, query: Query, operator: AnyOperator) -> float:
+        """Local memory traffic per input tuple: an operator's own `memory_bytes`, or by the tuple's size."""
+        if operator.memory_bytes is not None:
+            return operator.memory_bytes
+        return self.memory_factor * self.input_bytes(query, operator.name)
 
     def service_s(self, query: Query, operator: AnyOperator) -> float:
         """Mean CPU seconds per input tuple on one reference core, window evaluations and (de)serialisation apart."""

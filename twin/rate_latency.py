@@ -88,7 +88,7 @@ def _blocked(layout: Layout, found: Load, share: Mapping[str, np.ndarray]) -> di
 
 def _link_s(layout: Layout, found: Load, stream: Stream) -> np.ndarray:
     """Latency, transmission and the wait for the network card and the links. [N]"""
-    size = layout.deployment.engine.bytes_of(layout.deployment.query.columns_out[stream.producer])
+    size = layout.deployment.engine.output_bytes(layout.deployment.query, stream.producer)
     rho = np.minimum(found.nic[stream], RHO_MAX)
     send_h = size / layout.bandwidth_h * (1.0 + rho / (1.0 - rho) / 2.0)[:, None]
     if layout.links is not None:

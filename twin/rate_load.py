@@ -193,7 +193,7 @@ def _fair_level(demand_no: np.ndarray, count_nol: np.ndarray, capacity_l: np.nda
 
 def _bytes(layout: Layout, stream: Stream) -> float:
     query = layout.deployment.query
-    return layout.deployment.engine.bytes_of(query.columns_out[stream.producer])
+    return layout.deployment.engine.output_bytes(query, stream.producer)
 
 
 def _nics(layout: Layout, flow: Mapping[str, Flow]) -> dict[Stream, np.ndarray]:
@@ -230,7 +230,7 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[str, np.ndarr
     in_use = np.zeros_like(used_nh, dtype=bool)
     for name, each in flow.items():
         share = layout.host_share_nh[name]
-        size = engine.bytes_of(query.columns_in[name]) * engine.memory.object_overhead / MEGA
+        size = engine.input_bytes(query, name) * engine.memory.object_overhead / MEGA
         used_nh += (each.window_tuples * size)[:, None] * share
         in_use |= share > 0
     ram_h = np.array([host.ram_mb for host in layout.deployment.cluster.hosts])

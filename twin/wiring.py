@@ -8,7 +8,7 @@ from typing import Any
 
 import simpy
 
-from twin.cluster import CACHE_LINE_BYTES
+from twin.cluster import CACHE_LINE_BYTES, Host
 from twin.deployment import Deployment
 from twin.engine.aggregate import AggregateTask
 from twin.engine.broker import Broker
@@ -23,12 +23,14 @@ from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.partition import deal, groups_of
 from twin.engine.processor import Processor
 from twin.engine.route import route
+from twin.engine.sockets import BandwidthLimit
 from twin.engine.statistics import HostMeter, OperatorMeter
 from twin.engine.task import Task
 from twin.plan import Location
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Sink, Source, Stream
 from twin.randomness import stream
 from twin.scenario import RunSettings
+from twin.socket_wiring import limit_sockets
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class World:
     inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
+    limits: list[BandwidthLimit] = field(default_factory=list)
 
 
 class Wiring:
@@ -66,7 +69,7 @@ class Wiring:
         used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
         for location in used:
             host = self.hosts[location.host]
-            world.processors[location] = Processor(world.env, host.socket_capacity(location.socket))
+            world.processors[location] = self._processor(host, location.socket)
             if location.host not in world.nics:
                 world.nics[location.host] = Nic(world.env, host.bandwidth_mbps)
         for link in self.deployment.cluster.links:
@@ -81,9 +84,18 @@ class Wiring:
         self._acquaint()
         for source in self.query.sources:
             world.brokers[source.name] = self._brokers(source)
+        limit_sockets(self)
         for host_name in world.nics:
             world.memories[host_name] = self._memory(host_name)
         return world
+
+    def _processor(self, host: Host, socket: int) -> Processor:
+        """One of reference cores, or of cores of its own clock, on which reference work takes 1 / speed as long."""
+        speed = host.core_speed(socket)
+        processor = Processor(self.world.env, host.socket_capacity(socket) / speed)
+        if speed != 1.0:
+            processor.slow("clock", 1.0 / speed)
+        return processor
 
     # tasks ---------------------------------------------------------------------------------------------------------
 
@@ -147,7 +159,7 @@ class Wiring:
         inboxes = [Inbox(task, side, self.engine.channel_tuples) for task in consumers]
         self.world.inboxes[each.producer, each.consumer] = inboxes
         how, consumer = self.query.partitioning(each), self.query.operator(each.consumer)
-        size = self.engine.bytes_of(self.query.columns_out[each.producer])
+        size = self.engine.output_bytes(self.query, each.producer)
         for index, task in enumerate(producers):
             paths = [
                 self._path(self.locations[each.producer][index], self.locations[each.consumer][k], inbox, size)
@@ -167,9 +179,13 @@ class Wiring:
             path = Path(inbox, nic, latency_s, size, send_s, fetch_s)
             nic.carry(path)
             return path
-        line_s = self.hosts[start.host].socket_latency_s(start.socket, end.socket)
-        # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines
-        return Path(inbox, None, 0.0, size, 0.0, math.ceil(size / CACHE_LINE_BYTES) * line_s)
+        host = self.hosts[start.host]
+        # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines; a batch fills whole lines.
+        # Lines take their time whatever the clock.
+        batch = self.engine.batch_of(size)
+        lines = math.ceil(batch * size / CACHE_LINE_BYTES) / batch
+        line_s = host.socket_latency_s(start.socket, end.socket) * host.core_speed(end.socket)
+        return Path(inbox, None, 0.0, size, 0.0, lines * line_s)
 
     def _hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
         """The network card, without latency, then the links of the route, each with its own."""
@@ -202,7 +218,7 @@ class Wiring:
 
     def _memory(self, host: str) -> HostMemory:
         placed = [
-            (task, self.engine.bytes_of(self.query.columns_in[name]))
+            (task, self.engine.input_bytes(self.query, name))
             for name, tasks in self.world.tasks.items()
             for task, location in zip(tasks, self.locations[name], strict=True)
             if location.host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
@@ -224,7 +240,7 @@ class Wiring:
                 each.kind,
                 world.tasks[each.name],
                 world.brokers.get(each.name, []),
-                self.engine.bytes_of(self.query.columns_in[each.name]),
+                self.engine.input_bytes(self.query, each.name),
             )
             for each in self.query.operators
         ]

@@ -188,7 +188,7 @@ def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended(fidelity: str
     world = wiring.build()
     carried = world.links["a->c"]
     counts = []
-    for at_s, factors in ((20.0, (0.1, 50.0)), (40.0, (1.0, 1.0)), (60.0, (1.0, 1.0))):
+    for at_s, factors in ((20.0, (0.1, 50.0)), (40.0, (10.0, 0.02)), (60.0, (1.0, 1.0))):
         world.env.run(until=at_s)
         counts.append((carried.tuples_out, carried.capacity_bytes()))
         carried.degrade(*factors)
@@ -197,7 +197,7 @@ def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended(fidelity: str
     assert [after[1] - before[1] for before, after in pairwise(counts)] == pytest.approx([20e5 / 8, 20e6 / 8])
 
 
-@given(falls=st.lists(st.tuples(st.floats(0.01, 0.5), st.floats(0, 5), st.floats(0.1, 3)), min_size=2, max_size=12))
+@given(falls=st.lists(st.tuples(st.floats(0.01, 0.5), st.floats(0.1, 5), st.floats(0.1, 3)), min_size=2, max_size=12))
 def test_tuples_keep_their_order_when_a_link_changes(falls: list[tuple[float, float, float]]) -> None:
     env = simpy.Environment()
     nic = Nic(env, 8e-3)  # 1,000 bytes a second
@@ -260,7 +260,7 @@ def test_forward_streams_need_only_their_own_routes() -> None:
 
 
 def test_a_factor_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="bandwidth factor > 0"):
+    with pytest.raises(ValueError, match="factors > 0"):
         Nic(simpy.Environment(), 1).degrade(bandwidth_factor=0)
 
 

@@ -26,8 +26,8 @@ class Nic:
     __slots__ = (
         "_backlog_s",
         "_capacity_bytes",
-        "_factor",
         "_last_s",
+        "_latency_factor",
         "_since_s",
         "bytes_out",
         "bytes_per_s",
@@ -43,10 +43,10 @@ class Nic:
         self.bytes_out = 0.0
         self.tuples_in = 0
         self.tuples_out = 0
-        self.hops: list[tuple[Hop, float]] = []  # who crosses it, and their latencies while nothing is degraded
+        self.hops: list[Hop] = []  # who crosses it
         self._backlog_s = 0.0
         self._last_s = 0.0
-        self._factor = 1.0  # of the bandwidth at the start
+        self._latency_factor = 1.0
         self._capacity_bytes = 0.0
         self._since_s = 0.0
 
@@ -83,30 +83,30 @@ class Nic:
 
     def carry(self, hop: Hop) -> None:
         """Makes a stream's use of it known."""
-        self.hops.append((hop, hop.latency_s))
+        hop.latency_s *= self._latency_factor
+        self.hops.append(hop)
 
     def degrade(self, bandwidth_factor: float = 1.0, latency_factor: float = 1.0) -> None:
-        """From now on, bandwidth and latency are these factors of what they were at the start; 1 and 1 mend it.
+        """Multiplies bandwidth and latency, from now on; the inverse factors restore them.
 
         What waits here already leaves as was planned; what comes after it stays behind it, also where the latency
         falls: it then waits for what is still under way.
-        Raises ValueError for a bandwidth factor that is not positive or a negative latency factor.
+        Raises ValueError for factors that are not positive.
         """
-        if bandwidth_factor <= 0.0 or latency_factor < 0.0:
+        if bandwidth_factor <= 0.0 or latency_factor <= 0.0:
             raise ValueError(
-                f"a link needs a bandwidth factor > 0 and a latency factor >= 0, got {bandwidth_factor} and "
-                f"{latency_factor}; for a broken link use a very small bandwidth factor"
+                f"a link needs factors > 0 of its bandwidth and latency, got {bandwidth_factor} and {latency_factor}; "
+                "for a broken link use a very small bandwidth factor"
             )
         now = self.env.now
         self._capacity_bytes, self._since_s = self.capacity_bytes(), now
         waiting_s = self.unsent_bytes() / self.bytes_per_s
-        self.bytes_per_s *= bandwidth_factor / self._factor
+        self.bytes_per_s *= bandwidth_factor
+        self._latency_factor *= latency_factor
         shorter_s = 0.0
-        for hop, nominal_s in self.hops:
-            before_s = hop.latency_s
-            hop.latency_s = nominal_s * latency_factor
-            shorter_s = max(shorter_s, before_s - hop.latency_s)
-        self._factor = bandwidth_factor
+        for hop in self.hops:
+            shorter_s = max(shorter_s, hop.latency_s * (1.0 - latency_factor))
+            hop.latency_s *= latency_factor
         self._backlog_s = waiting_s + shorter_s
         self._last_s = max(self._last_s, now)
 

@@ -89,6 +89,7 @@ class Processor:
         "_slope",
         "capacity",
         "env",
+        "factors",
         "shared",
         "shares",
         "slowdown",
@@ -99,7 +100,8 @@ class Processor:
     def __init__(self, env: simpy.Environment, capacity: float) -> None:
         self.env = env
         self.capacity = capacity
-        self.slowdown = 1.0
+        self.slowdown = 1.0  # factor on all work that begins now
+        self.factors: dict[str, float] = {}
         self.shares: list[Share] = []
         self.shared = False
         self.speed = min(1.0, capacity)
@@ -113,6 +115,11 @@ class Processor:
         self._armed_at = math.inf
         self._fixed = 0.0
         self._slope = 0.0
+
+    def slow(self, cause: str, factor: float) -> None:
+        """Sets one cause's factor on work; the slow-down is the product of all causes'."""
+        self.factors[cause] = factor
+        self.slowdown = math.prod(self.factors.values())
 
     def attach(self) -> Share:
         """Adds a task. Sharing begins when more tasks sit here than there are cores."""
