@@ -44,7 +44,7 @@ def _streams(query: Query, world: World) -> None:
         place = f"{stream.producer} -> {stream.consumer}"
         copies = len(inboxes) if query.partitioning(stream) == "broadcast" else 1
         position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
-        waiting = sum(segment.n for task in producers for _, segment in task.ports[position].outbox)
+        waiting = sum(task.ports[position].waiting() for task in producers)
         made = sum(task.tuples_out for task in producers) * copies
         sent = sum(inbox.sent for inbox in inboxes)
         _require(made == sent + waiting, "made = sent + waiting", place, made, sent + waiting)

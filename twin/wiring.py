@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ import simpy
 from twin.cluster import CACHE_LINE_BYTES, Host
 from twin.deployment import Deployment
 from twin.engine.aggregate import AggregateTask
+from twin.engine.batching import FLUSH_DRIFT, Batching, Burst, DelayingPort, GatheringPort
 from twin.engine.broker import Broker
 from twin.engine.channel import Inbox, Path, Port
 from twin.engine.clock import clock
@@ -20,7 +22,7 @@ from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
-from twin.engine.partition import deal, groups_of
+from twin.engine.partition import Deal, deal, groups_of
 from twin.engine.processor import Processor
 from twin.engine.route import route
 from twin.engine.sockets import BandwidthLimit
@@ -60,6 +62,7 @@ class Wiring:
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
         self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
         self.link_latency_s: dict[tuple[str, str], float] = {}
         self.world = World(simpy.Environment())
 
@@ -165,7 +168,19 @@ class Wiring:
                 self._path(self.locations[each.producer][index], self.locations[each.consumer][k], inbox, size)
                 for k, inbox in enumerate(inboxes)
             ]
-            task.ports.append(Port(task, paths, deal(how, consumer, len(producers), index, len(consumers)), self.cap))
+            dealt = deal(how, consumer, len(producers), index, len(consumers))
+            task.ports.append(self._port(task, paths, dealt, self.engine.batch_of(size), each))
+
+    def _port(self, task: Task, paths: list[Path], dealt: Deal, batch: int, each: Stream) -> Port:
+        """One that sends at once, or in batches."""
+        if batch == 1 or self.engine.flush_s is None:
+            return Port(task, paths, dealt, self.cap)
+        rng = stream(self.settings.seed, f"batches:{task.name}->{each.consumer}")
+        flush_s = self.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
+        batching = Batching(batch, flush_s, float(rng.random()) * flush_s)
+        if self.exact:
+            return GatheringPort(task, paths, dealt, self.cap, batching)
+        return DelayingPort(task, paths, dealt, self.cap, batching, self.bursts, Draws(rng))
 
     def _path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
         if start.host != end.host:

@@ -79,6 +79,14 @@ class Port:
         self._only = paths[0] if len(paths) == 1 else None
         self.send_s = sum(path.send_s * weight for path, weight in zip(paths, deal.weights, strict=True))
 
+    def waiting(self) -> int:
+        """Tuples that have not left."""
+        return sum(segment.n for _, segment in self.outbox)
+
+    def clear(self) -> None:
+        """Drops what has not left."""
+        self.outbox.clear()
+
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""
         only = self._only
