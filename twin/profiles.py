@@ -59,6 +59,27 @@ class Memory(Spec):
         return 1.0 + reach * (self.slowdown_at_crash - 1.0)
 
 
+class Noise(Spec):
+    """What disturbs a run besides the variability of services; all of it off unless given."""
+
+    gc_interval_s: Annotated[
+        float | None, Field(gt=0, description="mean time between stop-the-world pauses of a host; absent: none")
+    ] = None
+    gc_pause_s: Annotated[float, Field(ge=0, le=3600, description="length of a pause")] = 0.0
+    jitter_scv: Annotated[
+        float, Field(ge=0, le=10, description="squared coefficient of variation of network latencies")
+    ] = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.gc_interval_s is None) != (self.gc_pause_s == 0.0):
+            raise ValueError(
+                f"noise needs both gc_interval_s and gc_pause_s > 0, got {self.gc_interval_s} and {self.gc_pause_s}; "
+                "leave both out for no pauses"
+            )
+        return self
+
+
 class EngineProfile(Spec):
     """All constants of one stream engine. Times are for one reference core (cpu_percent = 100)."""
 
@@ -87,6 +108,8 @@ class EngineProfile(Spec):
         float | None, Field(gt=0, description="instead of batch_tuples: as many tuples as fit into a buffer")
     ] = None
     flush_s: Annotated[float | None, Field(gt=0, description="period at which incomplete batches leave too")] = None
+
+    noise: Noise = Noise()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

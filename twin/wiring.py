@@ -17,18 +17,20 @@ from twin.engine.broker import Broker
 from twin.engine.channel import Inbox, Path, Port
 from twin.engine.clock import clock
 from twin.engine.draws import Draws
+from twin.engine.jitter import Jitter, route
 from twin.engine.join import JoinTask
 from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.partition import Deal, deal, groups_of
+from twin.engine.pauses import PausedHiddenWait, pauses
 from twin.engine.processor import Processor
-from twin.engine.route import route
 from twin.engine.sockets import BandwidthLimit
 from twin.engine.statistics import HostMeter, OperatorMeter
 from twin.engine.task import Task
 from twin.plan import Location
+from twin.profiles import Noise
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Sink, Source, Stream
 from twin.randomness import stream
 from twin.scenario import RunSettings
@@ -62,6 +64,8 @@ class Wiring:
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
         self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.noise = self.engine.noise if settings.noise else Noise()
+        self._jitters: dict[Nic, Jitter] = {}
         self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
         self.link_latency_s: dict[tuple[str, str], float] = {}
         self.world = World(simpy.Environment())
@@ -79,11 +83,15 @@ class Wiring:
             for ends in (link.between, link.between[::-1]):
                 world.links["->".join(ends)] = Nic(world.env, link.bandwidth_mbps)
                 self.link_latency_s[ends] = link.latency_ms * 1e-3
+        if self.noise.jitter_scv > 0.0:
+            for name, nic in (world.nics | world.links).items():
+                self._jitters[nic] = Jitter(stream(self.settings.seed, f"jitter:{name}"), self.noise.jitter_scv)
         for operator in self.query.operators:
             replicas = len(self.locations[operator.name])
             world.tasks[operator.name] = [self._task(operator, replica) for replica in range(replicas)]
         for each in self.query.streams:
             self._connect(each)
+        self._pause_hosts()
         self._acquaint()
         for source in self.query.sources:
             world.brokers[source.name] = self._brokers(source)
@@ -100,11 +108,26 @@ class Wiring:
             processor.slow("clock", 1.0 / speed)
         return processor
 
+    def _pause_hosts(self) -> None:
+        """Starts the pauses of every host, if the engine has any."""
+        interval_s, pause_s = self.noise.gc_interval_s, self.noise.gc_pause_s
+        if interval_s is None:
+            return
+        world = self.world
+        for host in world.nics:
+            mine = [each for location, each in world.processors.items() if location.host == host]
+            tasks = [task for tasks in world.tasks.values() for task in tasks if task.processor in mine]
+            for task in tasks:
+                task.hidden = PausedHiddenWait(task.hidden.service_scv, interval_s, pause_s)
+                task.load = task.hidden.load
+            rng = stream(self.settings.seed, f"pauses:{host}")
+            world.env.process(pauses(world.env, tasks, mine, interval_s, pause_s, rng))
+
     # tasks ---------------------------------------------------------------------------------------------------------
 
     def _task(self, operator: AnyOperator, replica: int) -> Task:
         name = f"{operator.name}#{replica}"
-        scv = self.engine.service_scv_of(operator)
+        scv = self.engine.service_scv_of(operator) if self.settings.noise else 0.0
         common: dict[str, Any] = {
             "env": self.world.env,
             "name": name,
@@ -189,8 +212,9 @@ class Wiring:
                 size * ns * 1e-9 for ns in (self.engine.serialise_ns_per_byte, self.engine.deserialise_ns_per_byte)
             )
             nic = self.world.nics[start.host]
-            if self.deployment.cluster.links:
-                return Path(inbox, route(self._hops(start.host, end.host), size, inbox), 0.0, size, send_s, fetch_s)
+            if self.deployment.cluster.links or self.noise.jitter_scv > 0.0:
+                leg = route(self._hops(start.host, end.host), size, inbox, self._jitters)
+                return Path(inbox, leg, 0.0, size, send_s, fetch_s)
             path = Path(inbox, nic, latency_s, size, send_s, fetch_s)
             nic.carry(path)
             return path
@@ -203,7 +227,9 @@ class Wiring:
         return Path(inbox, None, 0.0, size, 0.0, lines * line_s)
 
     def _hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
-        """The network card, without latency, then the links of the route, each with its own."""
+        """The network card, without latency, then the links of the route, each with its own; else the card alone."""
+        if not self.deployment.cluster.links:
+            return [(self.world.nics[start], self.hosts[start].latency_ms * 1e-3)]
         routes = self.deployment.cluster.routes
         links = routes.between(start, end) if routes.connected(start, end) else ()  # else nothing is dealt to it
         crossed = [(self.world.links["->".join(ends)], self.link_latency_s[ends]) for ends in links]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import simpy
 
 from twin.engine.alarm import once
 from twin.engine.segment import Segment
 
-if TYPE_CHECKING:
-    from twin.engine.channel import Path
-    from twin.engine.route import Leg
-
 
 class Hop(Protocol):
     """One stream's use of a card or link."""
 
     latency_s: float
+    bytes_each: float
 
 
 class Nic:
@@ -50,7 +47,7 @@ class Nic:
         self._capacity_bytes = 0.0
         self._since_s = 0.0
 
-    def transmit(self, segment: Segment, path: Path | Leg) -> None:
+    def transmit(self, segment: Segment, path: Hop) -> None:
         """Sends a segment; it is delivered to the path's inbox when its last tuple has arrived."""
         n, span = segment.n, segment.b_s - segment.a_s
         size = n * path.bytes_each
@@ -100,7 +97,7 @@ class Nic:
             )
         now = self.env.now
         self._capacity_bytes, self._since_s = self.capacity_bytes(), now
-        waiting_s = self.unsent_bytes() / self.bytes_per_s
+        waiting_s = self.wait_s(now)
         self.bytes_per_s *= bandwidth_factor
         self._latency_factor *= latency_factor
         shorter_s = 0.0
@@ -110,9 +107,13 @@ class Nic:
         self._backlog_s = waiting_s + shorter_s
         self._last_s = max(self._last_s, now)
 
+    def wait_s(self, at_s: float) -> float:
+        """Time that a tuple handed over at `at_s` waits before it is sent."""
+        return max(0.0, self._backlog_s - max(0.0, at_s - self._last_s))
+
     def unsent_bytes(self) -> float:
         """Bytes that wait to be sent, now."""
-        return max(0.0, self._backlog_s - max(0.0, self.env.now - self._last_s)) * self.bytes_per_s
+        return self.wait_s(self.env.now) * self.bytes_per_s
 
     def capacity_bytes(self) -> float:
         """Bytes that could have been sent so far."""

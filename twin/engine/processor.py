@@ -121,6 +121,11 @@ class Processor:
         self.factors[cause] = factor
         self.slowdown = math.prod(self.factors.values())
 
+    def pause(self, until_s: float) -> None:
+        """Nothing proceeds before that time."""
+        self._advance()
+        self._since = max(self._since, until_s)
+
     def attach(self) -> Share:
         """Adds a task. Sharing begins when more tasks sit here than there are cores."""
         self.shares.append(Share())
@@ -219,7 +224,7 @@ class Processor:
         if not self._jobs:
             self._armed, self._armed_at = None, math.inf
             return
-        due = self.env.now + max(0.0, self._jobs[0][0] - self._clock) / self._level
+        due = max(self.env.now, self._since) + max(0.0, self._jobs[0][0] - self._clock) / self._level
         if due < self._armed_at - 1e-12:
             self._armed, self._armed_at = Alarm(self.env, self._ring), due
             self._armed.set(due)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,12 +40,3 @@ class Leg:
         """What has crossed this hop goes on."""
         assert self.onward is not None
         self.onward.transmit(segment, None)
-
-
-def route(hops: Sequence[tuple[Nic, float]], bytes_each: float, inbox: Inbox) -> Leg:
-    """The first leg of a route over these cards and links, each with its latency in seconds. At least one."""
-    leg: Leg | None = None
-    for nic, latency_s in reversed(hops):
-        leg = Leg(nic, bytes_each, latency_s, leg, inbox)
-    assert leg is not None
-    return leg

@@ -290,6 +290,23 @@ class Task:
         elif segment.a_s < since_s:
             segment.a_s = since_s
 
+    def pause(self, until_s: float) -> None:
+        """Does nothing until then; what is in service ends that much later."""
+        lost_s = until_s - self.env.now
+        segment, start_s, end_s, time_s = self._current
+        if self.busy:
+            if self._finish_alarm.callbacks is not None:  # else its job, which its processor has paused
+                self._finish_alarm.callbacks = []
+                self._finish_alarm = Alarm(self.env, self._finish)
+                self._finish_alarm.set(end_s + lost_s)
+                self._current = (segment, start_s, end_s + lost_s, time_s + lost_s)
+        elif self.exact or end_s - start_s <= time_s * 1.001 or self.blocked:
+            self.free_s = max(self.free_s, until_s)
+        else:  # segments are served as they come, and long after their first tuples: the time is made up for
+            work_s = lost_s * self.processor.speed
+            self.debt_s += work_s / self.processor.slowdown
+            self.processor.work_s -= work_s  # it is booked as work, but is none
+
     def block(self) -> None:
         """A port has a segment that its channel cannot take."""
         self.blocked += 1
