@@ -302,10 +302,8 @@ class Task:
                 self._current = (segment, start_s, end_s + lost_s, time_s + lost_s)
         elif self.exact or end_s - start_s <= time_s * 1.001 or self.blocked:
             self.free_s = max(self.free_s, until_s)
-        else:  # segments are served as they come, and long after their first tuples: the time is made up for
-            work_s = lost_s * self.processor.speed
-            self.debt_s += work_s / self.processor.slowdown
-            self.processor.work_s -= work_s  # it is booked as work, but is none
+        else:  # it serves segments as they come; of the one that is coming, the pause takes its time
+            self.free_s = max(self.free_s, self._last_s) + lost_s
 
     def block(self) -> None:
         """A port has a segment that its channel cannot take."""
