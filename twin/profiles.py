@@ -2,8 +2,9 @@
 
 The `storm` profile is not measured. Its costs are of the order that makes Costream's parameter space (Table II: one
 replica an operator, 100 to 25,600 tuples/s, half a core to eight) span both sides of saturation, as its authors
-report; see docs/profiles.md. The `flink` profile is of the order measured on a real Flink 2.3 (a few microseconds a
-record). Both can be replaced, number by number, in a scenario file.
+report. The `flink` profile is of the order measured on a real Flink 2.3 (a few microseconds a
+record). `brisk` follows what BriskStream (SIGMOD 2019) publishes of its word count on its Server A. All can be
+replaced, number by number, in a scenario file; docs/profiles.md says where each comes from.
 """
 
 from __future__ import annotations
@@ -194,9 +195,29 @@ FLINK = EngineProfile(
     tuple_bytes=16,
     channel_tuples=2048,
     memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
+    buffer_bytes=32_768,
+    flush_s=0.1,
 )
 
-PROFILES = {profile.name: profile for profile in (STORM, FLINK)}
+BRISK = EngineProfile(
+    name="brisk",
+    tuple_us=PerKind(source=0.5, filter=0.4, map=0.6, aggregate=0.6, join=1.2, sink=0.1),
+    value_us=PerType(ints=0.0, strings=0.0, doubles=0.0),
+    result_us=0.1,
+    scan_us=0.01,
+    serialise_ns_per_byte=4,
+    deserialise_ns_per_byte=4,
+    service_scv=0.1,
+    value_bytes=PerType(ints=8, strings=24, doubles=8),
+    tuple_bytes=8,
+    channel_tuples=2048,
+    memory=Memory(base_mb=500, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
+    memory_factor=1.0,
+    batch_tuples=100,
+    flush_s=0.01,
+)
+
+PROFILES = {profile.name: profile for profile in (STORM, FLINK, BRISK)}
 
 
 def profile_by_name(value: Any) -> Any:

@@ -24,7 +24,7 @@ from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.partition import Deal, deal, groups_of
-from twin.engine.pauses import PausedHiddenWait, pauses
+from twin.engine.pauses import pauses
 from twin.engine.processor import Processor
 from twin.engine.sockets import BandwidthLimit
 from twin.engine.statistics import HostMeter, OperatorMeter
@@ -117,15 +117,6 @@ class Wiring:
         for host in world.nics:
             mine = [each for location, each in world.processors.items() if location.host == host]
             tasks = [task for tasks in world.tasks.values() for task in tasks if task.processor in mine]
-            hidden = {}
-            for task in tasks:
-                capacity = task.processor.capacity
-                task.hidden = hidden[task] = PausedHiddenWait(task.hidden.service_scv, capacity, interval_s, pause_s)
-                task.load = task.hidden.load
-            for task in tasks:
-                for path in (path for port in task.ports for path in port.paths):
-                    if path.inbox.task in hidden:
-                        hidden[path.inbox.task].upstream += (hidden[task],)
             rng = stream(self.settings.seed, f"pauses:{host}")
             world.env.process(pauses(world.env, tasks, mine, interval_s, pause_s, rng))
 
