@@ -25,7 +25,7 @@ def job(batch: int, flush_s: float, rate: float, load: float, replicas: int = 1,
     """A chain of operators of that load each."""
     names = [f"work{k}" for k in range(stages)]
     middle = [{"kind": "map", "name": name, "service_time_s": load * replicas / rate} for name in names]
-    return chain(middle, rate, engine=engine(batch, flush_s), placement=dict.fromkeys(names, {"h": replicas}))
+    return chain(middle, rate, engine=engine(batch, flush_s), placement={name: {"h": replicas} for name in names})
 
 
 def both(deployment: Deployment, **more: Any) -> list[Any]:
