@@ -29,6 +29,12 @@ class OperatorBase(Spec):
     service_scv: Annotated[
         float | None, Field(ge=0, le=100, description="squared coefficient of variation of the service time")
     ] = None
+    tuple_bytes: Annotated[
+        float | None, Field(gt=0, le=10**9, description="size of an emitted tuple; absent: by its columns")
+    ] = None
+    memory_bytes: Annotated[
+        float | None, Field(ge=0, le=10**9, description="local memory traffic per input tuple; absent: by the engine")
+    ] = None
 
 
 class KeyedOperator(OperatorBase):

@@ -54,6 +54,7 @@ class Run:
     cpu_s: float
     operator_rows: tuple[Row, ...]
     host_rows: tuple[Row, ...]
+    link_rows: tuple[Row, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the metrics, then operators and hosts by name."""
@@ -68,7 +69,7 @@ class Run:
         }
 
     def rows(self, run: str, index: int = 0, name: str = "") -> Rows:
-        """The rows of the three trace tables, under the run's identifier."""
+        """The rows of the trace tables, under the run's identifier."""
         about = {
             "run": run,
             "index": index,
@@ -84,6 +85,7 @@ class Run:
             "runs": [about],
             "operators": [{"run": run, **row} for row in self.operator_rows],
             "hosts": [{"run": run, **row} for row in self.host_rows],
+            "links": [{"run": run, **row} for row in self.link_rows],
         }
 
 

@@ -26,6 +26,10 @@ class RunSettings(Spec):
         int, Field(ge=100, le=10**8, description="fast: how many segments the sources' tuples are grouped into")
     ] = 3000
 
+    noise: Annotated[
+        bool, Field(description="false: no variability of services, no pauses, no jitter; arrivals keep theirs")
+    ] = True
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.warmup_s >= self.horizon_s:

@@ -56,6 +56,7 @@ def simulate(deployment: Deployment, settings: RunSettings | None = None) -> Run
         cpu_s=time.process_time() - started_s,
         operator_rows=tuple(rows),
         host_rows=tuple(statistics.host_rows),
+        link_rows=tuple(statistics.link_rows),
     )
 
 

@@ -1,6 +1,6 @@
 """The trace format: flat Parquet tables shared with the Spark pipeline, and their atomic writer.
 
-Rates and times carry the names of Flink's metrics where it has one. One folder holds the three tables of one or more
+Rates and times carry the names of Flink's metrics where it has one. One folder holds the tables of one or more
 runs; it appears whole or not at all.
 """
 
@@ -85,6 +85,21 @@ HOSTS = pa.schema(
 )
 """One row a host that carries an operator, and period."""
 
+LINKS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("link", _S),  # "a->b" for one direction of a link; a host's name for its network card
+        ("period", _I),
+        ("start_s", _F),
+        ("end_s", _F),
+        ("bytesOut", _F),  # sent in the period; what still waits to be sent is not in it
+        ("utilisation", _F),  # share of the bandwidth, 0 to 1
+        ("tuplesIn", _I),  # handed to the card or link
+        ("tuplesOut", _I),  # arrived at its other end
+    ]
+)
+"""One row a network card or direction of a link that a stream crosses, and period."""
+
 TRAINING_ROWS = pa.schema(
     [
         pa.field("run", _S, nullable=False),
@@ -107,14 +122,14 @@ TRAINING_ROWS = pa.schema(
 )
 """One row a successful simulation: what `twin dataset` makes of a corpus and the cost model is trained on."""
 
-TABLES: Mapping[str, pa.Schema] = {"runs": RUNS, "operators": OPERATORS, "hosts": HOSTS}
+TABLES: Mapping[str, pa.Schema] = {"runs": RUNS, "operators": OPERATORS, "hosts": HOSTS, "links": LINKS}
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
-"""For each table name, its rows."""
+"""For each table name, its rows; a table without rows may be left out."""
 
 
 def write_trace(rows: Rows, folder: Path) -> None:
-    """Writes the three tables to `folder`, which appears only when complete. Raises BadInput if it exists."""
+    """Writes all tables to `folder`, which appears only when complete. Raises BadInput if it exists."""
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +138,7 @@ def write_trace(rows: Rows, folder: Path) -> None:
     partial.mkdir()
     try:
         for name, schema in TABLES.items():
-            table = pa.Table.from_pylist([dict(row) for row in rows[name]], schema=schema)
+            table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
             pq.write_table(table, partial / f"{name}.parquet", compression="zstd")
             _sync(partial / f"{name}.parquet")
         os.replace(partial, folder)

@@ -12,29 +12,36 @@ from typing import Any
 
 import simpy
 
-from twin.cluster import CACHE_LINE_BYTES
+from twin.cluster import CACHE_LINE_BYTES, Host
 from twin.deployment import Deployment
 from twin.engine.aggregate import AggregateTask
+from twin.engine.batching import FLUSH_DRIFT, Batching, Burst, DelayingPort, GatheringPort
 from twin.engine.broker import Broker
-from twin.engine.channel import FINER, Inbox, Path, Paths, Port
+from twin.engine.channel import Inbox, Path, Paths, Port
 from twin.engine.clock import clock
 from twin.engine.draws import Draws
+from twin.engine.jitter import Jitter, route
 from twin.engine.join import JoinTask
 from twin.engine.keys import KeyGroups, drift, skewed
+from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
-from twin.engine.partition import KeyedDeal, deal, groups_of
+from twin.engine.partition import Deal, KeyedDeal, deal, groups_of
+from twin.engine.pauses import pauses
 from twin.engine.pool import Pool, PoolDraws, make_pool, pooled
 from twin.engine.processor import Processor
 from twin.engine.shedding import SheddingPort
+from twin.engine.sockets import BandwidthLimit
 from twin.engine.statistics import HostMeter, OperatorMeter
 from twin.engine.task import Task
 from twin.keys import contiguous, distinct_groups, group_count
 from twin.plan import Location
+from twin.profiles import Noise
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Sink, Source, Stream
 from twin.randomness import stream
 from twin.scenario import RunSettings
+from twin.socket_wiring import limit_sockets
 
 SHED_PARTS = 4
 """Where a full channel drops, segments are this much smaller, or they would drop more than single tuples do."""
@@ -47,12 +54,14 @@ class World:
     env: simpy.Environment
     processors: dict[Location, Processor] = field(default_factory=dict)
     nics: dict[str, Nic] = field(default_factory=dict)
+    links: dict[str, Nic] = field(default_factory=dict)  # one a direction: "a->b"
     tasks: dict[str, list[Task]] = field(default_factory=dict)
     inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
+    limits: list[BandwidthLimit] = field(default_factory=list)
 
 
 class Wiring:
@@ -67,6 +76,10 @@ class Wiring:
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
         self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.noise = self.engine.noise if settings.noise else Noise()
+        self._jitters: dict[Nic, Jitter] = {}
+        self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
+        self.link_latency_s: dict[tuple[str, str], float] = {}
         self.world = World(simpy.Environment())
 
     def build(self) -> World:
@@ -75,9 +88,16 @@ class Wiring:
         used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
         for location in used:
             host = self.hosts[location.host]
-            world.processors[location] = Processor(world.env, host.socket_capacity(location.socket))
+            world.processors[location] = self._processor(host, location.socket)
             if location.host not in world.nics:
                 world.nics[location.host] = Nic(world.env, host.bandwidth_mbps)
+        for link in self.deployment.cluster.links:
+            for ends in (link.between, link.between[::-1]):
+                world.links["->".join(ends)] = Nic(world.env, link.bandwidth_mbps)
+                self.link_latency_s[ends] = link.latency_ms * 1e-3
+        if self.noise.jitter_scv > 0.0:
+            for name, nic in (world.nics | world.links).items():
+                self._jitters[nic] = Jitter(stream(self.settings.seed, f"jitter:{name}"), self.noise.jitter_scv)
         for operator in self.query.operators:
             replicas = len(self.locations[operator.name])
             world.tasks[operator.name] = [self._task(operator, replica) for replica in range(replicas)]
@@ -86,18 +106,40 @@ class Wiring:
                 world.pools[operator.name] = make_pool(world.tasks[operator.name])
         for each in self.query.streams:
             self._connect(each)
+        self._pause_hosts()
         self._acquaint()
         for source in self.query.sources:
             world.brokers[source.name] = self._brokers(source)
+        limit_sockets(self)
         for host_name in world.nics:
             world.memories[host_name] = self._memory(host_name)
         return world
+
+    def _processor(self, host: Host, socket: int) -> Processor:
+        """One of reference cores, or of cores of its own clock, on which reference work takes 1 / speed as long."""
+        speed = host.core_speed(socket)
+        processor = Processor(self.world.env, host.socket_capacity(socket) / speed)
+        if speed != 1.0:
+            processor.slow("clock", 1.0 / speed)
+        return processor
+
+    def _pause_hosts(self) -> None:
+        """Starts the pauses of every host, if the engine has any."""
+        interval_s, pause_s = self.noise.gc_interval_s, self.noise.gc_pause_s
+        if interval_s is None:
+            return
+        world = self.world
+        for host in world.nics:
+            mine = [each for location, each in world.processors.items() if location.host == host]
+            tasks = [task for tasks in world.tasks.values() for task in tasks if task.processor in mine]
+            rng = stream(self.settings.seed, f"pauses:{host}")
+            world.env.process(pauses(world.env, tasks, mine, interval_s, pause_s, rng))
 
     # tasks ---------------------------------------------------------------------------------------------------------
 
     def _task(self, operator: AnyOperator, replica: int) -> Task:
         name = f"{operator.name}#{replica}"
-        scv = self.engine.service_scv_of(operator)
+        scv = self.engine.service_scv_of(operator) if self.settings.noise else 0.0
         servers = self._servers(operator.name)
         draws = Draws(stream(self.settings.seed, f"task:{name}"), scv)
         if servers > 1 and not self.exact:
@@ -187,9 +229,8 @@ class Wiring:
         side = [other.producer for other in self.query.inputs(each.consumer)].index(each.producer)
         inboxes = self._inboxes(each, side)
         self.world.inboxes[each.producer, each.consumer] = inboxes
-        kind, cap = self._port(each, len(consumers))
         how, consumer = self.query.partitioning(each), self.query.operator(each.consumer)
-        size = self.engine.bytes_of(self.query.columns_out[each.producer])
+        size = self.engine.output_bytes(self.query, each.producer)
         groups = self.world.key_groups.get(each.consumer)
         paths: dict[Location, Paths] = {}
         for index, task in enumerate(producers):
@@ -201,7 +242,7 @@ class Wiring:
             else:
                 draws = Draws(stream(self.settings.seed, f"keys:{task.name}->{each.consumer}"))
                 dealt = KeyedDeal(groups, draws, index * len(consumers) // len(producers), len(producers))
-            task.ports.append(kind(task, paths[start], dealt, cap))
+            task.ports.append(self._port(task, paths[start], dealt, each, self.engine.batch_of(size)))
         if groups is not None:
             groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
 
@@ -215,12 +256,20 @@ class Wiring:
             room = -(-room // len(consumers))
         return [Inbox(task, side, room) for task in consumers]
 
-    def _port(self, each: Stream, consumers: int) -> tuple[type[Port], int]:
-        """The kind of a stream's ports, and the largest segment that may travel."""
-        cap = self.cap if self._servers(each.consumer) == 1 else max(1, self.cap // consumers)
+    def _port(self, task: Task, paths: Paths, dealt: Deal, each: Stream, batch: int) -> Port:
+        """One that sends at once, in batches, or drops what finds no room."""
+        servers = self._servers(each.consumer)
+        cap = max(1, self.cap // servers)  # the largest segment that may travel
         if each.overflow == "drop":
-            return SheddingPort, max(1, cap // SHED_PARTS)
-        return Port, cap
+            return SheddingPort(task, paths, dealt, max(1, cap // SHED_PARTS))
+        if batch == 1 or self.engine.flush_s is None:
+            return Port(task, paths, dealt, cap)
+        rng = stream(self.settings.seed, f"batches:{task.name}->{each.consumer}")
+        flush_s = self.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
+        batching = Batching(batch, flush_s, float(rng.random()) * flush_s)
+        if self.exact:
+            return GatheringPort(task, paths, dealt, cap, batching)
+        return DelayingPort(task, paths, dealt, cap, batching, self.bursts, Draws(rng))
 
     def _servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
@@ -242,10 +291,29 @@ class Wiring:
             send_s, fetch_s = (
                 size * ns * 1e-9 for ns in (self.engine.serialise_ns_per_byte, self.engine.deserialise_ns_per_byte)
             )
-            return Path(inbox, self.world.nics[start.host], latency_s, size, send_s, fetch_s)
-        line_s = self.hosts[start.host].socket_latency_s(start.socket, end.socket)
-        # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines
-        return Path(inbox, None, 0.0, size, 0.0, math.ceil(size / CACHE_LINE_BYTES) * line_s)
+            nic = self.world.nics[start.host]
+            if self.deployment.cluster.links or self.noise.jitter_scv > 0.0:
+                leg = route(self._hops(start.host, end.host), size, inbox, self._jitters)
+                return Path(inbox, leg, 0.0, size, send_s, fetch_s)
+            path = Path(inbox, nic, latency_s, size, send_s, fetch_s)
+            nic.carry(path)
+            return path
+        host = self.hosts[start.host]
+        # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines; a batch fills whole lines.
+        # Lines take their time whatever the clock.
+        batch = self.engine.batch_of(size)
+        lines = math.ceil(batch * size / CACHE_LINE_BYTES) / batch
+        line_s = host.socket_latency_s(start.socket, end.socket) * host.core_speed(end.socket)
+        return Path(inbox, None, 0.0, size, 0.0, lines * line_s)
+
+    def _hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
+        """The network card, without latency, then the links of the route, each with its own; else the card alone."""
+        if not self.deployment.cluster.links:
+            return [(self.world.nics[start], self.hosts[start].latency_ms * 1e-3)]
+        routes = self.deployment.cluster.routes
+        links = routes.between(start, end) if routes.connected(start, end) else ()  # else nothing is dealt to it
+        crossed = [(self.world.links["->".join(ends)], self.link_latency_s[ends]) for ends in links]
+        return [(self.world.nics[start], 0.0), *crossed]
 
     # the ends ------------------------------------------------------------------------------------------------------
 
@@ -271,7 +339,7 @@ class Wiring:
 
     def _memory(self, host: str) -> HostMemory:
         placed = [
-            (task, self.engine.bytes_of(self.query.columns_in[name]))
+            (task, self.engine.input_bytes(self.query, name))
             for name, tasks in self.world.tasks.items()
             for task, location in zip(tasks, self.locations[name], strict=True)
             if location.host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
@@ -284,8 +352,8 @@ class Wiring:
             tuple_bytes=[size for _, size in placed],
         )
 
-    def meters(self) -> tuple[list[OperatorMeter], list[HostMeter]]:
-        """The meters of all operators and used hosts."""
+    def meters(self) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter]]:
+        """The meters of all operators, used hosts, and the cards and links that a stream crosses."""
         world = self.world
         operators = [
             OperatorMeter(
@@ -293,14 +361,15 @@ class Wiring:
                 each.kind,
                 world.tasks[each.name],
                 world.brokers.get(each.name, []),
-                self.engine.bytes_of(self.query.columns_in[each.name]),
+                self.engine.input_bytes(self.query, each.name),
             )
             for each in self.query.operators
         ]
         hosts = [
             HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()
         ]
-        return operators, hosts
+        links = [LinkMeter(name, nic) for name, nic in {**world.nics, **world.links}.items() if nic.hops]
+        return operators, hosts, links
 
 
 def _alone(kind: type[Task]) -> type[Task]:

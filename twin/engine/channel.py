@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from twin.engine.network import Nic
     from twin.engine.partition import Deal
     from twin.engine.pool import Pool
+    from twin.engine.route import Leg
     from twin.engine.task import Task
 
 
@@ -50,12 +51,12 @@ class Inbox:
 
 
 class Path:
-    """From one producer's host to one inbox: a network card with latency, or none within a host."""
+    """From one producer's host to one inbox: a network card with latency, a route of hops, or none within a host."""
 
     __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
 
     def __init__(
-        self, inbox: Inbox, nic: Nic | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
+        self, inbox: Inbox, nic: Nic | Leg | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
     ) -> None:
         self.inbox = inbox
         self.nic = nic
@@ -107,6 +108,14 @@ class Port:
         weights = self.deal.weights
         self._only = self.paths[0] if len(weights) == 1 else None
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a tuple sent
+
+    def waiting(self) -> int:
+        """Tuples that have not left."""
+        return sum(segment.n for _, segment in self.outbox)
+
+    def clear(self) -> None:
+        """Drops what has not left."""
+        self.outbox.clear()
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""

@@ -32,5 +32,5 @@ class HostMemory:
         share = self.used_mb / self.ram_mb
         self.slowdown = self.law.slowdown(share)
         for processor in self.processors:
-            processor.slowdown = self.slowdown
+            processor.slow("memory", self.slowdown)
         return share >= self.law.crash

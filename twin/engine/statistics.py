@@ -8,6 +8,7 @@ from typing import Any
 import simpy
 
 from twin.engine.broker import Broker
+from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SinkTask
@@ -141,13 +142,20 @@ class Statistics:
     """A SimPy process that closes a row of every meter each period, and the last, shorter one at the horizon."""
 
     def __init__(
-        self, env: simpy.Environment, operators: Sequence[OperatorMeter], hosts: Sequence[HostMeter], period_s: float
+        self,
+        env: simpy.Environment,
+        operators: Sequence[OperatorMeter],
+        hosts: Sequence[HostMeter],
+        links: Sequence[LinkMeter],
+        period_s: float,
     ) -> None:
         self.env = env
         self.operators = operators
         self.hosts = hosts
+        self.links = links
         self.operator_rows: list[Row] = []
         self.host_rows: list[Row] = []
+        self.link_rows: list[Row] = []
         self._period = 0
         self._start_s = 0.0
         self._period_s = period_s
@@ -165,5 +173,6 @@ class Statistics:
         span = (self._period, self._start_s, now_s)
         self.operator_rows += [meter.row(*span) for meter in self.operators]
         self.host_rows += [meter.row(*span) for meter in self.hosts]
+        self.link_rows += [meter.row(*span) for meter in self.links]
         self._period += 1
         self._start_s = now_s
