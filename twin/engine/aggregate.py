@@ -27,6 +27,11 @@ class AggregateTask(WindowTask):
         self.strata: tuple[tuple[float, float], ...] = ()
         self.history = History()
 
+    @property
+    def histories(self) -> tuple[History, ...]:
+        """A single one for all inputs."""
+        return (self.history,)
+
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds a piece to the history."""
         stamps = (segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s)
