@@ -165,8 +165,7 @@ class KeyGroups:
         edges = [2**k - 1 for k in range(len(order).bit_length() + 1) if 2**k - 1 < len(order)]
         if not edges:
             return ()
-        shares = np.add.reduceat(weights, edges) / weights.sum()
-        groups = np.add.reduceat(distinct, edges)
+        shares, groups = np.add.reduceat(weights, edges) / weights.sum(), np.add.reduceat(distinct, edges)
         return tuple((float(share), float(each)) for share, each in zip(shares, groups, strict=True))
 
     def _likelihoods(self, owned: np.ndarray) -> np.ndarray | None:
