@@ -80,8 +80,9 @@ def sojourn_shared_core(rate: float, service_rates: tuple[float, float], most: i
         share = 0.5 if one and two else 1.0
         if one < most:
             yield (one + 1, two), rate
-        if one and two < most:
-            yield (one - 1, two + 1), first * share
+        if one:
+            # at the cut-off a tuple is lost: were it to wait, both queues would stay full
+            yield (one - 1, min(two + 1, most)), first * share
         if two:
             yield (one, two - 1), second * share
 
