@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 
 from benchmarks.validity.runs import Job, run_all
 from benchmarks.validity.store import Store
@@ -105,7 +106,7 @@ def _two_sockets(operator: str, socket: int) -> Deployment:
         {
             "query": {
                 "operators": operators,
-                "streams": [{"producer": a, "consumer": b} for a, b in zip(names, names[1:], strict=False)],
+                "streams": [{"producer": a, "consumer": b} for a, b in pairwise(names)],
             },
             "cluster": cluster.model_dump(mode="json"),
             "plan": {"placement": {"source": f"{host}/0", operator: f"{host}/{socket}", "sink": f"{host}/{socket}"}},
