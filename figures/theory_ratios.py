@@ -34,6 +34,10 @@ def theory_ratios(table: Mapping[str, Sequence[Any]]) -> Figure:
         )  # fmt: skip
     axes.set_yticks(rows, names, fontsize=FONT_PT - 2)
     axes.set_ylim(-0.8, len(names) - 0.2)
-    axes.set_xlabel("simulated / theory (bars: two standard errors; band: 7 %)")
+    axes.set_xscale("log")
+    ticks = [0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("simulated / theory (bars: two standard errors; band: 7 %)", loc="right")
     axes.legend(fontsize=FONT_PT - 1, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure

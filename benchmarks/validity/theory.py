@@ -181,7 +181,7 @@ def _two_in_a_row(service_rates: tuple[float, float], rate: float, places: int) 
 
 
 def _processor_sharing() -> Iterator[Check]:
-    for load, replicas, scv in ((0.5, 16, 1.0), (0.5, 16, 4.0), (0.8, 64, 0.0), (0.8, 64, 1.0)):
+    for load, replicas, scv in ((0.3, 8, 1.0), (0.5, 64, 1.0), (0.5, 64, 4.0), (0.8, 64, 0.0)):
         service_s = load / RATE_PER_S
         yield Check(
             "M/G/1 processor sharing",
