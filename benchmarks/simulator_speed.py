@@ -44,7 +44,7 @@ def table_ii(runs: int) -> None:
             pressed[mask].mean(),
         )
         for name, mask in masks.items()
-        if here.any()
+        if mask.any()
     ]
     header = ("query", "runs", "mean", "median", "p95", "max", "backpressured")
     print_table("CPU s of a 240 s run, fast", header, rows)
