@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator
+from typing import Any
 
 import simpy
 
@@ -64,7 +65,7 @@ def _tandem(customers: int, rng: random.Random) -> float:
 
     def serve_second() -> Steps:
         while True:
-            came: float = yield second.get()  # type: ignore[misc]
+            came: Any = yield second.get()
             yield env.timeout(rng.expovariate(rates[1]))
             sojourns.append(env.now - came)
 
@@ -95,7 +96,7 @@ def _pipeline(customers: int, rng: random.Random) -> float:
     def sink() -> Steps:
         nonlocal total, count
         while True:
-            came: float = yield to_sink.get()  # type: ignore[misc]
+            came: Any = yield to_sink.get()
             total += env.now - came
             count += 1
 

@@ -14,7 +14,7 @@ def installed() -> bool:
 
 def run(case: str, customers: int, seed: int) -> float:
     """The case's answer."""
-    import ciw
+    import ciw  # type: ignore[import-not-found]
 
     def exponential(rate: float) -> object:
         return ciw.dists.Exponential(rate=rate)

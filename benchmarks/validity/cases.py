@@ -75,7 +75,7 @@ def _on_weak_hosts(job: Deployment, seed: int) -> Deployment | None:
     parts = {**dict(job), "cluster": cluster, "plan": plan}
     factor = _rate_factor(Deployment(**parts), target)
     arrivals = {name: Poisson(rate_per_s=law.mean_rate_per_s * factor) for name, law in job.workload.arrivals.items()}
-    rates = [law.rate_per_s for law in arrivals.values()]
+    rates = [law.mean_rate_per_s for law in arrivals.values()]
     if min(rates) < RATES_PER_S[0] or max(rates) > RATES_PER_S[1]:
         return None
     return Deployment(**{**parts, "workload": Workload(arrivals=arrivals)})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
+from typing import get_args
 
 from benchmarks.validity.runs import Job, run_all
 from benchmarks.validity.store import Store
@@ -61,7 +62,7 @@ def distances(store: Store, workers: int) -> list[Distance]:
         (operator, index, fidelity)
         for operator in MEASURED
         for index in range(len(PAIRS))
-        for fidelity in ("exact", "fast")
+        for fidelity in get_args(Fidelity)
     ]
     jobs = [
         Job(f"table 3 {operator} {PAIRS[index]}", _two_sockets(operator, CONSUMER_SOCKETS[index]), _settings(fidelity))
