@@ -90,7 +90,7 @@ def _settings(fidelity: Fidelity) -> RunSettings:
 
 
 def _two_sockets(operator: str, socket: int) -> Deployment:
-    from twin.numa import server_a
+    from twin.numa import server_a  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     service_s = MEASURED[operator][0] * 1e-9
     cluster = server_a()
