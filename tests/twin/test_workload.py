@@ -251,6 +251,7 @@ class Collector:
     def __init__(self) -> None:
         self.queue: deque[Segment] = deque()
         self.queued = 0
+        self.tuples_in = 10**9  # a source that keeps up takes segments as they come
         self.behind = False
         self.refill = lambda: None
 

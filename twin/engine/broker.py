@@ -116,9 +116,8 @@ class Broker:
         Backpressure slows the source down; segments as large as at the offered rate would be coarse in its channels.
         Below `least`, a small part of a channel, nothing is gained.
         """
-        if not self._counted:
-            return self.n
-        return max(min(self.n, self.least), math.ceil(self.n * self.source.tuples_in / self._counted))
+        taken = self.source.tuples_in / self._counted if self._counted else 1.0
+        return min(self.n, max(self.least, math.ceil(self.n * taken)))
 
     def _refill(self) -> None:
         """The source has nothing in its queue: more of what was gathered, or what has come since."""
