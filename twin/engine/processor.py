@@ -149,14 +149,6 @@ class Processor:
         """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums."""
         share.work_sum = share.work_sum * FORGET + work_s
         share.time_sum = share.time_sum * FORGET + share.free_time_s(self.env.now)
-        self._set_flat(share)
-
-    def added(self, share: Share, work_s: float) -> None:
-        """Records work beside that of the input (a window's evaluation)."""
-        share.work_sum += work_s
-        self._set_flat(share)
-
-    def _set_flat(self, share: Share) -> None:
         if share.time_sum > 0.0:
             flat = min(1.0, share.work_sum / share.time_sum)
             if flat != share.flat:

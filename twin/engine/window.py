@@ -207,14 +207,12 @@ class WindowTask(Task):
             return
         speed = self.processor.speed
         time_s = work_s / speed
-        if self.busy or under_way:
+        if self.busy or under_way or self.processor.shared:
             self.debt_s += work_s / self.processor.slowdown
             self.processor.work_s -= work_s
         else:
             self.free_s = max(self.free_s, from_s) + time_s
             self.busy_s += time_s
-            if self.processor.shared:
-                self.processor.added(self.share, work_s)
         if results is not None and results.n > 0:
             self.send(results.leave(from_s + time_s, from_s + time_s))
 
