@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scenarios.progress import Lines, Progress, bar
-from twin.conservation import ConservationError
 from twin.deployment import Deployment
 from twin.rate_load import Layout, load
 from twin.rate_model import throttle
@@ -86,11 +85,11 @@ class Job:
 
 
 def run_job(job: Job) -> dict[str, Any] | str:
-    """Simulates; what the report needs of it, as JSON; or the law that the run broke."""
+    """Simulates; what the report needs of it, as JSON; or in words, why there is nothing."""
     try:
         run = simulate(job.deployment, job.settings)
-    except ConservationError as error:
-        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
     return {**asdict(run.metrics), "cpu_s": run.cpu_s, "crashed": run.crashed, **MEASURES[job.measure](run)}
 
 
@@ -98,7 +97,7 @@ def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> 
     """The results of all jobs, in their order; those in the store are not run again. Interrupt and call again freely.
 
     what: names the jobs in the display of progress; empty: none. Raises RuntimeError, after all others are done, if
-    runs broke a law of conservation: no report is written over that.
+    runs raised (broke a law of conservation, say): no report is written over that.
     """
     missing = {id(job): job for job in jobs if store.get(job) is None}
     todo = sorted(missing.values(), key=lambda job: job.cost)

@@ -66,7 +66,7 @@ def test_a_run_that_breaks_a_law_is_named_and_the_others_are_kept(
 
     monkeypatch.setattr(runs, "simulate", broken)
     cache = Store(tmp_path)
-    with pytest.raises(RuntimeError, match=r"1 runs failed.*\ntest \(fast, seed 1\): made = sent"):
+    with pytest.raises(RuntimeError, match=r"1 runs failed.*\ntest \(fast, seed 1\): ConservationError: made = sent"):
         run_all([job(0), job(1), job(2)], cache, workers=1)
     assert [cache.get(job(seed)) is not None for seed in range(3)] == [True, False, True]
 
