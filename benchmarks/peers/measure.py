@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 Simulator = Callable[[str, int, int], float]
 
@@ -54,8 +55,16 @@ def main() -> None:
     started_s = time.process_time()
     answer = run(case, int(customers), int(seed))
     cpu_s = time.process_time() - started_s
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"cpu_s": cpu_s, "peak_mb": peak_mb, "answer": answer}))
+    print(json.dumps({"cpu_s": cpu_s, "peak_mb": _peak_mb(), "answer": answer}))
+
+
+def _peak_mb() -> float:
+    """Largest resident memory. By Linux's VmHWM where there is one: ru_maxrss would count the parent at the fork."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -84,27 +84,35 @@ class Job:
         return self.settings.horizon_s * float(sum(each.in_per_s[0] for each in flow.values()))
 
 
-def run_job(job: Job) -> dict[str, Any]:
-    """Simulates; what the report needs of it, as JSON."""
-    run = simulate(job.deployment, job.settings)
+def run_job(job: Job) -> dict[str, Any] | str:
+    """Simulates; what the report needs of it, as JSON; or in words, why there is nothing."""
+    try:
+        run = simulate(job.deployment, job.settings)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
     return {**asdict(run.metrics), "cpu_s": run.cpu_s, "crashed": run.crashed, **MEASURES[job.measure](run)}
 
 
 def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> list[Result]:
     """The results of all jobs, in their order; those in the store are not run again. Interrupt and call again freely.
 
-    what: names the jobs in the display of progress; empty: none.
+    what: names the jobs in the display of progress; empty: none. Raises RuntimeError, after all others are done, if
+    runs raised (broke a law of conservation, say): no report is written over that.
     """
     missing = {id(job): job for job in jobs if store.get(job) is None}
     todo = sorted(missing.values(), key=lambda job: job.cost)
     if todo:
-        total = sum(job.cost for job in todo)
-        done = 0.0
+        total, done, failed = sum(job.cost for job in todo), 0.0, []
         with shown(f"% of {len(todo)} {what}") if what else nullcontext(_unheard) as report:
             for job, result in _finished(todo, workers):
-                store.put(job, result)
+                if isinstance(result, str):
+                    failed.append(f"{job.label} ({job.settings.fidelity}, seed {job.settings.seed}): {result}")
+                else:
+                    store.put(job, result)
                 done += job.cost
                 report(int(100 * done / total), 100)
+        if failed:
+            raise RuntimeError(f"{len(failed)} runs failed; the others are kept:\n" + "\n".join(sorted(failed)))
     found = [store.get(job) for job in jobs]
     return [each for each in found if each is not None]
 
@@ -113,7 +121,7 @@ def _unheard(done: int, total: int) -> None:
     """Progress that nobody watches."""
 
 
-def _finished(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+def _finished(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any] | str]]:
     if workers == 1:
         yield from ((job, run_job(job)) for job in jobs)
         return

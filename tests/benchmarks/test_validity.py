@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.validity import oracles, store
+from benchmarks.validity import oracles, runs, store
 from benchmarks.validity.agreement import Comparison, bias_table, error_table, q_errors, worst_table
 from benchmarks.validity.cases import FAMILIES, FIRST_SEEDS, case_of
 from benchmarks.validity.invariants import WAYS
@@ -20,6 +20,7 @@ from benchmarks.validity.selection import FILE, chosen, fast_job
 from benchmarks.validity.store import Store
 from benchmarks.validity.theory import checks
 from tests.twin.worlds import queue
+from twin.conservation import ConservationError
 from twin.scenario import RunSettings
 
 
@@ -51,6 +52,23 @@ def test_the_cache_survives_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> No
     second = run_all([job(0), job(1)], again, workers=1)
     assert [each["throughput_per_s"] for each in second] == [each["throughput_per_s"] for each in first]
     assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
+
+
+def test_a_run_that_breaks_a_law_is_named_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = runs.simulate
+
+    def broken(deployment: Any, settings: RunSettings) -> Any:
+        if settings.seed == 1:
+            raise ConservationError("made = sent at here: 1 != 2")
+        return real(deployment, settings)
+
+    monkeypatch.setattr(runs, "simulate", broken)
+    cache = Store(tmp_path)
+    with pytest.raises(RuntimeError, match=r"1 runs failed.*\ntest \(fast, seed 1\): ConservationError: made = sent"):
+        run_all([job(0), job(1), job(2)], cache, workers=1)
+    assert [cache.get(job(seed)) is not None for seed in range(3)] == [True, False, True]
 
 
 def test_only_fast_runs_are_repeated_when_the_source_changes(monkeypatch: pytest.MonkeyPatch) -> None:
