@@ -21,6 +21,8 @@ from twin.version import VERSION
 from twin.wiring import Wiring, World
 
 MEMORY_TICK_S = 1.0
+MEMORY_TICKS = 2000
+"""No more than that many a run, however long it is."""
 
 
 def simulate(deployment: Deployment, settings: RunSettings | None = None) -> Run:
@@ -39,7 +41,7 @@ def simulate(deployment: Deployment, settings: RunSettings | None = None) -> Run
     world = wiring.build()
     statistics = Statistics(world.env, *wiring.meters(), settings.period_s)
     crash: list[float] = []
-    world.env.process(_watch_memory(world, crash))
+    world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
     with _collector_paused():
         world.env.run(until=settings.horizon_s)
     statistics.close(settings.horizon_s)
@@ -86,9 +88,9 @@ def _last_period_start_s(settings: RunSettings) -> float:
     return periods * settings.period_s
 
 
-def _watch_memory(world: World, crash: list[float]) -> Generator[simpy.Event, object, None]:
+def _watch_memory(world: World, tick_s: float, crash: list[float]) -> Generator[simpy.Event, object, None]:
     while not crash:
-        yield world.env.timeout(MEMORY_TICK_S)
+        yield world.env.timeout(tick_s)
         full = [memory.update() for memory in world.memories.values()]
         if any(full):
             crash.append(world.env.now)

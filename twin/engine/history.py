@@ -55,7 +55,7 @@ class History:
         low, high = self.lows[-1], self.highs[-1]
         ahead = min(position - high, FORESEEN * (high - low))
         tuples = self.total - self.counts[first] - 1.0  # (k - 1) / time is unbiased
-        if ahead <= 0.0 or tuples <= 0.0:
+        if ahead <= 0.0 or tuples <= 0.0 or high <= self.highs[first]:
             return False
         self._foreseen = ahead * tuples / (high - self.highs[first])
         born0, born1, taken0, taken1 = self.stamps[-1]

@@ -79,12 +79,17 @@ class SelectTask(Task):
 
     def plan(self, segment: Segment) -> float:
         """Draws how many tuples leave."""
-        if self.thins:
-            self._n_out = self.draws.binomial(segment.n, self.selectivity)
+        n, selectivity = segment.n, self.selectivity
+        if selectivity == 1.0:
+            n_out = n
+        elif self.thins:
+            n_out = self.draws.binomial(n, selectivity)
         else:
-            self._n_out = self.draws.rounded(segment.n * self.selectivity)
-        self.dropped += max(0, segment.n - self._n_out)
-        return self._n_out * self.send_s
+            n_out = self.draws.rounded(n * selectivity)
+        self._n_out = n_out
+        if n_out < n:
+            self.dropped += n - n_out
+        return n_out * self.send_s
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Sends the survivors, spread like the segment."""
@@ -92,12 +97,13 @@ class SelectTask(Task):
         if not n_out:
             return
         segment.n, segment.a_s, segment.b_s = n_out, first_s, last_s
-        if n_out == 1:
+        if n_out == 1 and n > 1:
             segment.collapse(self.draws.uniform())
         elif n_out < n:  # where the first and last of a random few lie on average
             segment.narrow((n - n_out) / ((n_out + 1) * (n - 1)))
-        if self.selectivity < 1.0:
-            segment.gap_scv = self.selectivity * segment.gap_scv + 1.0 - self.selectivity
+        selectivity = self.selectivity
+        if selectivity < 1.0:
+            segment.gap_scv = selectivity * segment.gap_scv + 1.0 - selectivity
         self.send(segment)
 
 
@@ -130,12 +136,18 @@ class SinkTask(Task):
         """Notes the latencies: linear from the first tuple to the last."""
         n = segment.n
         # a sampled deviation of a service may exceed the rest of a tiny latency; none is negative
-        processing0, processing1 = first_s - segment.taken0_s, last_s - segment.taken1_s
-        processing0 = processing0 if processing0 > 0.0 else 0.0
-        processing1 = processing1 if processing1 > 0.0 else 0.0
-        e2e0, e2e1 = first_s - segment.born0_s, last_s - segment.born1_s
-        e2e0 = e2e0 if e2e0 > processing0 else processing0
-        e2e1 = e2e1 if e2e1 > processing1 else processing1
+        processing0, e2e0 = first_s - segment.taken0_s, first_s - segment.born0_s
+        if processing0 < 0.0:
+            processing0 = 0.0
+        if e2e0 < processing0:
+            e2e0 = processing0
+        processing1, e2e1 = processing0, e2e0
+        if n > 1:
+            processing1, e2e1 = last_s - segment.taken1_s, last_s - segment.born1_s
+            if processing1 < 0.0:
+                processing1 = 0.0
+            if e2e1 < processing1:
+                e2e1 = processing1
         self.count += n
         self.counted += n
         self.processing_sum_s += n * (processing0 + processing1) / 2

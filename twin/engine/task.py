@@ -141,6 +141,9 @@ class Task:
 
     def _begin(self, segment: Segment) -> None:
         """Takes a segment up. The hottest function of all: its usual case is written out, without calls."""
+        if self.exact:
+            self._begin_one(segment)
+            return
         self.busy = True
         now = self.env.now
         n = segment.n
@@ -171,23 +174,54 @@ class Task:
             self.served(segment, start_s, end_s)
         processor.work_s += work_s
         self.in_service_work_s = work_s
-        if not self.exact:
-            load = self.load
-            load.tuples += n
-            load.work_s += work_s
-            load.gaps += n * segment.gap_scv
-            load.last_s = b_s
-            if b_s > a_s:
-                hidden = self.hidden
-                wait_s, varied_s = hidden.sample(draws, n, speed, now)
-                self.shift(segment, wait_s, varied_s)
-                segment.gap_scv = hidden.gap_scv_after
+        load = self.load
+        load.tuples += n
+        load.work_s += work_s
+        load.gaps += n * segment.gap_scv
+        load.last_s = b_s
+        if b_s > a_s:
+            hidden = self.hidden
+            wait_s, varied_s = hidden.sample(draws, n, speed, now)
+            self.shift(segment, wait_s, varied_s)
+            segment.gap_scv = hidden.gap_scv_after
         self._current = (segment, start_s, end_s, time_s)
         if processor.shared:
             self._share_out(segment, work_s, speed, keeps_up)
         elif keeps_up or end_s <= now:
             # served as it came: all that lies ahead is the last tuple's service, which is not worth an event
             self._complete()
+        else:
+            self._finish_alarm.set(end_s)
+
+    def _begin_one(self, segment: Segment) -> None:
+        """The same for a single tuple in an exact run, where the clock does not lag and nothing is hidden."""
+        self.busy = True
+        self.queued -= 1
+        self.tuples_in += 1
+        inbox = segment.inbox
+        if inbox is not None:
+            inbox.credits += 1
+            if inbox.waiters:
+                inbox.wake()
+        processor = self.processor
+        work_s = segment.fetch_s + self.plan(segment)
+        if self.service_s > 0.0:
+            work_s += self.draws.service() * self.service_s
+        work_s *= processor.slowdown
+        processor.work_s += work_s
+        self.in_service_work_s = work_s
+        start_s = self.env.now
+        if self.free_s > start_s:  # a pause
+            start_s = self.free_s
+        time_s = work_s / processor.speed
+        end_s = start_s + time_s
+        if self.follows:
+            self.served(segment, start_s, end_s)
+        self._current = (segment, start_s, end_s, time_s)
+        if end_s <= start_s:
+            self._complete()
+        elif processor.shared:
+            processor.start(self.share, work_s, self._job_done)
         else:
             self._finish_alarm.set(end_s)
 
@@ -341,9 +375,10 @@ class Task:
 
 def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:
     """The same segment, now n tuples that leave evenly between two times."""
+    alone = segment.n == 1
     segment.n = n
     segment.a_s, segment.b_s = first_s, last_s
-    if n == 1:
+    if n == 1 and not alone:
         segment.collapse(0.5)
     return segment
 
