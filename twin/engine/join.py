@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from twin.engine.history import History, Stamps
+from twin.engine.history import History
 from twin.engine.merging import Merger, Piece
 from twin.engine.oldest import oldest
 from twin.engine.segment import Segment
 from twin.engine.window import MERGE_ABOVE, Results, WindowTask
-
-NO_STAMPS: Stamps = (0.0, 0.0, 0.0, 0.0)
-Range = tuple[float, float, float, float]
-"""Stamps of one side's tuples in a window: born from, born to, taken from, taken to."""
 
 
 class JoinTask(WindowTask):
@@ -22,7 +18,7 @@ class JoinTask(WindowTask):
     __slots__ = (
         "_merger",
         "_position",
-        "_well_mixed",
+        "_unseen_mix",
         "amplification",
         "selectivity",
         "sides",
@@ -37,7 +33,7 @@ class JoinTask(WindowTask):
         self.sides = tuple(History() for _ in range(sides))
         self._merger = None if self.exact or self.by_time else Merger(sides)
         self._position = 0.0  # tuples merged so far
-        self._well_mixed = History()  # those that came while others' did, as far as segments hide their order
+        self._unseen_mix = 0.0  # how far segments hide the order of the tuples of several sides
 
     # what is remembered --------------------------------------------------------------------------------------------
 
@@ -61,7 +57,6 @@ class JoinTask(WindowTask):
             side.forget_until(position)
         self.state_tuples = sum(side.held() for side in self.sides)
         if self._merger is not None:
-            self._well_mixed.forget_until(position)
             self.state_tuples += self._merger.held
 
     def _side(self, segment: Segment) -> History:
@@ -91,9 +86,8 @@ class JoinTask(WindowTask):
         self._position = after = before + n
         for side, piece in parts:
             self.sides[side].add(before, after, piece.n, piece.stamps)
-        if len(parts) > 1:
-            whole = sum(piece.whole for _, piece in parts)
-            self._well_mixed.add(before, after, n * whole / (whole + self.size), NO_STAMPS)
+        whole = sum(piece.whole for _, piece in parts) if len(parts) > 1 else 0
+        self._unseen_mix = whole / (whole + self.size)
         slide = self.slide
         first, last = int(before // slide) + 1, int(after // slide)
         work_s = 0.0
@@ -136,11 +130,11 @@ class JoinTask(WindowTask):
         matches = self._matches(position, contents, fires)
         if matches <= 0:
             return None, work_s
-        born, taken = self._ages(start, position)
-        if born is None or taken is None:
+        ages = self._ages(start, position, contents)
+        if ages is None:
             return None, work_s
         work_s += self.result_s * matches
-        (born_s, born_half_s), (taken_s, taken_half_s) = born, taken
+        (born_s, born_half_s), (taken_s, taken_half_s) = ages
         if fires == 1:
             return Results(
                 matches,
@@ -151,25 +145,32 @@ class JoinTask(WindowTask):
                 taken_s - taken_half_s,
                 taken_s + taken_half_s,
             ), work_s
-        back = (fires - 1) * self.slide  # the same ages at each: the stamps advance with the positions
-        born_first, taken_first = self._ages(start - back, position - back)
-        assert born_first is not None and taken_first is not None
-        return Results(matches, low, high, born_first[0], born_s, taken_first[0], taken_s), work_s
+        back = (fires - 1) * self.slide  # the same contents and ages at each: the stamps advance with the positions
+        first = self._ages(start - back, position - back, contents)
+        assert first is not None
+        return Results(matches, low, high, first[0][0], born_s, first[1][0], taken_s), work_s
 
-    def _ages(self, start: float, position: float) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    def _ages(
+        self, start: float, position: float, contents: list[float]
+    ) -> tuple[tuple[float, float], tuple[float, float]] | None:
         """Mean and half-width of the birth, and of the ingestion, of the oldest tuple of a match in a window."""
-        ranges = [_remembered(side, start, position) for side in self.sides]
-        known = [each for each in ranges if each is not None]
-        if not known or (self.amplification is None and len(known) < len(ranges)):
-            return None, None
+        born, taken = [], []
+        for side, n in zip(self.sides, contents, strict=True):
+            if n > 0.0:
+                born0, taken0 = side.first_after(start)
+                born1, taken1 = side.last_until(position)
+                born.append((born0, born1) if born0 <= born1 else (born1, born0))
+                taken.append((taken0, taken1) if taken0 <= taken1 else (taken1, taken0))
+            elif self.amplification is None:
+                return None
         # with a given amplification a short window may lack a side: it is a measured rate of results
-        return oldest([(each[0], each[1]) for each in known]), oldest([(each[2], each[3]) for each in known])
+        return (oldest(born), oldest(taken)) if born else None
 
     def _matches(self, position: float, contents: list[float], fires: int) -> int:
         if self.amplification is None:
             assert self.selectivity is not None
             mean = math.prod(contents, start=self.selectivity)
-            return self.draws.poisson(mean * self._crowding(position, sum(contents)) * fires) if mean > 0.0 else 0
+            return self.draws.poisson(mean * self._crowding(sum(contents)) * fires) if mean > 0.0 else 0
         if self.by_time:
             since = position - self.slide
             fresh = sum(side.count_until(position) - side.count_until(since) for side in self.sides)
@@ -177,21 +178,11 @@ class JoinTask(WindowTask):
             fresh = self.slide * fires
         return self.draws.rounded(self.amplification * fresh)
 
-    def _crowding(self, position: float, content: float) -> float:
+    def _crowding(self, content: float) -> float:
         """E[n1 n2 ...] over the product of the means: w tuples of random sides are multinomial, (w - 1) / w for two.
 
         Segments much shorter than the window vary as their tuples do; what they do not show is 1 / (1 + w / segment).
         """
-        if self._merger is None or content <= 0.0:
+        if self._unseen_mix == 0.0:
             return 1.0
-        mixed = self._well_mixed
-        share = (mixed.count_until(position) - mixed.count_until(position - self.size)) / content
-        return math.prod(max(0.0, 1.0 - share * k / content) for k in range(1, len(self.sides)))
-
-
-def _remembered(history: History, start: float, position: float) -> Range | None:
-    if history.count_until(position) - history.count_until(start) <= 0.0:
-        return None
-    born0, taken0 = history.first_after(start)
-    born1, taken1 = history.last_until(position)
-    return min(born0, born1), max(born0, born1), min(taken0, taken1), max(taken0, taken1)
+        return math.prod(max(0.0, 1.0 - self._unseen_mix * k / content) for k in range(1, len(self.sides)))

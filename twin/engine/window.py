@@ -161,7 +161,13 @@ class WindowTask(Task):
             return
         planned, self._planned = self._planned, []
         for results in planned:
-            self.send(results.leave(first_s, last_s))
+            self._send_results(results, first_s, last_s)
+
+    def _send_results(self, results: Results, first_s: float, last_s: float) -> None:
+        segment = results.leave(first_s, last_s)
+        if segment.n == 1:  # one result, of an age that is anywhere in the range
+            segment.collapse(self.draws.uniform())
+        self.send(segment)
 
     # time windows: at boundaries -----------------------------------------------------------------------------------
 
@@ -214,7 +220,7 @@ class WindowTask(Task):
             self.free_s = max(self.free_s, from_s) + time_s
             self.busy_s += time_s
         if results is not None and results.n > 0:
-            self.send(results.leave(from_s + time_s, from_s + time_s))
+            self._send_results(results, from_s + time_s, from_s + time_s)
 
     def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
         started_s = self.env.now
@@ -226,7 +232,7 @@ class WindowTask(Task):
             self.busy_s += now - started_s
             self.free_s = now
             if results is not None and results.n > 0:
-                self.send(results.leave(now, now))
+                self._send_results(results, now, now)
             self.busy = False
             self.work()
 
