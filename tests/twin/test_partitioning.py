@@ -164,7 +164,7 @@ def waits_s(job: Deployment, fidelity: str, seeds: int, horizon_s: float) -> np.
 @pytest.mark.parametrize("load", [0.5, 0.8])
 @pytest.mark.parametrize("servers", [2, 3, 8])
 def test_exact_shared_queue_is_m_m_c(servers: int, load: float) -> None:
-    means = waits_s(pool_job(servers, load), "exact", seeds=5, horizon_s=4 / servers)
+    means = waits_s(pool_job(servers, load), "exact", seeds=16, horizon_s=3 / servers)
     error = means.std(ddof=1) / np.sqrt(len(means))
     assert abs(means.mean() - mmc_wait_s(servers, load, 1e-3)) < 4 * error
 
