@@ -244,14 +244,14 @@ class Task:
         """On a shared processor only the work that is left becomes a job; the rest was flat demand."""
         now = self.env.now
         end_s = self._current[2]
-        left_s = min(work_s, max(0.0, end_s - now) * speed)
         if keeps_up:
-            self.processor.kept_up(self.share, work_s - left_s)
+            self.processor.kept_up(self.share, work_s)
             if end_s > now:
                 self._finish_alarm.set(end_s)
             else:
                 self._complete()
             return
+        left_s = min(work_s, max(0.0, end_s - now) * speed)
         if left_s > work_s * (1.0 - 1e-9):  # nothing was served before now; do not let rounding make a flat demand
             left_s = work_s
         else:
