@@ -213,14 +213,18 @@ class WindowTask(Task):
             return
         speed = self.processor.speed
         time_s = work_s / speed
-        if self.busy or under_way or self.processor.shared:
+        if results is not None and results.n > 0:
+            self._send_results(results, from_s + time_s, from_s + time_s)
+        if self.blocked and not self.busy and not self.processor.shared:
+            # the results fill a channel: the task evaluates first, then it is blocked, and takes no tuples meanwhile
+            self.busy_s += time_s
+            self._blocked_since_s += time_s
+        elif self.busy or under_way or self.processor.shared:
             self.debt_s += work_s / self.processor.slowdown
             self.processor.work_s -= work_s
         else:
             self.free_s = max(self.free_s, from_s) + time_s
             self.busy_s += time_s
-        if results is not None and results.n > 0:
-            self._send_results(results, from_s + time_s, from_s + time_s)
 
     def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
         started_s = self.env.now
