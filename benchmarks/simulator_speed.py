@@ -86,13 +86,13 @@ def main() -> None:
     job = line_of_maps(3, 3200.0)
     # segments of the same length at every horizon
     growth(
-        "horizon", horizons, [(job, RunSettings(horizon_s=each, segments=int(3000 * each / 240))) for each in horizons]
+        "horizon", horizons, [(job, RunSettings(horizon_s=each, segments=int(2000 * each / 240))) for each in horizons]
     )
     rates = (1e3, 1e4, 1e5)
     for channel in (STORM.channel_tuples, 65_536):
         runs = [(line_of_maps(3, rate, channel), RunSettings()) for rate in rates]
         growth(f"rate, channels of {channel} tuples", rates, runs)
-    print("a segment is at most half a channel: beyond 3,000 of these a run, cost follows the rate")
+    print("a segment is at most half a channel: beyond 2,000 of these a run, cost follows the rate")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class RunSettings(Spec):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     segments: Annotated[
         int, Field(ge=100, le=10**8, description="fast: how many segments the sources' tuples are grouped into")
-    ] = 3000
+    ] = 2000
 
     noise: Annotated[
         bool, Field(description="false: no variability of services, no pauses, no jitter; arrivals keep theirs")

@@ -76,48 +76,56 @@ class JoinTask(WindowTask):
         if self._merger is None:
             return super().plan(segment)
         assert segment.inbox is not None
-        stretches = self._merger.add(segment.inbox.side, segment, segment.came_s)
-        return sum(self._stretch(from_s, to_s, parts, segment) for from_s, to_s, parts in stretches)
+        work_s = 0.0
+        for from_s, to_s, parts in self._merger.add(segment.inbox.side, segment, segment.came_s):
+            work_s += self._stretch(from_s, to_s, parts, segment)
+        return work_s
 
     def _stretch(self, from_s: float, to_s: float, parts: list[tuple[int, Piece]], segment: Segment) -> float:
         """Appends a stretch to the histories; CPU seconds of the evaluations that fall into it."""
-        before = self._position
-        n = sum(piece.n for _, piece in parts)
+        before, sides, slide = self._position, self.sides, self.slide
+        n, whole = 0.0, 0
+        for _, piece in parts:
+            n += piece.n
+            whole += piece.whole
         self._position = after = before + n
         for side, piece in parts:
-            self.sides[side].add(before, after, piece.n, piece.stamps)
-        whole = sum(piece.whole for _, piece in parts) if len(parts) > 1 else 0
-        self._unseen_mix = whole / (whole + self.size)
-        slide = self.slide
+            sides[side].add(before, after, piece.n, piece.stamps)
+        self._unseen_mix = whole / (whole + self.size) if len(parts) > 1 else 0.0
         first, last = int(before // slide) + 1, int(after // slide)
-        work_s = 0.0
-        k = first
+        if last < first:
+            return 0.0
+        work_s, k = 0.0, first
+        pace_s = (to_s - from_s) / n  # a tuple
         while k <= last:
             # windows that reach back behind this stretch differ from each other; those within it are alike
             fires = last - k + 1 if k * slide - self.size >= before else 1
             if fires <= MERGE_ABOVE:
                 fires = 1
-            low, high = ((at * slide - before) / n for at in (k, k + fires - 1))
-            low_s, high_s = (from_s + at * (to_s - from_s) for at in (low, high))
-            work_s += self._fire_between(segment, (k + fires - 1) * slide, fires, (low, high), (low_s, high_s))
-            k += fires
-        if last >= first:
-            self.forget((last + 1) * slide - self.size)
+            end = k + fires - 1
+            if from_s == to_s == segment.a_s:  # a burst, whose tuples are served one after the other
+                work_s += self._fire(end * slide, fires, (k * slide - before) / n, (end * slide - before) / n)
+            else:
+                first_s, last_s = from_s + (k * slide - before) * pace_s, from_s + (end * slide - before) * pace_s
+                work_s += self._fire_between(segment, end * slide, fires, first_s, last_s)
+            k = end + 1
+        self.forget((last + 1) * slide - self.size)
         return work_s
 
-    def _fire_between(
-        self, segment: Segment, position: float, fires: int, share: tuple[float, float], at_s: tuple[float, float]
-    ) -> float:
+    def _fire_between(self, segment: Segment, position: float, fires: int, first_s: float, last_s: float) -> float:
         """Evaluates; the results leave with the segment's tuples, or as much before or after them as they were due."""
         a_s, b_s = segment.a_s, segment.b_s
-        planned = len(self._planned)
-        if b_s > a_s:
-            low, high = (min(1.0, max(0.0, (at - a_s) / (b_s - a_s))) for at in at_s)
-        else:  # a burst, whose tuples are served one after the other
-            low, high = share
+        planned, low, high, early_s = len(self._planned), 0.0, 0.0, 0.0
+        if last_s < a_s:
+            early_s = a_s - last_s
+        elif last_s > b_s:
+            low, high, early_s = 1.0, 1.0, b_s - last_s
+        elif b_s > a_s:
+            low, high = max(0.0, (first_s - a_s) / (b_s - a_s)), (last_s - a_s) / (b_s - a_s)
         work_s = self._fire(position, fires, low, high)
-        for results in self._planned[planned:]:
-            results.early_s = max(0.0, a_s - at_s[1]) - max(0.0, at_s[1] - b_s)
+        if early_s != 0.0:
+            for results in self._planned[planned:]:
+                results.early_s = early_s
         return work_s
 
     # evaluations ---------------------------------------------------------------------------------------------------
