@@ -29,3 +29,8 @@ class Alarm(simpy.Event):
         env = self.env
         delay = at_s - env.now
         env.schedule(self, delay=delay if delay > 0.0 else 0.0)
+
+    def silence(self) -> None:
+        """If it is set, it will not call. It cannot be set again before that time; take a new one instead."""
+        if self.callbacks is not None:
+            self.callbacks = []

@@ -70,8 +70,13 @@ class Port:
         self.deal = deal
         self.cap = cap  # largest segment that may travel
         self.outbox: deque[tuple[Path, Segment]] = deque()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """After a change of the paths or of the deal's weights."""
+        paths = self.paths
         self._only = paths[0] if len(paths) == 1 else None
-        self.send_s = sum(path.send_s * weight for path, weight in zip(paths, deal.weights, strict=True))
+        self.send_s = sum(path.send_s * weight for path, weight in zip(paths, self.deal.weights, strict=True))
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""

@@ -34,6 +34,12 @@ class Deal:
         self._owed = [0.0] * len(self.weights)
         self._first: int | None = first
 
+    def reweigh(self, weights: Sequence[float]) -> None:
+        """New shares, of as many replicas or more."""
+        self.weights = list(weights)
+        self._live = [index for index, weight in enumerate(self.weights) if weight > 0.0]
+        self._owed += [0.0] * (len(self.weights) - len(self._owed))
+
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """(replica, its part) for each replica that gets any of the segment."""
         if len(self._live) == 1:

@@ -255,6 +255,34 @@ class Task:
         for port in self.ports[1:]:
             port.send(segment.part(segment.n, 0.0, 1.0))
 
+    def stop(self) -> None:
+        """Drops what is queued, in service and waiting to be sent; a service under way ends without effect."""
+        self.queue.clear()
+        self.queued = 0
+        if self.busy:
+            self.processor.work_s -= self.in_service_work_s
+            self.processor.cancel(self.share)
+            self._finish_alarm.silence()
+            self._finish_alarm = Alarm(self.env, self._finish)
+            self.busy = False
+        self.debt_s = 0.0
+        for port in self.ports:
+            port.outbox.clear()
+
+    def proceed(self) -> None:
+        """The end of a pause that `block` began: as `unblock`, but what fell due meanwhile is done as of its time."""
+        self.blocked -= 1
+        if self.blocked:
+            return
+        now = self.env.now
+        self.blocked_s += now - self._blocked_since_s
+        if self.processor.shared:
+            self.processor.block(self.share, False)
+        if not self.busy:
+            self.free_s = max(self.free_s, now)
+            self._served_s = now
+            self.work()
+
     def block(self) -> None:
         """A port has a segment that its channel cannot take."""
         self.blocked += 1

@@ -58,6 +58,7 @@ class WindowTask(Task):
         "_boundary_s",
         "_clock",
         "_due",
+        "_pending",
         "_planned",
         "_span_s",
         "by_time",
@@ -85,6 +86,7 @@ class WindowTask(Task):
         self._planned: list[Results] = []
         self._due: deque[float] = deque()  # boundaries whose evaluation waits for this task
         self._span_s = 0.0
+        self._pending: list[Results] | None = None  # of the evaluation that is a job of its own
         if self.by_time:
             self._boundary_s = self.slide
             self._clock = Alarm(self.env, self._boundary)
@@ -201,8 +203,12 @@ class WindowTask(Task):
         started_s = self.env.now
         self.busy = True
         self.in_service_work_s = work_s
+        pending = self._pending = [] if results is None else [results]
 
         def done(_: object = None) -> None:
+            if self._pending is not pending:  # stopped meanwhile
+                return
+            self._pending = None
             now = self.env.now
             self.busy_s += now - started_s
             self.free_s = now
