@@ -144,6 +144,10 @@ class Map(OperatorBase):
     kind: Literal["map"] = "map"
     selectivity: Annotated[float, Field(ge=0, le=10**6)] = 1.0
     columns: Annotated[Columns | None, Field(description="of the output; absent: as the input")] = None
+    key_groups: Annotated[
+        int | None, Field(ge=1, le=10**6, description="parts into which the operator's keys and state are split")
+    ] = None
+    state_bytes_per_group: Annotated[float, Field(ge=0, description="state besides windows, a key group")] = 0.0
 
 
 class Aggregate(OperatorBase):
@@ -155,6 +159,10 @@ class Aggregate(OperatorBase):
     value_type: DataType = "double"
     group_by: DataType | None = None
     groups: Annotated[int, Field(ge=1, le=10**9, description="distinct group-by values in the stream")] = 1
+    key_groups: Annotated[
+        int | None, Field(ge=1, le=10**6, description="parts into which the operator's keys and state are split")
+    ] = None
+    state_bytes_per_group: Annotated[float, Field(ge=0, description="state besides windows, a key group")] = 0.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -175,6 +183,10 @@ class Join(OperatorBase):
     key_type: DataType = "int"
     selectivity: Fraction | None = None
     amplification: Annotated[float | None, Field(ge=0, le=10**6)] = None
+    key_groups: Annotated[
+        int | None, Field(ge=1, le=10**6, description="parts into which the operator's keys and state are split")
+    ] = None
+    state_bytes_per_group: Annotated[float, Field(ge=0, description="state besides windows, a key group")] = 0.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -294,6 +306,7 @@ class Query(Spec):
             return stream.partitioning
         consumer = self.operator(stream.consumer)
         keyed = isinstance(consumer, Join) or (isinstance(consumer, Aggregate) and consumer.group_by is not None)
+        keyed = keyed or getattr(consumer, "key_groups", None) is not None
         return "hash" if keyed else "rebalance"
 
     @cached_property

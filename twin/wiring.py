@@ -15,6 +15,7 @@ from twin.engine.broker import Broker
 from twin.engine.channel import Inbox, Path, Port
 from twin.engine.draws import Draws
 from twin.engine.join import JoinTask
+from twin.engine.keys import KeyGroups, contiguous
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
@@ -39,6 +40,7 @@ class World:
     inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
+    key_groups: dict[str, KeyGroups] = field(default_factory=dict)
 
 
 class Wiring:
@@ -67,6 +69,14 @@ class Wiring:
         for operator in self.query.operators:
             replicas = len(self.locations[operator.name])
             world.tasks[operator.name] = [self._task(operator, replica) for replica in range(replicas)]
+            groups = getattr(operator, "key_groups", None)
+            if groups is not None:
+                world.key_groups[operator.name] = KeyGroups(
+                    [1.0 / groups] * groups,
+                    contiguous(groups, replicas),
+                    replicas,
+                    getattr(operator, "state_bytes_per_group", 0.0),
+                )
         for each in self.query.streams:
             self._connect(each)
         self._acquaint()
@@ -139,7 +149,12 @@ class Wiring:
                 self._path(self.locations[each.producer][index], self.locations[each.consumer][k], inbox, size)
                 for k, inbox in enumerate(inboxes)
             ]
-            task.ports.append(Port(task, paths, deal(how, consumer, len(producers), index, len(consumers)), self.cap))
+            dealt = deal(how, consumer, len(producers), index, len(consumers))
+            keys = self.world.key_groups.get(each.consumer)
+            if keys is not None and how == "hash":
+                keys.deals.append(dealt)
+                dealt.reweigh(keys.shares())
+            task.ports.append(Port(task, paths, dealt, self.cap))
 
     def _path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
         if start.host != end.host:

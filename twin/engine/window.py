@@ -92,6 +92,12 @@ class WindowTask(Task):
             self._clock = Alarm(self.env, self._boundary)
             self._clock.set(self.slide)
 
+    def stop(self) -> None:
+        """Drops the results under way, too."""
+        super().stop()
+        self._pending = None
+        self._planned = []
+
     # what subclasses say -------------------------------------------------------------------------------------------
 
     def remember(self, segment: Segment, low: float, high: float) -> None:
