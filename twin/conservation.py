@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.engine.task import Task
 from twin.query import Query
 from twin.wiring import World
 
@@ -31,48 +32,52 @@ def _brokers(world: World) -> None:
     for brokers in world.brokers.values():
         for broker in brokers:
             taken = broker.source.tuples_in + broker.backlog
-            _require(broker.arrived == taken, "arrived = taken + backlog", broker.source.name, broker.arrived, taken)
+            offered = broker.arrived + world.ledger.replayed[broker.source.name]
+            _require(offered == taken, "arrived + replayed = taken + backlog", broker.source.name, offered, taken)
 
 
 def _streams(query: Query, world: World) -> None:
     for stream in query.streams:
-        producers, inboxes = world.tasks[stream.producer], world.inboxes[stream.producer, stream.consumer]
+        producers = [*world.tasks[stream.producer], *world.ledger.retired.get(stream.producer, ())]
+        inboxes = world.inboxes[stream.producer, stream.consumer]
         place = f"{stream.producer} -> {stream.consumer}"
         copies = len(inboxes) if query.partitioning(stream) == "broadcast" else 1
         position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
         waiting = sum(segment.n for task in producers for _, segment in task.ports[position].outbox)
         made = sum(task.tuples_out for task in producers) * copies
-        sent = sum(inbox.sent for inbox in inboxes)
-        _require(made == sent + waiting, "made = sent + waiting", place, made, sent + waiting)
+        sent = sum(inbox.sent for inbox in inboxes) + world.ledger.unsent[stream.producer, stream.consumer]
+        _require(made == sent + waiting, "made = sent + waiting + lost unsent", place, made, sent + waiting)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
-    here = sum(
-        task.tuples_in + task.queued
-        for tasks in world.tasks.values()
-        for task in tasks
-        if not isinstance(task, SourceTask)
-    )
-    flying = sum(nic.tuples_in - nic.tuples_out for nic in world.nics.values())
-    _require(sent == here + flying, "sent = taken + queued + in flight", "the network", sent, here + flying)
+    ledger = world.ledger
+    here = sum(task.tuples_in + task.queued for task in _tasks(world) if not isinstance(task, SourceTask))
+    here += sum(buffer.queued for buffer in ledger.buffers)
+    flying = sum(nic.tuples_in - nic.tuples_out for nic in world.nics.values()) - ledger.transfers
+    left, right = sent + ledger.restored, here + flying + ledger.lost
+    _require(left == right, "sent + restored = taken + queued + in flight + lost", "the network", left, right)
+
+
+def _tasks(world: World) -> list[Task]:
+    """All tasks that there ever were."""
+    return [task for tasks in (*world.tasks.values(), *world.ledger.retired.values()) for task in tasks]
 
 
 def _operators(world: World) -> None:
-    for tasks in world.tasks.values():
-        for task in tasks:
-            if isinstance(task, SelectTask) and task.thins:
-                out = task.tuples_out + task.dropped + task.in_service_out
-                _require(task.tuples_in == out, "in = out + dropped + in service", task.name, task.tuples_in, out)
-            elif isinstance(task, SourceTask):
-                out = task.tuples_out + task.in_service
-                _require(task.tuples_in == out, "in = out + in service", task.name, task.tuples_in, out)
-            elif isinstance(task, SinkTask):
-                out = task.counted + task.in_service
-                _require(task.tuples_in == out, "in = counted + in service", task.name, task.tuples_in, out)
+    for task in _tasks(world):
+        aborted = world.ledger.aborted[task.name]
+        if isinstance(task, SelectTask) and task.thins:
+            out = task.tuples_out + task.dropped + task.in_service_out + aborted
+            _require(task.tuples_in == out, "in = out + dropped + in service + stopped", task.name, task.tuples_in, out)
+        elif isinstance(task, SourceTask):
+            out = task.tuples_out + task.in_service + aborted
+            _require(task.tuples_in == out, "in = out + in service + stopped", task.name, task.tuples_in, out)
+        elif isinstance(task, SinkTask):
+            out = task.counted + task.in_service + aborted
+            _require(task.tuples_in == out, "in = counted + in service + stopped", task.name, task.tuples_in, out)
 
 
 def _work(world: World, tolerance: float) -> None:
     for location, processor in world.processors.items():
         # work is booked when its service begins, so what is in service may lie beyond the end
-        tasks = (task for tasks in world.tasks.values() for task in tasks)
-        ahead = sum(task.in_service_work_s for task in tasks if task.busy and task.processor is processor)
+        ahead = sum(task.in_service_work_s for task in _tasks(world) if task.busy and task.processor is processor)
         limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead
         _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)

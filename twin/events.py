@@ -31,7 +31,9 @@ class Move(Spec):
         if (self.replica is None) == (not self.key_groups):
             raise ValueError(f"move of {self.operator!r}: give either replica or key_groups")
         if self.replica is not None and (self.to is None or self.to_replica is not None):
-            raise ValueError(f"move of {self.operator!r}: a replica moves to a place; give 'to: HOST' and no to_replica")
+            raise ValueError(
+                f"move of {self.operator!r}: a replica moves to a place; give 'to: HOST' and no to_replica"
+            )
         if self.key_groups and (self.to_replica is None or self.to is not None):
             raise ValueError(f"move of {self.operator!r}: key groups move to a replica; give to_replica and no 'to'")
         for group in self.key_groups:
@@ -142,9 +144,7 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 check_rescale(event, deployment, where)
 
 
-def check_move(
-    move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None
-) -> None:
+def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:
     """Raises ValueError if a move does not fit. `placement`: the replicas there are; None if not yet known."""
     operator = _operator(where, move.operator, deployment)
     replicas = len(placement[move.operator]) if placement is not None else None
@@ -156,7 +156,9 @@ def check_move(
     if move.key_groups:
         groups = getattr(operator, "key_groups", None)
         if groups is None:
-            raise ValueError(f"{where}: {move.operator!r} has no key groups; give the operator key_groups, or move a replica")
+            raise ValueError(
+                f"{where}: {move.operator!r} has no key groups; give the operator key_groups, or move a replica"
+            )
         if max(move.key_groups) >= groups:
             raise ValueError(
                 f"{where}: {move.operator!r} has no key group {max(move.key_groups)}; it has {groups}, counted from 0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,8 @@ class Run:
     cpu_s: float
     operator_rows: tuple[Row, ...]
     host_rows: tuple[Row, ...]
+    event_rows: tuple[Row, ...] = ()
+    duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the metrics, then operators and hosts by name."""
@@ -63,12 +66,14 @@ class Run:
             "crashed": self.crashed,
             "operators": {each.operator: _without(each, "operator") for each in self.operators},
             "hosts": {each.host: _without(each, "host") for each in self.hosts},
+            "duplicates": self.duplicates,
+            "events": [dict(row) for row in self.event_rows],
             "warnings": list(self.warnings),
             "manifest": self.manifest,
         }
 
     def rows(self, run: str, index: int = 0, name: str = "") -> Rows:
-        """The rows of the three trace tables, under the run's identifier."""
+        """The rows of the trace tables, under the run's identifier."""
         about = {
             "run": run,
             "index": index,
@@ -84,6 +89,7 @@ class Run:
             "runs": [about],
             "operators": [{"run": run, **row} for row in self.operator_rows],
             "hosts": [{"run": run, **row} for row in self.host_rows],
+            "events": [{"run": run, **row, "detail": json.dumps(row["detail"])} for row in self.event_rows],
         }
 
 

@@ -1,6 +1,6 @@
 """The trace format: flat Parquet tables shared with the Spark pipeline, and their atomic writer.
 
-Rates and times carry the names of Flink's metrics where it has one. One folder holds the three tables of one or more
+Rates and times carry the names of Flink's metrics where it has one. One folder holds the tables of one or more
 runs; it appears whole or not at all.
 """
 
@@ -84,6 +84,20 @@ HOSTS = pa.schema(
 )
 """One row a host that carries an operator, and period."""
 
+EVENTS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("at_s", _F),
+        ("end_s", _F),  # null: it lasts until the end of the run
+        ("kind", _S),  # of twin.events, or "decision" of a policy
+        ("component", _S),  # operator, host, source, link, or policy
+        ("paused_s", _F),  # how long the replica, the key groups or the job stood still
+        ("bytes", _F),  # of state that was moved
+        ("detail", _S),  # JSON
+    ]
+)
+"""One row a change of the running job."""
+
 TRAINING_ROWS = pa.schema(
     [
         pa.field("run", _S, nullable=False),
@@ -106,14 +120,17 @@ TRAINING_ROWS = pa.schema(
 )
 """One row a successful simulation: what `twin dataset` makes of a corpus and the cost model is trained on."""
 
-TABLES: Mapping[str, pa.Schema] = {"runs": RUNS, "operators": OPERATORS, "hosts": HOSTS}
+TABLES: Mapping[str, pa.Schema] = {"runs": RUNS, "operators": OPERATORS, "hosts": HOSTS, "events": EVENTS}
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """For each table name, its rows."""
 
 
 def write_trace(rows: Rows, folder: Path) -> None:
-    """Writes the three tables to `folder`, which appears only when complete. Raises BadInput if it exists."""
+    """Writes all tables, empty where `rows` has none, to `folder`, which appears only when complete.
+
+    Raises BadInput if it exists.
+    """
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +139,7 @@ def write_trace(rows: Rows, folder: Path) -> None:
     partial.mkdir()
     try:
         for name, schema in TABLES.items():
-            table = pa.Table.from_pylist([dict(row) for row in rows[name]], schema=schema)
+            table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
             pq.write_table(table, partial / f"{name}.parquet", compression="zstd")
             _sync(partial / f"{name}.parquet")
         os.replace(partial, folder)

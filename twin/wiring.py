@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import simpy
 
@@ -16,11 +16,14 @@ from twin.engine.channel import Inbox, Path, Port
 from twin.engine.draws import Draws
 from twin.engine.join import JoinTask
 from twin.engine.keys import KeyGroups, contiguous
+from twin.engine.ledger import Ledger
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.partition import deal, groups_of
 from twin.engine.processor import Processor
+from twin.engine.replay import ReplayableSource
+from twin.engine.segment import Segment
 from twin.engine.statistics import HostMeter, OperatorMeter
 from twin.engine.task import Task
 from twin.plan import Location
@@ -41,12 +44,18 @@ class World:
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def in_flight(self) -> list[Segment]:
+        """Segments on the network, in order of arrival: those that a pending event will deliver."""
+        pending = sorted(entry for entry in self.env._queue if isinstance(entry[3]._value, Segment))
+        return [cast(Segment, entry[3]._value) for entry in pending if entry[3].callbacks]
 
 
 class Wiring:
     """Builds the world of one deployment. Same deployment, settings and seed: the same world."""
 
-    def __init__(self, deployment: Deployment, settings: RunSettings) -> None:
+    def __init__(self, deployment: Deployment, settings: RunSettings, replayable: bool = False) -> None:
         self.deployment = deployment
         self.query = deployment.query
         self.engine = deployment.engine
@@ -55,20 +64,20 @@ class Wiring:
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
         self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.replayable = replayable  # whether sources may have to read tuples again
         self.world = World(simpy.Environment())
+        self.places: dict[Task, Location] = {}
 
     def build(self) -> World:
         """Everything, in an order that does not depend on hashing."""
         world = self.world
         used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
         for location in used:
-            host = self.hosts[location.host]
-            world.processors[location] = Processor(world.env, host.socket_capacity(location.socket))
-            if location.host not in world.nics:
-                world.nics[location.host] = Nic(world.env, host.bandwidth_mbps)
+            self.processor(location)
         for operator in self.query.operators:
-            replicas = len(self.locations[operator.name])
-            world.tasks[operator.name] = [self._task(operator, replica) for replica in range(replicas)]
+            places = self.locations[operator.name]
+            replicas = len(places)
+            world.tasks[operator.name] = [self.task(operator, k, place) for k, place in enumerate(places)]
             groups = getattr(operator, "key_groups", None)
             if groups is not None:
                 world.key_groups[operator.name] = KeyGroups(
@@ -79,22 +88,46 @@ class Wiring:
                 )
         for each in self.query.streams:
             self._connect(each)
-        self._acquaint()
+        for tasks in world.tasks.values():
+            for task in tasks:
+                task.send_s = sum(port.send_s for port in task.ports)
+        for processor in world.processors.values():
+            self.acquaint(processor)
         for source in self.query.sources:
             world.brokers[source.name] = self._brokers(source)
         for host_name in world.nics:
-            world.memories[host_name] = self._memory(host_name)
+            world.memories[host_name] = self.memory(host_name)
         return world
+
+    def processor(self, place: Location) -> Processor:
+        """The processor of a socket, made when it is first used, with its host's network card."""
+        world, host = self.world, self.hosts[place.host]
+        if place not in world.processors:
+            world.processors[place] = Processor(world.env, host.socket_capacity(place.socket))
+            self.nic(place.host)
+        return world.processors[place]
+
+    def nic(self, host: str) -> Nic:
+        """A host's network card."""
+        if host not in self.world.nics:
+            self.world.nics[host] = Nic(self.world.env, self.hosts[host].bandwidth_mbps)
+        return self.world.nics[host]
 
     # tasks ---------------------------------------------------------------------------------------------------------
 
-    def _task(self, operator: AnyOperator, replica: int) -> Task:
+    def task(self, operator: AnyOperator, replica: int, place: Location) -> Task:
+        """A task of an operator at a place. `replica`: its number, which names its random numbers."""
+        task = self._made_of(operator, replica, place)
+        self.places[task] = place
+        return task
+
+    def _made_of(self, operator: AnyOperator, replica: int, place: Location) -> Task:
         name = f"{operator.name}#{replica}"
         scv = self.engine.service_scv_of(operator)
         common: dict[str, Any] = {
             "env": self.world.env,
             "name": name,
-            "processor": self.world.processors[self.locations[operator.name][replica]],
+            "processor": self.processor(place),
             "draws": Draws(stream(self.settings.seed, f"task:{name}"), scv),
             "service_s": self.engine.service_s(self.query, operator),
             "service_scv": scv,
@@ -103,7 +136,7 @@ class Wiring:
         replicas = len(self.locations[operator.name])
         match operator:
             case Source():
-                return SourceTask(**common)
+                return ReplayableSource(**common) if self.replayable else SourceTask(**common)
             case Sink():
                 return SinkTask(**common)
             case Filter() | Map():
@@ -126,27 +159,25 @@ class Wiring:
             "scan_s": self.engine.scan_s(operator),
         }
 
-    def _acquaint(self) -> None:
-        """Tells each task what it pays for sending and who shares its processor."""
-        tasks = [task for replicas in self.world.tasks.values() for task in replicas]
+    def acquaint(self, processor: Processor) -> None:
+        """Tells the tasks on a processor who shares it."""
+        tasks = [task for each in self.world.tasks.values() for task in each if task.processor is processor]
         for task in tasks:
-            task.send_s = sum(port.send_s for port in task.ports)
-            if task.processor.shared:
-                others = (other for other in tasks if other.processor is task.processor and other is not task)
-                task.hidden.neighbours = tuple(other.hidden for other in others)
+            others = (other.hidden for other in tasks if other is not task)
+            task.hidden.neighbours = tuple(others) if processor.shared else ()
 
     # streams -------------------------------------------------------------------------------------------------------
 
     def _connect(self, each: Stream) -> None:
         producers, consumers = self.world.tasks[each.producer], self.world.tasks[each.consumer]
-        side = [other.producer for other in self.query.inputs(each.consumer)].index(each.producer)
+        side = self.side(each)
         inboxes = [Inbox(task, side, self.engine.channel_tuples) for task in consumers]
         self.world.inboxes[each.producer, each.consumer] = inboxes
         how, consumer = self.query.partitioning(each), self.query.operator(each.consumer)
         size = self.engine.bytes_of(self.query.columns_out[each.producer])
         for index, task in enumerate(producers):
             paths = [
-                self._path(self.locations[each.producer][index], self.locations[each.consumer][k], inbox, size)
+                self.path(self.locations[each.producer][index], self.locations[each.consumer][k], inbox, size)
                 for k, inbox in enumerate(inboxes)
             ]
             dealt = deal(how, consumer, len(producers), index, len(consumers))
@@ -156,7 +187,12 @@ class Wiring:
                 dealt.reweigh(keys.shares())
             task.ports.append(Port(task, paths, dealt, self.cap))
 
-    def _path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
+    def side(self, stream: Stream) -> int:
+        """The stream's place among its consumer's inputs."""
+        return [other.producer for other in self.query.inputs(stream.consumer)].index(stream.producer)
+
+    def path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
+        """From a place to an inbox at another, for tuples of `size` bytes."""
         if start.host != end.host:
             latency_s = self.hosts[start.host].latency_ms * 1e-3
             send_s, fetch_s = (
@@ -186,12 +222,13 @@ class Wiring:
         tuples = rate_per_s * self.settings.horizon_s * len(self.query.sources)
         return max(1, min(self.cap, math.ceil(tuples / self.settings.segments)))
 
-    def _memory(self, host: str) -> HostMemory:
+    def memory(self, host: str) -> HostMemory:
+        """A host's heap, with the tasks that sit there."""
         placed = [
-            (task, self.engine.bytes_of(self.query.columns_in[name]))
+            (task, self.tuple_bytes(name))
             for name, tasks in self.world.tasks.items()
-            for task, location in zip(tasks, self.locations[name], strict=True)
-            if location.host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
+            for task in tasks
+            if self.places[task].host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
         ]
         return HostMemory(
             ram_mb=self.hosts[host].ram_mb,
@@ -200,6 +237,10 @@ class Wiring:
             tasks=[task for task, _ in placed],
             tuple_bytes=[size for _, size in placed],
         )
+
+    def tuple_bytes(self, operator: str) -> float:
+        """Size of the tuples that an operator holds."""
+        return self.engine.bytes_of(self.query.columns_in[operator])
 
     def meters(self) -> tuple[list[OperatorMeter], list[HostMeter]]:
         """The meters of all operators and used hosts."""

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 class Nic:
     """First in, first out at `bytes_per_s`. Overlapping segments of several streams interleave as fluids."""
 
-    __slots__ = ("_backlog_s", "_last_s", "bytes_out", "bytes_per_s", "env", "latency_factor", "tuples_in", "tuples_out")
+    __slots__ = (
+        "_backlog_s",
+        "_last_s",
+        "bytes_out",
+        "bytes_per_s",
+        "env",
+        "latency_factor",
+        "tuples_in",
+        "tuples_out",
+    )
 
     def __init__(self, env: simpy.Environment, bandwidth_mbps: float) -> None:
         self.env = env

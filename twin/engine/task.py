@@ -259,9 +259,9 @@ class Task:
         """Drops what is queued, in service and waiting to be sent; a service under way ends without effect."""
         self.queue.clear()
         self.queued = 0
+        self.processor.cancel(self.share)
         if self.busy:
             self.processor.work_s -= self.in_service_work_s
-            self.processor.cancel(self.share)
             self._finish_alarm.silence()
             self._finish_alarm = Alarm(self.env, self._finish)
             self.busy = False

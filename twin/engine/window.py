@@ -88,9 +88,9 @@ class WindowTask(Task):
         self._span_s = 0.0
         self._pending: list[Results] | None = None  # of the evaluation that is a job of its own
         if self.by_time:
-            self._boundary_s = self.slide
+            self._boundary_s = (self.env.now // self.slide + 1.0) * self.slide
             self._clock = Alarm(self.env, self._boundary)
-            self._clock.set(self.slide)
+            self._clock.set(self._boundary_s)
 
     def stop(self) -> None:
         """Drops the results under way, too."""
