@@ -142,6 +142,7 @@ def _enqueue(world: World, segment: Segment) -> None:
     if task is None or task.halted:
         return
     again.waited = True
+    again.taken0_s = again.taken1_s = world.env.now  # it enters the job anew, as what the sources read again
     inbox.credits -= again.n
     task.queue.append(again)
     task.queued += again.n

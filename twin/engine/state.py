@@ -79,7 +79,7 @@ def _origin(task: Task) -> float:
 
 def _pieces(history: History) -> list[Piece]:
     counts, start = history.counts, history._start
-    before = [counts[start - 1] if start else 0.0, *counts[start:-1]]
+    before = [counts[start - 1] if start else 0.0, *counts[start:]][:-1]
     return [
         (low, high, round(count - less), stamps)
         for low, high, count, less, stamps in zip(
