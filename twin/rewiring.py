@@ -55,9 +55,11 @@ class Rewiring(Wiring):
         """Puts a paused replica on another processor and renews all paths from and to it."""
         self._leave(task)
         self._arrive(task, operator, place)
-        self.fan(operator).move(task, place)
+        fan = self.fan(operator)
+        fan.places[fan.index(task)] = place
+        fan.renew()
         for position, out in enumerate(self.query.outputs(operator)):
-            self.fan(out.consumer).rewire(task, out, task.ports[position])
+            self.fan(out.consumer).renew_from(task, out, task.ports[position])
         task.send_s = sum(port.send_s for port in task.ports)
 
     def add_replica(self, operator: str, place: Location) -> Task:

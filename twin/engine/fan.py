@@ -25,15 +25,24 @@ NO_SHARE = 1e-12
 
 
 class Fan:
-    """One operator's. `shares[i]`: the part of its tuples that goes to whoever sits at index i."""
+    """One operator's. At index i of every deal, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
+
+    Seats of buffers and replicas that are gone are kept, without a share, for whoever comes next.
+    """
 
     def __init__(self, wiring: Rewiring, operator: str) -> None:
         self.wiring = wiring
         self.operator = operator
-        self.slots: list[Task | Buffer | None] = list(wiring.world.tasks[operator])
-        self.places: list[Location] = [wiring.places[task] for task in wiring.world.tasks[operator]]
+        tasks = wiring.world.tasks[operator]
+        self.slots: list[Task | Buffer] = list(tasks)
+        self.places: list[Location] = [wiring.places[task] for task in tasks]
+        self.inboxes: dict[Stream, list[Inbox]] = {
+            stream: list(wiring.world.inboxes[stream.producer, stream.consumer])
+            for stream in wiring.query.inputs(operator)
+        }
         first = next((port for _, _, port in self.ports()), None)
         self.shares: list[float] = list(first.deal.weights) if first else []
+        self._free: list[int] = []
 
     @property
     def keys(self) -> KeyGroups | None:
@@ -55,52 +64,45 @@ class Fan:
 
     def add(self, receiver: Task | Buffer, place: Location) -> int:
         """Seats a replica or buffer that gets no tuples yet; its index."""
-        index = next((k for k, there in enumerate(self.slots) if there is None), len(self.slots))
-        if index == len(self.slots):
-            self.slots.append(None)
+        if self._free:
+            index = self._free.pop(0)
+            self.slots[index], self.places[index] = receiver, place
+        else:
+            index = len(self.slots)
+            self.slots.append(receiver)
             self.places.append(place)
             self.shares.append(0.0)
-        self.slots[index], self.places[index] = receiver, place
         capacity = self.wiring.engine.channel_tuples if isinstance(receiver, Task) else UNBOUNDED
-        inboxes: dict[Stream, Inbox] = {}
-        for stream, task, port in self.ports():
-            if stream not in inboxes:
-                inboxes[stream] = Inbox(cast(Task, receiver), self.wiring.side(stream), capacity)
-                self.wiring.world.inboxes[stream.producer, stream.consumer].append(inboxes[stream])
-            path = self._path(stream, task, inboxes[stream], place)
-            port.paths[index : index + 1] = [path]
-        self.refresh()
+        for stream, inboxes in self.inboxes.items():
+            inbox = Inbox(cast(Task, receiver), self.wiring.side(stream), capacity)
+            inboxes[index : index + 1] = [inbox]
+            self.wiring.world.inboxes[stream.producer, stream.consumer].append(inbox)
+        self.renew()
         return index
 
     def leave(self, receiver: Task | Buffer) -> None:
         """Empties a seat whose share is gone."""
-        self.slots[self.index(receiver)] = None
+        index = self.index(receiver)
+        self.slots[index] = Buffer()
+        self._free = sorted([*self._free, index])
 
-    def move(self, task: Task, place: Location) -> None:
-        """A replica is elsewhere now: all paths to it are new."""
-        index = self.index(task)
-        self.places[index] = place
+    def renew(self) -> None:
+        """All paths into the operator, after somebody came or moved."""
         for stream, producer, port in self.ports():
-            port.paths[index] = self._path(stream, producer, port.paths[index].inbox, place)
+            port.paths = self._paths(stream, producer)
         self.refresh()
 
-    def rewire(self, producer: Task, stream: Stream, port: Port) -> None:
-        """A producer is elsewhere now: all its paths into this operator are new."""
-        port.paths[:] = [
-            self._path(stream, producer, path.inbox, place) for path, place in zip(port.paths, self.places, strict=True)
-        ]
+    def renew_from(self, producer: Task, stream: Stream, port: Port) -> None:
+        """The paths from one producer, after it moved."""
+        port.paths = self._paths(stream, producer)
         port.refresh()
 
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
-        paths = [
-            self._path(stream, producer, path.inbox, place)
-            for path, place in zip(sibling.paths, self.places, strict=True)
-        ]
         deal = Deal(sibling.deal.weights, sibling.deal.copies)
         if self.keys is not None:
             self.keys.deals.append(deal)
-        return Port(producer, paths, deal, sibling.cap)
+        return Port(producer, self._paths(stream, producer), deal, sibling.cap)
 
     def forget(self, port: Port) -> None:
         """A producer replica is gone."""
@@ -108,9 +110,13 @@ class Fan:
         if keys is not None and port.deal in keys.deals:
             keys.deals.remove(port.deal)
 
-    def _path(self, stream: Stream, producer: Task, inbox: Inbox, place: Location) -> Path:
+    def _paths(self, stream: Stream, producer: Task) -> list[Path]:
         size = self.wiring.engine.bytes_of(self.wiring.query.columns_out[stream.producer])
-        return self.wiring.path(self.wiring.places[producer], place, inbox, size)
+        start = self.wiring.places[producer]
+        return [
+            self.wiring.path(start, place, inbox, size)
+            for place, inbox in zip(self.places, self.inboxes[stream], strict=True)
+        ]
 
     # who gets what -------------------------------------------------------------------------------------------------
 
