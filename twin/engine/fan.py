@@ -25,7 +25,7 @@ NO_SHARE = 1e-12
 
 
 class Fan:
-    """One operator's. At index i of every deal, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
+    """One operator's. At index i of a deal, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
 
     Seats of buffers and replicas that are gone are kept, without a share, for whoever comes next.
     """
