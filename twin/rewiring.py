@@ -66,6 +66,7 @@ class Rewiring(Wiring):
         """A new replica, wired, which gets no tuples yet."""
         fan, tasks = self.fan(operator), self.world.tasks[operator]
         self.open(place)
+        self._overlap(place)
         made = len(tasks) + len(self.world.ledger.retired.get(operator, ()))
         task = self.task(self.query.operator(operator), made, place)
         for position, out in enumerate(self.query.outputs(operator)):
@@ -90,14 +91,24 @@ class Rewiring(Wiring):
     def _leave(self, task: Task) -> None:
         processor = task.processor
         self.world.memories[self.places[task].host].remove(task)
+        self._overlap(self.places[task])
         processor.detach(task.share)
         self.acquaint(processor)
 
     def _arrive(self, task: Task, operator: str, place: Location) -> None:
         task.processor = self.open(place)
+        self._overlap(place)
         task.share = task.processor.attach()
         task.processor.block(task.share, task.blocked > 0)
         self.places[task] = place
         if not isinstance(task, SourceTask):
             self.world.memories[place.host].add(task, self.tuple_bytes(operator))
         self.acquaint(task.processor)
+
+    def _overlap(self, place: Location) -> None:
+        """A segment of tuples that is in service, or came meanwhile, knows nothing of a change of the sharing."""
+        if self.exact:
+            return
+        processor = self.world.processors[place]
+        tasks = (task for tasks in self.world.tasks.values() for task in tasks if task.processor is processor)
+        self.world.ledger.overlap_s[place] += sum(task.in_service_work_s for task in tasks)

@@ -150,7 +150,7 @@ def _operator(name: str, rows: Sequence[Row]) -> OperatorTotals:
     return OperatorTotals(
         operator=name,
         kind=rows[0]["kind"],
-        replicas=rows[0]["replicas"],
+        replicas=rows[-1]["replicas"],
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         rate_in_per_s=tuples_in / seconds,

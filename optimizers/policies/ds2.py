@@ -48,9 +48,8 @@ class Ds2:
                 rescales.append(Rescale(operator=name, placement=places + _idlest(idle, count - len(places))))
         if not rescales:
             return None
-        changes = (
-            f"{each.operator} {len(statistics.placement[each.operator])}->{len(each.placement)}" for each in rescales
-        )
+        counts = {name: len(places) for name, places in statistics.placement.items()}
+        changes = (f"{each.operator} {counts[each.operator]}->{len(each.placement)}" for each in rescales)
         return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes))
 
     def replicas_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:

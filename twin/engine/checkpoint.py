@@ -72,9 +72,8 @@ def take_checkpoint(world: World) -> Checkpoint:
 
 
 def _state(task: Task) -> TaskState:
-    memory = {
-        name: copy.deepcopy(getattr(task, name)) for kind in KEPT if isinstance(task, kind) for name in KEPT[kind]
-    }
+    names = [name for kind in KEPT if isinstance(task, kind) for name in KEPT[kind] if hasattr(task, name)]
+    memory = {name: copy.deepcopy(getattr(task, name)) for name in names}
     queue = [copy.copy(segment) for segment in task.queue]
     serving = copy.copy(task._current[0]) if task.busy and not memory.get("_pending") else None
     if serving is not None and not isinstance(task, WindowTask):

@@ -11,6 +11,7 @@ from twin.engine.segment import Segment
 
 if TYPE_CHECKING:
     from twin.engine.task import Task
+    from twin.plan import Location
 
 
 @dataclass(slots=True)
@@ -84,7 +85,8 @@ class Ledger:
 
     lost: queued at or on the way to a task when the job stopped. restored: put back into queues from a checkpoint.
     unsent: by stream, lost before they were sent. aborted: by task name, in service when the job stopped.
-    replayed: by source task name, read from the broker again. transfers: pieces of state on the network.
+    replayed: by source task name, read from the broker again. transfers: pieces of state on the network. overlap_s: by
+    place, core-seconds of segments in service while tasks came or went, which were planned for another sharing.
     """
 
     lost: int = 0
@@ -94,6 +96,7 @@ class Ledger:
     unsent: Counter[tuple[str, str]] = field(default_factory=Counter)
     aborted: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
+    overlap_s: Counter[Location] = field(default_factory=Counter)
     buffers: list[Buffer] = field(default_factory=list)
     retired: dict[str, list[Task]] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)
