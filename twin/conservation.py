@@ -80,5 +80,5 @@ def _work(world: World, tolerance: float) -> None:
         # work is booked when its service begins, so what is in service may lie beyond the end
         ahead = sum(task.in_service_work_s for task in _tasks(world) if task.busy and task.processor is processor)
         limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead
-        limit += world.ledger.overlap_s[location]
+        limit += world.ledger.overlap_s.get(location, 0.0)
         _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)

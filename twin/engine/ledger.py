@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -96,7 +96,7 @@ class Ledger:
     unsent: Counter[tuple[str, str]] = field(default_factory=Counter)
     aborted: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
-    overlap_s: Counter[Location] = field(default_factory=Counter)
+    overlap_s: dict[Location, float] = field(default_factory=lambda: defaultdict(float))
     buffers: list[Buffer] = field(default_factory=list)
     retired: dict[str, list[Task]] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)

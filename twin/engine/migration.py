@@ -112,7 +112,7 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
     fan.shift(flow.source, slot, flow.amount, flow.groups)
     try:
         until = source.tuples_in + change.outstanding(source)
-        while source.tuples_in < until:
+        while source.tuples_in < until or (source.busy and not fan.shares[flow.source]):
             yield env.timeout(LOOK_S)
         paused_s = env.now
         size = part * held_tuples(source) * wiring.tuple_bytes(fan.operator)

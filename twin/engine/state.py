@@ -41,14 +41,19 @@ def held_tuples(task: Task) -> int:
 
 
 def take(task: Task, share: float) -> State:
-    """Takes that share of the window contents out of a task, evenly over their length."""
+    """Takes that share of the window contents out of a task, evenly over their length.
+
+    What is in service is not there yet: its last piece may still be corrected, so it stays.
+    """
     state = State()
     for history in histories(task):
         origin = _origin(task)
         kept: list[Piece] = []
         taken: list[Piece] = []
         seen = given = 0
-        for low, high, n, stamps in _pieces(history):
+        pieces = _pieces(history)
+        in_service = [pieces.pop()] if task.busy and pieces else []
+        for low, high, n, stamps in pieces:
             seen += n
             out = min(n, round(share * seen) - given)
             given += out
@@ -56,7 +61,7 @@ def take(task: Task, share: float) -> State:
                 taken.append((low - origin, high - origin, out, stamps))
             if n > out:
                 kept.append((low, high, n - out, stamps))
-        _replace(history, kept)
+        _replace(history, kept + in_service)
         state.pieces.append(taken)
     task.state_tuples = float(held_tuples(task))
     return state
@@ -67,7 +72,9 @@ def give(task: Task, state: State) -> None:
     for history, pieces in zip(histories(task), state.pieces, strict=True):
         origin = _origin(task)
         moved = [(low + origin, high + origin, n, stamps) for low, high, n, stamps in pieces]
-        _replace(history, sorted([*_pieces(history), *moved], key=lambda piece: piece[1]))
+        present = _pieces(history)
+        in_service = [present.pop()] if task.busy and present else []  # must stay the last
+        _replace(history, sorted([*present, *moved], key=lambda piece: piece[1]) + in_service)
     task.state_tuples = float(held_tuples(task))
 
 
