@@ -54,10 +54,7 @@ class ScenarioFamily:
         rng = stream(child_seed(self.seed, index), "family")
         hosts = tuple(_varied(host, rng, self.hardware_factor) for host in base.cluster.hosts)
         cluster = Cluster(hosts=hosts)
-        arrivals = {
-            name: law.model_copy(update={"rate_per_s": law.rate_per_s * _factor(rng, self.rate_factor)})
-            for name, law in base.workload.arrivals.items()
-        }
+        arrivals = {name: law.scaled(_factor(rng, self.rate_factor)) for name, law in base.workload.arrivals.items()}
         placement = PlacementSpace(base.query, cluster).draw(rng)
         parts = {
             "cluster": cluster,

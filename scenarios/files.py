@@ -19,12 +19,13 @@ MAX_BYTES = 20_000_000
 
 
 def load(name_or_path: str) -> Scenario:
-    """The scenario of that library name, or in that YAML file.
+    """The scenario of that library name, or in that YAML file. Files that it names lie relative to its own folder.
 
     Raises BadInput, in one line, if there is no such name or file, if it is not YAML (with the line), or if it does
     not describe a scenario (with the path of the key).
     """
-    return parse(Scenario, _mapping(registry.find(name_or_path)), where=name_or_path)
+    path = registry.find(name_or_path)
+    return parse(Scenario, _with_paths(_mapping(path), path.parent), where=name_or_path)
 
 
 def parse_scenario(text: str, where: str) -> Scenario:
@@ -49,6 +50,22 @@ def json_schema() -> dict[str, Any]:
 
 def _mapping(path: Path) -> Mapping[str, Any]:
     return _as_mapping(parse_text(read_text(path), str(path)), str(path))
+
+
+def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`data` with the files that its arrival laws replay named from the root, if they are named from `folder`."""
+
+    def named(law: object) -> object:
+        if isinstance(law, Mapping) and law.get("law") == "replay" and isinstance(law.get("path"), str):
+            return {**law, "path": str((folder / law["path"]).resolve())}
+        return law
+
+    workload = data.get("workload")
+    arrivals = workload.get("arrivals") if isinstance(workload, Mapping) else None
+    if not isinstance(workload, Mapping) or not isinstance(arrivals, Mapping):
+        return dict(data)
+    laws = {name: named(law) for name, law in arrivals.items()}
+    return {**data, "workload": {**workload, "arrivals": laws}}
 
 
 def read_text(path: Path) -> str:

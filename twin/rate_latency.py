@@ -9,7 +9,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 * A link adds the producer's latency and the transmission, if the hosts differ.
 * A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
-  Joins: of the older of two tuples drawn at random from the window, one a side, plus the older side's age.
+  Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
 * An evaluation emits its results one after another: half the burst waits, here or at the slowest operator after it.
 * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
@@ -107,10 +107,10 @@ def _through(layout: Layout, found: Load, name: str, arriving: list[np.ndarray])
     taken = np.maximum(flow.in_per_s, 1e-12)
     if isinstance(operator, Join):
         size_s, slide_s = _length_s(operator.window, taken)
-        older, apart = np.maximum(*arriving), np.abs(arriving[0] - arriving[1])
-        ages = older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2)
-        filling_s = 2.0 / 3.0 * (size_s - slide_s)  # matches grow with the square of the content
-        ages[2] = older[2] + _start_s(operator.window, slide_s) + filling_s
+        sides = len(arriving)
+        ages = _oldest_s(arriving, size_s)
+        filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with that power of the content
+        ages[2] = np.max(arriving, axis=0)[2] + _start_s(operator.window, slide_s) + filling_s
         return ages
     mixed = np.sum([age * rate for age, rate in zip(arriving, flow.inputs_per_s, strict=True)], axis=0) / taken
     if not isinstance(operator, Aggregate):
@@ -122,6 +122,20 @@ def _through(layout: Layout, found: Load, name: str, arriving: list[np.ndarray])
     else:
         oldest_s = (of_group * (flow.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken
     return np.asarray(mixed + np.stack([oldest_s, oldest_s, _start_s(operator.window, slide_s)]))
+
+
+def _oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
+    """Mean age of the oldest of tuples drawn from each side, that are up to `size_s` older than on arrival. [3, N]"""
+    older = np.max(arriving, axis=0)
+    if len(arriving) == 2:
+        apart = np.abs(arriving[0] - arriving[1])
+        return np.asarray(older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2))
+    ages = older
+    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # of P(some tuple is older than that)
+        beyond = size_s * (1.0 + node) / 2.0
+        below = [np.clip((older - age + beyond) / size_s, 0.0, 1.0) for age in arriving]
+        ages = ages + weight / 2.0 * size_s * (1.0 - np.prod(below, axis=0))
+    return np.asarray(ages)
 
 
 def _length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ class OperatorRates:
 
     in_per_s: tuples taken in, all inputs together (a source: what arrives at its broker). out_per_s: tuples emitted,
     counted once however many consumers there are. The rest is 0 for operators without a window:
-    window_tuples: content at an evaluation, both sides of a join. fires_per_s: evaluations.
+    window_tuples: content at an evaluation, all sides of a join. fires_per_s: evaluations.
     groups_per_fire: distinct groups in the content (aggregates; 1 without group-by). state_tuples: tuples held at the
     fullest moment, which is the evaluation.
     """
@@ -105,8 +105,8 @@ def _through(operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Sequ
             content, fires = _window(operator.window, total, np.full_like(total, np.inf))
             if operator.amplification is not None:
                 return Flow(inputs, total, operator.amplification * total, content, fires, none, fires)
-            matches = (operator.selectivity or 0.0) * _pairs(operator.window, inputs, bursts, content)
-            return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, np.minimum(*bursts)))
+            matches = (operator.selectivity or 0.0) * _combinations(operator.window, inputs, bursts, content)
+            return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, np.min(bursts, axis=0)))
         case _:
             return Flow(inputs, total, total, none, none, none, together)
 
@@ -118,6 +118,25 @@ def _window(window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray) -> t
     share = np.minimum(1.0, bursts_per_s * window.size)  # of the evaluations that see a burst
     fires = np.where(in_per_s > 0, share / window.slide, 0.0)
     return np.divide(in_per_s * window.size, share, out=np.zeros_like(in_per_s), where=share > 0), fires
+
+
+def _combinations(
+    window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray
+) -> np.ndarray:
+    """Expected product of the tuples of all sides in a window.
+
+    Of three and more sides, streams count as well mixed: the sides of a count window of w tuples are multinomial, so
+    the product falls short of that of the means by (1 - 1/w) (1 - 2/w) ...; those of a time window are independent.
+    """
+    if len(inputs) == 2:
+        return _pairs(window, inputs, bursts, content)
+    total = np.sum(inputs, axis=0)
+    product = np.ones_like(total)
+    for number, rate in enumerate(inputs):
+        share = np.divide(rate, total, out=np.zeros_like(total), where=total > 0)
+        fewer = number if window.policy == "count" else 0
+        product *= np.maximum(content - fewer, 0.0) * share
+    return product
 
 
 def _pairs(

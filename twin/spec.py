@@ -47,7 +47,7 @@ def _one_line(spec: type[Spec], error: ValidationError, where: str) -> str:
     problems = error.errors()
     # a misspelt key is also a missing one; what was written explains more than what was not
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    path = ".".join(str(part) for part in first["loc"] if not _is_tag(spec, part))
+    path = ".".join(_readable(spec, first["loc"]))
     place = ": ".join(part for part in (where, path) if part)
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{place + ': ' if place else ''}{_explain(spec, first)}{more}"
@@ -118,28 +118,19 @@ def _properties(schema: Mapping[str, Any], node: Mapping[str, Any]) -> set[str]:
     return {name for choice in _alternatives(schema, node) for name in choice.get("properties", {})}
 
 
-_TAGS_CACHE: dict[type[Spec], frozenset[str]] = {}
+def _readable(spec: type[Spec], path: tuple[int | str, ...]) -> Iterable[str]:
+    """`path` without what pydantic adds of its own: the tag of a union ('filter', 'count'), the name of a validator."""
+    schema = spec.model_json_schema()
+    node: Mapping[str, Any] = schema
+    for part in path:
+        choices = [_resolve(schema, node), *_alternatives(schema, node)]
+        tags = {tag for choice in choices for tag in choice.get("discriminator", {}).get("mapping", {})}
+        if part not in tags and not _VALIDATOR.match(str(part)):
+            yield str(part)
+        node = _descend(schema, node, part)
 
 
-def _is_tag(spec: type[Spec], part: int | str) -> bool:
-    """Pydantic puts the tag of a union ('filter', 'count') into an error's path; a reader of YAML has no use for it."""
-    if isinstance(part, int):
-        return False
-    if re.match(r"(function|tuple|str|dict|list|literal)\b.*[\[-]", part) or part in {"str", "constrained-str"}:
-        return True
-    if spec not in _TAGS_CACHE:
-        _TAGS_CACHE[spec] = frozenset(_tags(spec.model_json_schema()))
-    return part in _TAGS_CACHE[spec]
-
-
-def _tags(node: object) -> Iterable[str]:
-    if isinstance(node, dict):
-        yield from node.get("discriminator", {}).get("mapping", {})
-        for child in node.values():
-            yield from _tags(child)
-    elif isinstance(node, list):
-        for child in node:
-            yield from _tags(child)
+_VALIDATOR = re.compile(r"(function|tuple|str|dict|list|literal)\b.*[\[-]|str$|constrained-str$")
 
 
 def literal_values(alias: object) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from twin.deployment import Deployment
 from twin.engine.aggregate import AggregateTask
 from twin.engine.broker import Broker
 from twin.engine.channel import Inbox, Path, Port
+from twin.engine.clock import clock
 from twin.engine.draws import Draws
 from twin.engine.join import JoinTask
 from twin.engine.keys import KeyGroups, contiguous
@@ -146,10 +147,15 @@ class Wiring:
                 return AggregateTask(**common, **self._window(operator), groups=groups)
             case Join():
                 selectivity = operator.selectivity
+                sides = len(self.query.inputs(operator.name))
                 if selectivity is not None:  # the same key meets on the same replica: fewer pairs, likelier matches
-                    selectivity = min(1.0, selectivity * replicas)
+                    selectivity = min(1.0, selectivity * replicas ** (sides - 1))
                 return JoinTask(
-                    **common, **self._window(operator), selectivity=selectivity, amplification=operator.amplification
+                    **common,
+                    **self._window(operator),
+                    sides=sides,
+                    selectivity=selectivity,
+                    amplification=operator.amplification,
                 )
 
     def _window(self, operator: Aggregate | Join) -> dict[str, Any]:
@@ -208,12 +214,15 @@ class Wiring:
     def _brokers(self, source: Source) -> list[Broker]:
         tasks = self.world.tasks[source.name]
         law = self.deployment.workload.arrivals[source.name]
-        law = law.model_copy(update={"rate_per_s": law.rate_per_s / len(tasks)})
-        n = self.segment_size(law.mean_rate_per_s * len(tasks))
-        return [
-            Broker(self.world.env, task, law, n, stream(self.settings.seed, f"broker:{task.name}"))  # type: ignore[arg-type]
-            for task in tasks
-        ]
+        n = self.segment_size(law.mean_rate_per_s)
+        brokers = []
+        for replica, task in enumerate(tasks):
+            own, shared = (
+                stream(self.settings.seed, name) for name in (f"broker:{task.name}", f"arrivals:{source.name}")
+            )
+            arrivals = clock(law, replica, len(tasks), n, own, shared)
+            brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n))  # type: ignore[arg-type]
+        return brokers
 
     def segment_size(self, rate_per_s: float) -> int:
         """Tuples a segment of a source of that rate: the budget is shared evenly among the sources."""

@@ -42,7 +42,7 @@ def run(
     """Simulates a scenario, with its events, and prints throughput, latency and load.
 
     Examples: `twin run smart-grid` · `twin run smart-grid --set plan.placement.compare=fog-2` ·
-    `twin run failover` · `twin run rush-hour --policy ds2` ·
+    `twin run failover` · `twin run rush-hour-scaling --policy ds2` ·
     `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
     from optimizers.policies import policy_by_name

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import simpy
+from simpy.events import NORMAL
 
 
 class Alarm(simpy.Event):
@@ -28,9 +29,24 @@ class Alarm(simpy.Event):
         self._value = value
         env = self.env
         delay = at_s - env.now
-        env.schedule(self, delay=delay if delay > 0.0 else 0.0)
+        env.schedule(self, NORMAL, delay if delay > 0.0 else 0.0)
 
     def silence(self) -> None:
         """If it is set, it will not call. It cannot be set again before that time; take a new one instead."""
         if self.callbacks is not None:
             self.callbacks = []
+
+
+class _Once(simpy.Event):
+    """Without what simpy.Event prepares for events that may fail or be yielded."""
+
+    def __init__(self, callback: Callable[[Any], None], value: Any) -> None:
+        self.callbacks = [callback]
+        self._ok = True
+        self._value = value
+
+
+def once(env: simpy.Environment, at_s: float, callback: Callable[[Any], None], value: Any) -> None:
+    """Calls `callback` at `at_s` (now, if that has passed) with an event whose `value` it is; many may be pending."""
+    delay = at_s - env.now
+    env.schedule(_Once(callback, value), NORMAL, delay if delay > 0.0 else 0.0)

@@ -1,13 +1,14 @@
 """Bounded channels: credits, backpressure, and the path a segment takes.
 
 An inbox holds the credits of one replica for one stream: tuples on the way count, half of a segment's credits come
-back when its service starts and the rest when it ends. A producer sends when half of what it needs is there; else its
-segment waits in the port's outbox, and a producer with a waiting segment does not work: that is backpressure.
+back when its service starts and the rest when it ends. A producer sends when there is room for all of a segment; else
+the segment waits in the port's outbox, and a producer with a waiting segment does not work: that is backpressure.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from twin.engine.segment import Segment
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from twin.engine.network import Nic
     from twin.engine.partition import Deal
     from twin.engine.task import Task
+
+
+FINER = 8
+"""A burst that does not fit into a channel is cut so much finer than other segments."""
 
 
 class Inbox:
@@ -31,11 +36,10 @@ class Inbox:
         self.waiters: deque[Port] = deque()
         self._draining = False
 
-    def release(self, returned: int) -> None:
-        """Gives credits back and lets waiting producers send."""
-        self.credits += returned
+    def wake(self) -> None:
+        """Lets waiting producers send what the credits now allow."""
         waiters = self.waiters
-        if not waiters or self._draining:  # a delivery may release credits while the loop below runs
+        if self._draining:  # a delivery may give credits back while the loop below runs
             return
         self._draining = True
         while waiters and waiters[0].retry(self):
@@ -62,7 +66,7 @@ class Path:
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("_only", "cap", "deal", "outbox", "paths", "send_s", "task")
+    __slots__ = ("_only", "cap", "deal", "outbox", "paths", "send_s", "sent_s", "task")
 
     def __init__(self, task: Task, paths: list[Path], deal: Deal, cap: int) -> None:
         self.task = task
@@ -70,6 +74,7 @@ class Port:
         self.deal = deal
         self.cap = cap  # largest segment that may travel
         self.outbox: deque[tuple[Path, Segment]] = deque()
+        self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
         self.refresh()
 
     def refresh(self) -> None:
@@ -82,28 +87,32 @@ class Port:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""
         only = self._only
         if only is not None and segment.n <= self.cap:  # the usual case, without the two calls it takes otherwise
-            if self.outbox or only.inbox.credits * 2 < segment.n:
+            if self.outbox or only.inbox.credits < segment.n:
                 self._pass(only, segment)
             else:
                 self._transfer(only, segment)
             return
-        for index, piece in self.deal.parts(segment):
-            if piece.n <= self.cap:
+        for index, part in self.deal.parts(segment):
+            for piece in in_pieces(part, self.cap):
                 self._pass(self.paths[index], piece)
-                continue
-            pieces = -(-piece.n // self.cap)
-            taken = 0
-            for k in range(pieces):
-                n = (piece.n * (k + 1)) // pieces - taken
-                self._pass(self.paths[index], piece.part(n, taken / piece.n, (taken + n) / piece.n))
-                taken += n
 
     def _pass(self, path: Path, segment: Segment) -> None:
-        if not self.outbox and path.inbox.credits * 2 >= segment.n:
+        n = segment.n
+        if not self.outbox and path.inbox.credits >= n:
+            self._transfer(path, segment)
+        elif segment.a_s == segment.b_s and n > self.cap // FINER:  # a burst: as much of it leaves as there is room for
+            for piece in in_pieces(segment, max(1, self.cap // FINER)):
+                self._queue(path, piece)
+        else:
+            self._queue(path, segment)
+
+    def _queue(self, path: Path, segment: Segment) -> None:
+        if not self.outbox and path.inbox.credits >= segment.n:
             self._transfer(path, segment)
             return
         self.outbox.append((path, segment))
         if len(self.outbox) == 1:
+            self.sent_s = self.task.env.now
             self.task.block()
             path.inbox.waiters.append(self)
 
@@ -112,21 +121,18 @@ class Port:
         outbox = self.outbox
         while outbox and outbox[0][0].inbox is inbox:
             path, segment = outbox[0]
-            if inbox.credits * 2 < segment.n:
+            if inbox.credits < segment.n:
                 return False
             outbox.popleft()
-            now = self.task.env.now  # held back: the tuples leave now, whenever they were made
-            if segment.a_s < now:
-                segment.a_s = now
-            if segment.b_s < now:
-                segment.b_s = now
+            self.task.held_back(segment, self.sent_s)
+            self.sent_s = self.task.env.now
             self._transfer(path, segment)
         inbox.waiters.popleft()
         if outbox:
             outbox[0][0].inbox.waiters.append(self)
             head = outbox[0][0].inbox
-            if head.credits * 2 >= outbox[0][1].n:
-                head.release(0)
+            if head.credits >= outbox[0][1].n:
+                head.wake()
         else:
             self.task.unblock()
         return True
@@ -141,3 +147,17 @@ class Port:
             inbox.task.deliver(segment)
         else:
             path.nic.transmit(segment, path)
+
+
+def in_pieces(segment: Segment, most: int) -> Iterator[Segment]:
+    """The segment in equal parts of at most that many tuples."""
+    n = segment.n
+    if n <= most:
+        yield segment
+        return
+    count = -(-n // most)
+    taken = 0
+    for k in range(count):
+        upto = n * (k + 1) // count
+        yield segment.part(upto - taken, taken / n, upto / n)
+        taken = upto

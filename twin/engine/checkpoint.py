@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from twin.wiring import World
 
 KEPT: dict[type[Task], tuple[str, ...]] = {
-    WindowTask: ("seen", "_due", "_planned", "_pending", "_boundary_s", "_span_s", "state_tuples"),
+    WindowTask: ("seen", "_due", "_planned", "_pending", "_boundary_s", "_late_s", "state_tuples"),
     AggregateTask: ("history",),
-    JoinTask: ("sides",),
+    JoinTask: ("sides", "_merger", "_position", "_well_mixed"),
 }
 """What a task of a class remembers."""
 
@@ -141,6 +141,7 @@ def _enqueue(world: World, segment: Segment) -> None:
     if task is None or task.halted:
         return
     again.waited = True
+    again.a_s = again.b_s = again.came_s = world.env.now
     again.taken0_s = again.taken1_s = world.env.now  # it enters the job anew, as what the sources read again
     inbox.credits -= again.n
     task.queue.append(again)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import sqrt
 
 import numpy as np
 
@@ -46,24 +47,24 @@ class Draws:
         """One service time of mean 1: Gamma with the component's squared coefficient of variation."""
         if self._scv == 0.0:
             return 1.0
-        if not self._services:
-            self._services = (self.rng.standard_gamma(1.0 / self._scv, BLOCK) * self._scv).tolist()
-        return self._services.pop()
+        services = self._services
+        if not services:
+            services = self._services = (self.rng.standard_gamma(1.0 / self._scv, BLOCK) * self._scv).tolist()
+        return services.pop()
 
     def services(self, n: int) -> float:
         """The sum of n service times of mean 1."""
-        if n == 1:
-            return self.service()
-        if self._scv == 0.0:
-            return float(n)
-        return self.gamma(n / self._scv) * self._scv
-
-    def gamma(self, shape: float) -> float:
-        """Gamma variate of scale 1."""
+        scv = self._scv
+        if n == 1 or scv == 0.0:
+            return self.service() if n == 1 else float(n)
+        shape = n / scv
         if shape < NORMAL_ENOUGH:
-            return float(self.rng.standard_gamma(shape))
+            return float(self.rng.standard_gamma(shape)) * scv
+        normals = self._normals
+        if not normals:
+            normals = self._normals = self.rng.standard_normal(BLOCK).tolist()
         ninth = 1.0 / (9.0 * shape)
-        return shape * (1.0 - ninth + self.normal() * math.sqrt(ninth)) ** 3
+        return n * (1.0 - ninth + normals.pop() * sqrt(ninth)) ** 3
 
     def binomial(self, n: int, p: float) -> int:
         """Successes in n trials."""
@@ -74,13 +75,13 @@ class Draws:
         variance = n * p * (1.0 - p)
         if variance < NORMAL_ENOUGH:
             return int(self.rng.binomial(n, p))
-        return min(n, max(0, round(n * p + self.normal() * math.sqrt(variance))))
+        return min(n, max(0, round(n * p + self.normal() * sqrt(variance))))
 
     def poisson(self, mean: float) -> int:
         """Poisson count."""
         if mean < NORMAL_ENOUGH:
             return int(self.rng.poisson(mean))
-        return max(0, round(mean + self.normal() * math.sqrt(mean)))
+        return max(0, round(mean + self.normal() * sqrt(mean)))
 
     def rounded(self, value: float) -> int:
         """A whole number with mean `value`: its floor, or one more."""
@@ -95,4 +96,4 @@ class Draws:
         empty2 = math.exp(n * math.log1p(-2.0 / boxes)) if boxes > 2.0 else 0.0
         mean = boxes * (1.0 - empty1)
         variance = max(0.0, boxes * (boxes - 1.0) * empty2 + boxes * empty1 - (boxes * empty1) ** 2)
-        return max(1, min(n, math.ceil(boxes), self.rounded(mean + self.normal() * math.sqrt(variance))))
+        return max(1, min(n, math.ceil(boxes), self.rounded(mean + self.normal() * sqrt(variance))))

@@ -186,7 +186,7 @@ class Recovery:
         finish(self.world, checkpoint)
         outage, self.change.outage = self.change.outage, None
         for task in self._tasks():
-            task.proceed()
+            task.unblock()
         assert outage is not None
         outage.succeed()
         return replayed

@@ -33,13 +33,18 @@ class HiddenWait:
         queue and not only its mean.
         """
         if now_s >= self._until_s:
-            self._mean_s, self._used = self._mean(n, speed)
-            self._until_s = now_s + RENEW_S
-            self.gap_scv_after = departure_gap_scv(self._used, self.load.gap_scv, self.service_scv)
-        wait_s = 0.0
+            self._renew(n, speed, now_s)
+        varied_s = self.load.work_each_s / speed * (draws.service() - 1.0)
         if self._mean_s > 0.0 and draws.uniform() < self._used:
-            wait_s = self._mean_s * draws.exponential() / self._used
-        return wait_s, self.load.work_each_s / speed * (draws.service() - 1.0)
+            return self._mean_s * draws.exponential() / self._used, varied_s
+        return 0.0, varied_s
+
+    def _renew(self, n: int, speed: float, now_s: float) -> None:
+        load = self.load
+        load.refresh()
+        self._mean_s, self._used = self._mean(n, speed)
+        self._until_s = now_s + RENEW_S
+        self.gap_scv_after = departure_gap_scv(self._used, load.gap_scv, self.service_scv)
 
     def _mean(self, n: int, speed: float) -> tuple[float, float]:
         """(mean hidden wait in seconds, utilisation of the speed that the task gets)."""
@@ -61,6 +66,7 @@ class HiddenWait:
         variance, others = n * load.work_each_s**2 * self.service_scv, 0.0
         if speed < 1.0:
             for other in self.neighbours:
+                other.load.refresh()
                 if other.load.work_per_s < speed:
                     others += other.load.work_per_s
                     tuples = other.load.tuples_per_s * duration_s

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+Stamps = tuple[float, float, float, float]
+"""Of the first and last tuple of a piece: born0, born1, taken0, taken1."""
 TRIM = 512
 """Forgotten pieces are cut off in blocks of this many."""
 
@@ -17,11 +19,11 @@ class History:
         self.lows: list[float] = []
         self.highs: list[float] = []
         self.counts: list[float] = []  # tuples up to the end of each piece
-        self.stamps: list[tuple[float, float, float, float]] = []  # born0, born1, taken0, taken1
+        self.stamps: list[Stamps] = []
         self.total = 0.0
         self._start = 0  # pieces before this one are forgotten
 
-    def add(self, low: float, high: float, n: int, stamps: tuple[float, float, float, float]) -> None:
+    def add(self, low: float, high: float, n: float, stamps: Stamps) -> None:
         """Appends n tuples. Positions must not run backwards; an overlap with the last piece is cut off."""
         if self.highs and high < self.highs[-1]:
             high = self.highs[-1]

@@ -1,114 +1,143 @@
-"""Windowed two-way join: pairs of matching tuples at each evaluation."""
+"""Windowed join of two or more sides: matching tuples, one a side, at each evaluation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import Any
 
-from twin.engine.history import History
-from twin.engine.oldest import older
+from twin.engine.history import History, Stamps
+from twin.engine.merging import Merger, Piece
+from twin.engine.oldest import oldest
 from twin.engine.segment import Segment
-from twin.engine.window import Results, WindowTask
+from twin.engine.window import MERGE_ABOVE, Results, WindowTask
 
-BURST_SHARE = 0.25
-"""A segment that comes in less than this share of the time its tuples take on average is a burst."""
-
+NO_STAMPS: Stamps = (0.0, 0.0, 0.0, 0.0)
 Range = tuple[float, float, float, float]
 """Stamps of one side's tuples in a window: born from, born to, taken from, taken to."""
 
 
-@dataclass(slots=True)
-class Side:
-    """One input: its history, and the last segment's line for extrapolating a smooth stream."""
-
-    history: History
-    arrived_s: float = 0.0
-    born_s: float = 0.0
-    taken_s: float = 0.0
-    born_per_s: float = 1.0
-    taken_per_s: float = 1.0
-    tuples: float = 0.0
-    time_s: float = 0.0
-    bursty: bool = True
-
-    def note(self, segment: Segment) -> None:
-        """Takes the line of the newest segment."""
-        n, span_s = segment.n, segment.b_s - segment.a_s
-        self.bursty = span_s * self.rate_per_s < BURST_SHARE * n
-        elapsed_s = segment.b_s - self.arrived_s
-        self.tuples = self.tuples * 0.8 + n
-        self.time_s = self.time_s * 0.8 + max(0.0, elapsed_s)
-        self.arrived_s, self.born_s, self.taken_s = segment.b_s, segment.born1_s, segment.taken1_s
-        if not self.bursty:
-            self.born_per_s = (segment.born1_s - segment.born0_s) / span_s
-            self.taken_per_s = (segment.taken1_s - segment.taken0_s) / span_s
-
-    @property
-    def rate_per_s(self) -> float:
-        """Tuples a second, lately."""
-        return self.tuples / self.time_s if self.time_s > 0.0 else 0.0
-
-
 class JoinTask(WindowTask):
-    """Matches are Poisson with mean selectivity * |W1| * |W2|, or amplification * tuples since the last time."""
+    """Matches are Poisson with mean selectivity * |W1| * |W2| * ..., or amplification * tuples since the last time."""
 
     __slots__ = (
+        "_merger",
+        "_position",
+        "_well_mixed",
         "amplification",
         "selectivity",
         "sides",
     )
 
-    def __init__(self, *args: Any, selectivity: float | None, amplification: float | None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, sides: int, selectivity: float | None, amplification: float | None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.selectivity = selectivity
         self.amplification = amplification
-        self.sides = (Side(History()), Side(History()))
+        self.sides = tuple(History() for _ in range(sides))
+        self._merger = None if self.exact or self.by_time else Merger(sides)
+        self._position = 0.0  # tuples merged so far
+        self._well_mixed = History()  # those that came while others' did, as far as segments hide their order
+
+    # what is remembered --------------------------------------------------------------------------------------------
 
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds a piece to the history of the segment's side."""
-        side = self._side(segment)
-        side.note(segment)
-        side.history.add(low, high, segment.n, (segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s))
+        stamps = (segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s)
+        self._side(segment).add(low, high, segment.n, stamps)
 
     def correct(self, segment: Segment, low: float, high: float) -> None:
         """Moves the last piece of the segment's side."""
-        self._side(segment).history.correct_last(low if segment.n > 1 else high, high)
+        self._side(segment).correct_last(low if segment.n > 1 else high, high)
 
     def forget(self, position: float) -> None:
-        """Forgets what lies before the next window, on both sides."""
+        """Forgets what lies before the next window, on all sides."""
         for side in self.sides:
-            side.history.forget_until(position)
-        self.state_tuples = self.sides[0].history.held() + self.sides[1].history.held()
+            side.forget_until(position)
+        self.state_tuples = sum(side.held() for side in self.sides)
+        if self._merger is not None:
+            self._well_mixed.forget_until(position)
+            self.state_tuples += self._merger.held
+
+    def _side(self, segment: Segment) -> History:
+        assert segment.inbox is not None
+        return self.sides[segment.inbox.side]
+
+    # fast count windows: the sides' segments merged into one line --------------------------------------------------
+
+    def deliver(self, segment: Segment) -> None:
+        """Notes when a segment came to be known."""
+        if self._merger is not None:
+            segment.came_s = self.env.now
+        super().deliver(segment)
+
+    def plan(self, segment: Segment) -> float:
+        """Evaluates the count windows that are complete once this segment is known."""
+        if self._merger is None:
+            return super().plan(segment)
+        assert segment.inbox is not None
+        stretches = self._merger.add(segment.inbox.side, segment, segment.came_s)
+        return sum(self._stretch(from_s, to_s, parts, segment) for from_s, to_s, parts in stretches)
+
+    def _stretch(self, from_s: float, to_s: float, parts: list[tuple[int, Piece]], segment: Segment) -> float:
+        """Appends a stretch to the histories; CPU seconds of the evaluations that fall into it."""
+        before = self._position
+        n = sum(piece.n for _, piece in parts)
+        self._position = after = before + n
+        for side, piece in parts:
+            self.sides[side].add(before, after, piece.n, piece.stamps)
+        if len(parts) > 1:
+            whole = sum(piece.whole for _, piece in parts)
+            self._well_mixed.add(before, after, n * whole / (whole + self.size), NO_STAMPS)
+        slide = self.slide
+        first, last = int(before // slide) + 1, int(after // slide)
+        work_s = 0.0
+        k = first
+        while k <= last:
+            # windows that reach back behind this stretch differ from each other; those within it are alike
+            fires = last - k + 1 if k * slide - self.size >= before else 1
+            if fires <= MERGE_ABOVE:
+                fires = 1
+            low, high = ((at * slide - before) / n for at in (k, k + fires - 1))
+            low_s, high_s = (from_s + at * (to_s - from_s) for at in (low, high))
+            work_s += self._fire_between(segment, (k + fires - 1) * slide, fires, (low, high), (low_s, high_s))
+            k += fires
+        if last >= first:
+            self.forget((last + 1) * slide - self.size)
+        return work_s
+
+    def _fire_between(
+        self, segment: Segment, position: float, fires: int, share: tuple[float, float], at_s: tuple[float, float]
+    ) -> float:
+        """Evaluates; the results leave with the segment's tuples, or as much before or after them as they were due."""
+        a_s, b_s = segment.a_s, segment.b_s
+        planned = len(self._planned)
+        if b_s > a_s:
+            low, high = (min(1.0, max(0.0, (at - a_s) / (b_s - a_s))) for at in at_s)
+        else:  # a burst, whose tuples are served one after the other
+            low, high = share
+        work_s = self._fire(position, fires, low, high)
+        for results in self._planned[planned:]:
+            results.early_s = max(0.0, a_s - at_s[1]) - max(0.0, at_s[1] - b_s)
+        return work_s
+
+    # evaluations ---------------------------------------------------------------------------------------------------
 
     def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
-        """Draws the matches of the window's two sides; a pair is as old as the older of the two."""
+        """Draws the matches of the window's sides; a match is as old as the oldest of its tuples."""
         start = position - self.size
-        if self.by_time or self.exact or self.sides[0].bursty or self.sides[1].bursty:
-            contents = [side.history.count_until(position) - side.history.count_until(start) for side in self.sides]
-            n1, n2 = contents
-            ranges = [_remembered(side.history, start, position) for side in self.sides]
-        else:
-            n1, n2, ranges = self._by_rates(position, fires, high)
-        work_s = self.scan_s * (n1 + n2) * fires
-        matches = self._matches(position, n1, n2, fires)
-        if (
-            self.amplification is not None
-        ):  # a measured rate of results: it holds whether or not a short window has both
-            ranges = [ranges[0] or ranges[1], ranges[1] or ranges[0]]
-        if matches <= 0 or ranges[0] is None or ranges[1] is None:
+        contents = [side.count_until(position) - side.count_until(start) for side in self.sides]
+        work_s = self.scan_s * sum(contents) * fires
+        matches = self._matches(position, contents, fires)
+        if matches <= 0:
+            return None, work_s
+        born, taken = self._ages(start, position)
+        if born is None or taken is None:
             return None, work_s
         work_s += self.result_s * matches
-        born_s, born_half_s = older(ranges[0][0], ranges[0][1], ranges[1][0], ranges[1][1])
-        taken_s, taken_half_s = older(ranges[0][2], ranges[0][3], ranges[1][2], ranges[1][3])
-        if fires > 1:  # the same ages at each: the stamps advance with the evaluations
-            advance_s = self.slide * (fires - 1) / max(1e-12, self.sides[0].rate_per_s + self.sides[1].rate_per_s)
-            born_per_s = (self.sides[0].born_per_s + self.sides[1].born_per_s) / 2
-            taken_per_s = (self.sides[0].taken_per_s + self.sides[1].taken_per_s) / 2
-            results = Results(
-                matches, low, high, born_s - advance_s * born_per_s, born_s, taken_s - advance_s * taken_per_s, taken_s
-            )
-        else:
-            results = Results(
+        (born_s, born_half_s), (taken_s, taken_half_s) = born, taken
+        if fires == 1:
+            return Results(
                 matches,
                 low,
                 high,
@@ -116,42 +145,43 @@ class JoinTask(WindowTask):
                 born_s + born_half_s,
                 taken_s - taken_half_s,
                 taken_s + taken_half_s,
-            )
-        return results, work_s
+            ), work_s
+        back = (fires - 1) * self.slide  # the same ages at each: the stamps advance with the positions
+        born_first, taken_first = self._ages(start - back, position - back)
+        assert born_first is not None and taken_first is not None
+        return Results(matches, low, high, born_first[0], born_s, taken_first[0], taken_s), work_s
 
-    def _matches(self, position: float, n1: float, n2: float, fires: int) -> int:
+    def _ages(self, start: float, position: float) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+        """Mean and half-width of the birth, and of the ingestion, of the oldest tuple of a match in a window."""
+        ranges = [_remembered(side, start, position) for side in self.sides]
+        known = [each for each in ranges if each is not None]
+        if not known or (self.amplification is None and len(known) < len(ranges)):
+            return None, None
+        # with a given amplification a short window may lack a side: it is a measured rate of results
+        return oldest([(each[0], each[1]) for each in known]), oldest([(each[2], each[3]) for each in known])
+
+    def _matches(self, position: float, contents: list[float], fires: int) -> int:
         if self.amplification is None:
             assert self.selectivity is not None
-            return self.draws.poisson(self.selectivity * n1 * n2 * fires)
+            mean = math.prod(contents, start=self.selectivity)
+            return self.draws.poisson(mean * self._crowding(position, sum(contents)) * fires) if mean > 0.0 else 0
         if self.by_time:
             since = position - self.slide
-            fresh = sum(side.history.count_until(position) - side.history.count_until(since) for side in self.sides)
+            fresh = sum(side.count_until(position) - side.count_until(since) for side in self.sides)
         else:
             fresh = self.slide * fires
         return self.draws.rounded(self.amplification * fresh)
 
-    def _by_rates(self, position: float, fires: int, at: float) -> tuple[float, float, list[Range | None]]:
-        """Both sides smooth: a short count window holds them in proportion to their rates.
+    def _crowding(self, position: float, content: float) -> float:
+        """E[n1 n2 ...] over the product of the means: w tuples of random sides are multinomial, (w - 1) / w for two.
 
-        The segments of the two sides overlap in time but are served one after the other, so the order in which they
-        were remembered would put whole windows on one side.
+        Segments much shorter than the window vary as their tuples do; what they do not show is 1 / (1 + w / segment).
         """
-        rate1, rate2 = self.sides[0].rate_per_s, self.sides[1].rate_per_s
-        size = min(self.size, position)
-        share = rate1 / (rate1 + rate2) if rate1 + rate2 > 0.0 else 0.5
-        if fires == 1:
-            n1 = float(self.draws.binomial(int(size), share))
-            n2 = size - n1
-        else:  # E[n1 n2] = size (size - 1) share (1 - share)
-            n1, n2 = size * share, max(0.0, (size - 1.0) * (1.0 - share))
-        assert self.planning is not None
-        now_s = self.planning.a_s + at * (self.planning.b_s - self.planning.a_s)
-        span_s = size / (rate1 + rate2) if rate1 + rate2 > 0.0 else 0.0
-        return n1, n2, [_extrapolated(side, now_s, span_s) for side in self.sides]
-
-    def _side(self, segment: Segment) -> Side:
-        assert segment.inbox is not None
-        return self.sides[segment.inbox.side]
+        if self._merger is None or content <= 0.0:
+            return 1.0
+        mixed = self._well_mixed
+        share = (mixed.count_until(position) - mixed.count_until(position - self.size)) / content
+        return math.prod(max(0.0, 1.0 - share * k / content) for k in range(1, len(self.sides)))
 
 
 def _remembered(history: History, start: float, position: float) -> Range | None:
@@ -160,9 +190,3 @@ def _remembered(history: History, start: float, position: float) -> Range | None
     born0, taken0 = history.first_after(start)
     born1, taken1 = history.last_until(position)
     return min(born0, born1), max(born0, born1), min(taken0, taken1), max(taken0, taken1)
-
-
-def _extrapolated(side: Side, now_s: float, span_s: float) -> Range | None:
-    ahead_s = now_s - side.arrived_s
-    born1, taken1 = side.born_s + ahead_s * side.born_per_s, side.taken_s + ahead_s * side.taken_per_s
-    return born1 - span_s * side.born_per_s, born1, taken1 - span_s * side.taken_per_s, taken1

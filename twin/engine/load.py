@@ -2,53 +2,69 @@
 
 from __future__ import annotations
 
-import math
+from math import exp
 
 MEMORY_S = 5.0
 
 
 class Load:
-    """Exponentially forgotten sums over virtual time."""
+    """Sums over the segments since the last `refresh`, and exponentially forgotten ones over virtual time before it.
 
-    __slots__ = ("_last_s", "_speed", "gap_scv", "time_s", "tuples", "work_s")
+    tuples_per_s: arrival rate. work_per_s: core-seconds a second. work_each_s: core-seconds a tuple. All 0 before the
+    first refresh that saw time pass. gap_scv: variability of the gaps between tuples.
+    """
+
+    __slots__ = (
+        "_speed",
+        "_time_s",
+        "_tuples",
+        "_until_s",
+        "_work_s",
+        "gap_scv",
+        "gaps",
+        "last_s",
+        "tuples",
+        "tuples_per_s",
+        "work_each_s",
+        "work_per_s",
+        "work_s",
+    )
 
     def __init__(self) -> None:
-        self.tuples = 0.0
+        self.tuples = 0  # these four are added to by the task, one segment after the other
         self.work_s = 0.0
-        self.time_s = 0.0
+        self.gaps = 0.0  # gap_scv, weighted by tuples
+        self.last_s = 0.0  # when the last tuple came
         self.gap_scv = 1.0
+        self.tuples_per_s = 0.0
+        self.work_per_s = 0.0
+        self.work_each_s = 0.0
+        self._tuples = 0.0
+        self._work_s = 0.0
+        self._time_s = 0.0
+        self._until_s = 0.0
         self._speed = 0.0
-        self._last_s = 0.0
 
-    def note(self, n: int, work_s: float, at_s: float, gap_scv: float) -> None:
-        """A segment of n tuples and that much work whose last tuple came at `at_s`."""
-        elapsed_s = at_s - self._last_s
+    def refresh(self) -> None:
+        """Takes what was added since the last time into the averages."""
+        elapsed_s = self.last_s - self._until_s
         if elapsed_s > 0.0:
-            keep = math.exp(-elapsed_s / MEMORY_S)
-            self.tuples *= keep
-            self.work_s *= keep
-            self.time_s = self.time_s * keep + elapsed_s
-            self._last_s = at_s
-        self.tuples += n
-        self.work_s += work_s
-        self.gap_scv += (gap_scv - self.gap_scv) * n / self.tuples
+            keep = exp(-elapsed_s / MEMORY_S)
+            self._tuples *= keep
+            self._work_s *= keep
+            self._time_s = self._time_s * keep + elapsed_s
+            self._until_s = self.last_s
+        if self.tuples:
+            self._tuples += self.tuples
+            self._work_s += self.work_s
+            self.gap_scv += (self.gaps / self.tuples - self.gap_scv) * self.tuples / self._tuples
+            self.work_each_s = self._work_s / self._tuples
+            self.tuples, self.work_s, self.gaps = 0, 0.0, 0.0
+        if self._time_s > 0.0:
+            self.tuples_per_s = self._tuples / self._time_s
+            self.work_per_s = self._work_s / self._time_s
 
     def smooth_speed(self, speed: float) -> float:
         """The slow average of the speed the task was given."""
         self._speed = speed if self._speed == 0.0 else self._speed + 0.02 * (speed - self._speed)
         return self._speed
-
-    @property
-    def tuples_per_s(self) -> float:
-        """Arrival rate; 0 before the first segment."""
-        return self.tuples / self.time_s if self.time_s > 0.0 else 0.0
-
-    @property
-    def work_per_s(self) -> float:
-        """Core-seconds a second."""
-        return self.work_s / self.time_s if self.time_s > 0.0 else 0.0
-
-    @property
-    def work_each_s(self) -> float:
-        """Core-seconds a tuple."""
-        return self.work_s / self.tuples if self.tuples > 0.0 else 0.0

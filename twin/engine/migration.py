@@ -75,7 +75,7 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
     yield from _work(task, whole.fetch_s)
     record.paused_s = env.now - paused_s
     record.bytes = size
-    task.proceed()
+    task.unblock()
 
 
 def _work(task: Task, work_s: float) -> Process:

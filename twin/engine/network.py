@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import simpy
 
+from twin.engine.alarm import once
 from twin.engine.segment import Segment
 
 if TYPE_CHECKING:
@@ -64,10 +65,7 @@ class Nic:
         segment.a_s = first_s if n > 1 and first_s < segment.b_s else segment.b_s
         self.bytes_out += size
         self.tuples_in += n
-        arrival = simpy.Event(self.env)
-        arrival._ok, arrival._value = True, segment
-        arrival.callbacks.append(self._arrive)
-        self.env.schedule(arrival, delay=max(0.0, segment.b_s - self.env.now))
+        once(self.env, segment.b_s, self._arrive, segment)
 
     def _arrive(self, event: simpy.Event) -> None:
         segment = event._value

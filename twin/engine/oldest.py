@@ -1,8 +1,9 @@
-"""The older of two tuples: first two moments of the minimum of two independent uniform stamps."""
+"""The oldest of several tuples: first two moments of the minimum of independent uniform stamps."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 TINY_S = 1e-12
 
@@ -26,6 +27,19 @@ def older(low1: float, high1: float, low2: float, high2: float) -> tuple[float, 
     mean = (_first(b1, b2) - _first(a1, b2) - _first(b1, a2) + _first(a1, a2)) / area
     square = (_second(b1, b2) - _second(a1, b2) - _second(b1, a2) + _second(a1, a2)) / area
     return base + mean, math.sqrt(3.0 * max(0.0, square - mean * mean))
+
+
+def oldest(ranges: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The same for one or more stamps, each uniform on its (low, high); for three and more an approximation.
+
+    The minimum of two is taken as spread evenly, with its mean and variance, when it meets the third.
+    """
+    (low, high), *others = ranges
+    mean, half = (low + high) / 2, (high - low) / 2
+    for other in others:
+        mean, half = older(low, high, *other)
+        low, high = mean - half, mean + half
+    return mean, half
 
 
 def _against_point(point: float, low: float, high: float) -> tuple[float, float]:

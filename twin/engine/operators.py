@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twin.engine.segment import Segment
@@ -9,10 +10,29 @@ from twin.engine.sketch import add_linear
 from twin.engine.task import Task
 
 
-class SourceTask(Task):
-    """Polls the broker, which is its unbounded input queue: a tuple is taken when its service starts."""
+def _nothing() -> None:
+    """What a source without a broker gets."""
 
-    __slots__ = ()
+
+class SourceTask(Task):
+    """Polls the broker, which is its unbounded input queue: a tuple is taken when its service starts.
+
+    A source that is far `behind` has only the next few segments in its queue, and gets more by `refill`.
+    """
+
+    __slots__ = ("behind", "refill")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.behind = False
+        self.refill: Callable[[], None] = _nothing
+
+    def work(self) -> None:
+        """Serves what is there, and what the broker keeps besides."""
+        Task.work(self)
+        while self.behind and not (self.queue or self.busy or self.blocked or self.halted):
+            self.refill()
+            Task.work(self)
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Stamps the tuples with the time at which they were taken."""
@@ -22,6 +42,13 @@ class SourceTask(Task):
         segment.taken0_s = start_s - older_s
         segment.taken1_s = max(start_s, end_s - each_s) - older_s
         super().emit(segment, first_s, last_s)
+
+    def held_back(self, segment: Segment, since_s: float) -> None:
+        """A tuple is taken when the one before it has left: those that are held back are taken later."""
+        a_s, b_s = segment.a_s, segment.b_s
+        super().held_back(segment, since_s)
+        segment.taken0_s += segment.a_s - a_s
+        segment.taken1_s += segment.b_s - b_s
 
     def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:
         """A wait in front of the source is a wait in the broker: tuples are older, but not taken earlier."""

@@ -1,4 +1,4 @@
-"""A source that can read tuples again: it keeps what its broker handed over since the last checkpoint."""
+"""A source that can read tuples again: it notes what it takes from its broker."""
 
 from __future__ import annotations
 
@@ -10,32 +10,29 @@ from twin.engine.segment import Segment
 
 
 class ReplayableSource(SourceTask):
-    """`log`: copies of all that was not yet emitted at the last checkpoint, or came since; None before the first."""
+    """`log`: copies of all that it took and had not emitted at the last checkpoint, or took since."""
 
     __slots__ = ("log",)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.log: list[Segment] | None = None
+        self.log: list[Segment] = []
 
-    def deliver(self, segment: Segment) -> None:
-        """Takes a segment from the broker."""
-        if self.log is not None:
-            self.log.append(copy.copy(segment))
-        super().deliver(segment)
+    def plan(self, segment: Segment) -> float:
+        """Called for each segment taken, with the broker's stamps still on it."""
+        self.log.append(copy.copy(segment))
+        return super().plan(segment)
 
     def checkpoint(self) -> None:
         """From here on it can go back to this point."""
-        in_service = [self._current[0]] if self.busy else []
-        self.log = [copy.copy(segment) for segment in (*in_service, *self.queue)]
+        self.log = self.log[-1:] if self.busy else []
 
     def rewind(self) -> int:
-        """Goes back to the last checkpoint; the tuples that are now waiting a second time."""
-        before = self.queued
-        log = [copy.copy(segment) for segment in self.log or ()]
-        for segment in log:
+        """Goes back to the last checkpoint: tuples that it will read again."""
+        again, self.log = self.log, []
+        for segment in again:
             segment.waited = True
-        self.queue.clear()
-        self.queue.extend(log)
-        self.queued = sum(segment.n for segment in log)
-        return self.queued - before
+        self.queue.extendleft(reversed(again))
+        tuples = sum(segment.n for segment in again)
+        self.queued += tuples
+        return tuples

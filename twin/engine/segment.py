@@ -19,7 +19,8 @@ class Segment:
     Stamps belong to the oldest input tuple involved in each tuple: `born` at the broker, `taken` by the source. They
     run linearly from the first tuple (0) to the last (1). `gap_scv` is the variability of the gaps between tuples,
     which the analytic residual wait needs; a burst (a_s = b_s) has none. `fetch_s` is what the consumer pays per tuple
-    for getting it from where it is (deserialisation, a remote socket's memory).
+    for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
+    on the clock when a task that asks for it got the segment.
     """
 
     n: int
@@ -32,6 +33,7 @@ class Segment:
     gap_scv: float = 1.0
     fetch_s: float = 0.0
     waited: bool = False
+    came_s: float = 0.0
     inbox: Inbox | None = None
 
     def collapse(self, at: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from math import log
 
 LOWEST_S = 1e-6
 GROWTH = 1.02
@@ -46,8 +47,11 @@ def quantile_s(histogram: Mapping[int, int], q: float) -> float:
 
 def add_linear(histogram: dict[int, int], n: int, first_s: float, last_s: float, points: int = 8) -> None:
     """Adds n latencies spaced evenly from `first_s` to `last_s`, as at most `points` equal groups."""
-    low = bucket(first_s)
-    apart = 0 if n == 1 else abs(bucket(last_s) - low)
+    low = int(log(first_s / LOWEST_S) / _LOG_GROWTH) if first_s > LOWEST_S else 0
+    if n == 1:
+        histogram[low] = histogram.get(low, 0) + 1
+        return
+    apart = abs((int(log(last_s / LOWEST_S) / _LOG_GROWTH) if last_s > LOWEST_S else 0) - low)
     if not apart:
         histogram[low] = histogram.get(low, 0) + n
         return

@@ -10,7 +10,7 @@ from twin.engine.join import JoinTask
 from twin.engine.task import Task
 from twin.engine.window import WindowTask
 
-Piece = tuple[float, float, int, tuple[float, float, float, float]]
+Piece = tuple[float, float, float, tuple[float, float, float, float]]
 """Low and high position, tuples, stamps."""
 
 
@@ -21,7 +21,7 @@ class State:
     pieces: list[list[Piece]] = field(default_factory=list)
 
     @property
-    def tuples(self) -> int:
+    def tuples(self) -> float:
         """Tuples in it."""
         return sum(piece[2] for pieces in self.pieces for piece in pieces)
 
@@ -31,7 +31,7 @@ def histories(task: Task) -> list[History]:
     if isinstance(task, AggregateTask):
         return [task.history]
     if isinstance(task, JoinTask):
-        return [side.history for side in task.sides]
+        return list(task.sides)
     return []
 
 
@@ -50,12 +50,13 @@ def take(task: Task, share: float) -> State:
         origin = _origin(task)
         kept: list[Piece] = []
         taken: list[Piece] = []
-        seen = given = 0
+        seen = given = 0.0
         pieces = _pieces(history)
         in_service = [pieces.pop()] if task.busy and pieces else []
         for low, high, n, stamps in pieces:
             seen += n
-            out = min(n, round(share * seen) - given)
+            whole = n.is_integer()  # tuples stay whole, where segments have not merged them with others
+            out = min(n, max(0.0, round(share * seen) - given)) if whole else n * share
             given += out
             if out:
                 taken.append((low - origin, high - origin, out, stamps))
@@ -81,14 +82,16 @@ def give(task: Task, state: State) -> None:
 def _origin(task: Task) -> float:
     """Positions of time windows are times, the same everywhere; those of count windows count a replica's tuples."""
     assert isinstance(task, WindowTask)
-    return 0.0 if task.by_time else float(task.seen)
+    if task.by_time:
+        return 0.0
+    return task._position if isinstance(task, JoinTask) and task._merger is not None else float(task.seen)
 
 
 def _pieces(history: History) -> list[Piece]:
     counts, start = history.counts, history._start
     before = [counts[start - 1] if start else 0.0, *counts[start:]][:-1]
     return [
-        (low, high, round(count - less), stamps)
+        (low, high, float(count - less), stamps)
         for low, high, count, less, stamps in zip(
             history.lows[start:], history.highs[start:], counts[start:], before, history.stamps[start:], strict=True
         )

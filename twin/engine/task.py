@@ -46,6 +46,7 @@ class Task:
         "halted",
         "hidden",
         "in_service_work_s",
+        "load",
         "name",
         "ports",
         "processor",
@@ -85,6 +86,7 @@ class Task:
         self.free_s = 0.0
         self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
         self.hidden = HiddenWait(service_scv)
+        self.load = self.hidden.load
         self._last_s = 0.0
         self._finish_alarm = Alarm(env, self._finish)
         self._current: tuple[Segment, float, float, float] = _NOTHING
@@ -104,6 +106,9 @@ class Task:
     def plan(self, segment: Segment) -> float:
         """Decides what the segment becomes; returns the CPU seconds this takes beyond one service per tuple."""
         return segment.n * self.send_s
+
+    follows = False
+    """Whether `served` is to be called."""
 
     def served(self, segment: Segment, start_s: float, end_s: float) -> None:
         """Called when a service's times are known or (at a job's end) corrected."""
@@ -135,27 +140,49 @@ class Task:
     # service -------------------------------------------------------------------------------------------------------
 
     def _begin(self, segment: Segment) -> None:
+        """Takes a segment up. The hottest function of all: its usual case is written out, without calls."""
         self.busy = True
         now = self.env.now
         n = segment.n
         self.queued -= n
         self.tuples_in += n
-        if segment.inbox is not None:
-            segment.inbox.release(n - n // 2)
-        work_s = self.draws.services(n) * self.service_s + n * segment.fetch_s + self.plan(segment) + self.debt_s
-        work_s *= self.processor.slowdown
+        inbox = segment.inbox
+        if inbox is not None:
+            inbox.credits += n - n // 2
+            if inbox.waiters:
+                inbox.wake()
+        processor, draws = self.processor, self.draws
+        work_s = draws.services(n) * self.service_s + n * segment.fetch_s + self.plan(segment) + self.debt_s
+        work_s *= processor.slowdown
         self.debt_s = 0.0
-        self.hidden.load.note(n, work_s, segment.b_s, segment.gap_scv)
-        processor = self.processor
         speed = processor.available(self.share) if processor.shared else processor.speed
-        start_s, end_s, keeps_up = self._times(segment, work_s / speed)
-        self.served(segment, start_s, end_s)
+        time_s = work_s / speed
+        a_s, b_s = segment.a_s, segment.b_s
+        start_s, end_s, keeps_up = a_s, a_s + time_s, False
+        if a_s < self.free_s:
+            start_s, end_s = self._behind(segment, time_s)
+        if b_s > self._last_s:
+            self._last_s = b_s
+        if b_s > a_s:
+            earliest_s = b_s + time_s / n
+            if end_s <= earliest_s:
+                end_s, keeps_up = earliest_s, True
+        if self.follows:
+            self.served(segment, start_s, end_s)
         processor.work_s += work_s
         self.in_service_work_s = work_s
-        if segment.b_s > segment.a_s:
-            self.shift(segment, *self.hidden.sample(self.draws, n, speed, now))
-            segment.gap_scv = self.hidden.gap_scv_after
-        self._current = (segment, start_s, end_s, work_s / speed)
+        if not self.exact:
+            load = self.load
+            load.tuples += n
+            load.work_s += work_s
+            load.gaps += n * segment.gap_scv
+            load.last_s = b_s
+            if b_s > a_s:
+                hidden = self.hidden
+                wait_s, varied_s = hidden.sample(draws, n, speed, now)
+                self.shift(segment, wait_s, varied_s)
+                segment.gap_scv = hidden.gap_scv_after
+        self._current = (segment, start_s, end_s, time_s)
         if processor.shared:
             self._share_out(segment, work_s, speed, keeps_up)
         elif keeps_up or end_s <= now:
@@ -164,25 +191,16 @@ class Task:
         else:
             self._finish_alarm.set(end_s)
 
-    def _times(self, segment: Segment, time_s: float) -> tuple[float, float, bool]:
-        """Start of the first and end of the last tuple's service, and whether tuples were served as they arrived."""
-        a, b, free = segment.a_s, segment.b_s, self.free_s
-        earliest = b + time_s / segment.n
-        if a >= free:
-            start = a
-            end = a + time_s
-        elif segment.waited:
-            start = free
-            end = free + time_s
-        else:  # overlaps what another stream brought: the idle time in between serves this one too
-            seen = min(b, max(a, self._last_s))
-            backlog = max(0.0, free - seen)
-            start = min(free, a + backlog)
-            end = b + max(0.0, backlog + time_s - (b - seen))
-        self._last_s = b if b > self._last_s else self._last_s
-        if end <= earliest:
-            return start, earliest, b > a
-        return start, end, False
+    def _behind(self, segment: Segment, time_s: float) -> tuple[float, float]:
+        """Start of the first and end of the last tuple's service where the task is not free when the first comes."""
+        free = self.free_s
+        if segment.waited:
+            return free, free + time_s
+        # overlaps what another stream brought: the idle time in between serves this one too
+        a, b = segment.a_s, segment.b_s
+        seen = min(b, max(a, self._last_s))
+        backlog = max(0.0, free - seen)
+        return min(free, a + backlog), b + max(0.0, backlog + time_s - (b - seen))
 
     def _share_out(self, segment: Segment, work_s: float, speed: float, keeps_up: bool) -> None:
         """On a shared processor only the work that is left becomes a job; the rest was flat demand."""
@@ -208,7 +226,8 @@ class Task:
     def _job_done(self) -> None:
         segment, start_s, _, _ = self._current
         end_s = self.env.now
-        self.served(segment, start_s, end_s)
+        if self.follows:
+            self.served(segment, start_s, end_s)
         self._current = (segment, start_s, end_s, max(0.0, end_s - start_s))
         self._finish(None)
 
@@ -224,8 +243,10 @@ class Task:
         inbox, n = segment.inbox, segment.n
         first_s = start_s + time_s / n
         self.emit(segment, first_s if first_s < end_s else end_s, end_s)  # may send the very segment on
-        if inbox is not None:
-            inbox.release(n // 2)
+        if inbox is not None and n > 1:
+            inbox.credits += n // 2
+            if inbox.waiters:
+                inbox.wake()
         self.busy = False
 
     def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:
@@ -255,6 +276,16 @@ class Task:
         for port in self.ports[1:]:
             port.send(segment.part(segment.n, 0.0, 1.0))
 
+    def held_back(self, segment: Segment, since_s: float) -> None:
+        """A segment that a full channel held back leaves now. Room for its tuples came one by one since `since_s`."""
+        now = self.env.now
+        if segment.b_s < now:
+            segment.b_s = now
+        if segment.n == 1:
+            segment.a_s = segment.b_s
+        elif segment.a_s < since_s:
+            segment.a_s = since_s
+
     def stop(self) -> None:
         """Drops what is queued, in service and waiting to be sent; a service under way ends without effect."""
         self.queue.clear()
@@ -268,20 +299,6 @@ class Task:
         self.debt_s = 0.0
         for port in self.ports:
             port.outbox.clear()
-
-    def proceed(self) -> None:
-        """The end of a pause that `block` began: as `unblock`, but what fell due meanwhile is done as of its time."""
-        self.blocked -= 1
-        if self.blocked:
-            return
-        now = self.env.now
-        self.blocked_s += now - self._blocked_since_s
-        if self.processor.shared:
-            self.processor.block(self.share, False)
-        if not self.busy:
-            self.free_s = max(self.free_s, now)
-            self._served_s = now
-            self.work()
 
     def block(self) -> None:
         """A port has a segment that its channel cannot take."""

@@ -16,15 +16,20 @@ from twin.engine.segment import Segment
 from twin.engine.task import Task
 from twin.query import CountWindow, TimeWindow
 
-LATE_SEGMENTS = 1.6
-"""A fast run looks at a time boundary this many segment lengths after it."""
+LATE_MARGIN = 1.5
+"""A fast run looks at a time boundary this many times as late as tuples lately came to be known after their service."""
+LATE_FORGET = 0.1
+"""Per segment, when the lateness falls; it rises at once."""
 MERGE_ABOVE = 3
 """More evaluations than this within one segment become one output segment."""
 
 
 @dataclass(slots=True)
 class Results:
-    """What one evaluation, or several merged ones, emits: n tuples over the share [low, high] of a segment."""
+    """What one evaluation, or several merged ones, emits: n tuples over the share [low, high] of a segment.
+
+    early_s: how much earlier than that, for evaluations that were due before the segment came (< 0: after it).
+    """
 
     n: int
     low: float
@@ -33,14 +38,16 @@ class Results:
     born1_s: float
     taken0_s: float
     taken1_s: float
+    early_s: float = 0.0
 
     def leave(self, first_s: float, last_s: float) -> Segment:
         """As a segment that leaves while the service runs from first_s to last_s."""
         span_s = last_s - first_s
+        from_s = first_s - self.early_s
         return Segment(
             self.n,
-            first_s + self.low * span_s,
-            first_s + self.high * span_s,
+            from_s + self.low * span_s,
+            from_s + self.high * span_s,
             self.born0_s,
             self.born1_s,
             self.taken0_s,
@@ -58,11 +65,12 @@ class WindowTask(Task):
         "_boundary_s",
         "_clock",
         "_due",
+        "_late_s",
         "_pending",
         "_planned",
-        "_span_s",
         "by_time",
         "fires",
+        "follows",
         "planning",
         "result_s",
         "scan_s",
@@ -75,7 +83,7 @@ class WindowTask(Task):
         self, *args: Any, window: CountWindow | TimeWindow, result_s: float, scan_s: float, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.by_time = isinstance(window, TimeWindow)
+        self.by_time = self.follows = isinstance(window, TimeWindow)
         self.size = float(window.size)
         self.slide = float(window.slide)
         self.result_s = result_s
@@ -85,7 +93,7 @@ class WindowTask(Task):
         self.planning: Segment | None = None  # whose count windows are being evaluated
         self._planned: list[Results] = []
         self._due: deque[float] = deque()  # boundaries whose evaluation waits for this task
-        self._span_s = 0.0
+        self._late_s = 0.0  # how long after a tuple's service it is remembered here
         self._pending: list[Results] | None = None  # of the evaluation that is a job of its own
         if self.by_time:
             self._boundary_s = (self.env.now // self.slide + 1.0) * self.slide
@@ -121,7 +129,6 @@ class WindowTask(Task):
     def plan(self, segment: Segment) -> float:
         """Evaluates the count windows that this segment completes."""
         if self.by_time:
-            self._span_s = segment.b_s - segment.a_s
             return 0.0
         self.planning = segment
         before, n = self.seen, segment.n
@@ -162,8 +169,8 @@ class WindowTask(Task):
 
     def served(self, segment: Segment, start_s: float, end_s: float) -> None:
         """Remembers when the tuples were processed; corrects it at the end of a job."""
-        if not self.by_time:
-            return
+        late_s = self.env.now - start_s
+        self._late_s = late_s if late_s > self._late_s else self._late_s + LATE_FORGET * (late_s - self._late_s)
         if self.busy and self._current[0] is segment:
             self.correct(segment, start_s, end_s)
         else:
@@ -174,14 +181,15 @@ class WindowTask(Task):
             return
         boundary_s = self._boundary_s
         self._boundary_s = boundary_s + self.slide
-        late_s = 0.0 if self.exact else LATE_SEGMENTS * self._span_s
+        late_s = 0.0 if self.exact else LATE_MARGIN * self._late_s
         self._clock.set(max(self._boundary_s + late_s, self.env.now + 1e-9))
         if self.blocked or (self.exact and self.busy):
             self._due.append(boundary_s)
         else:
-            self._evaluate_at(boundary_s)
+            self._evaluate_at(boundary_s, boundary_s)
 
-    def _evaluate_at(self, boundary_s: float) -> None:
+    def _evaluate_at(self, boundary_s: float, from_s: float) -> None:
+        """Evaluates the window that ended at a boundary; the work begins at `from_s` at the earliest."""
         self.fires += 1
         results, work_s = self.evaluate(boundary_s, 1, 0.0, 1.0)
         self.forget(boundary_s + self.slide - self.size)
@@ -198,12 +206,12 @@ class WindowTask(Task):
             self.debt_s += work_s / self.processor.slowdown
             self.processor.work_s -= work_s
         else:
-            self.free_s = max(self.free_s, boundary_s) + time_s
+            self.free_s = max(self.free_s, from_s) + time_s
             self.busy_s += time_s
             if self.processor.shared:
                 self.processor.kept_up(self.share, work_s, 0.0)
         if results is not None and results.n > 0:
-            self.send(results.leave(boundary_s + time_s, boundary_s + time_s))
+            self.send(results.leave(from_s + time_s, from_s + time_s))
 
     def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
         started_s = self.env.now
@@ -235,13 +243,10 @@ class WindowTask(Task):
         """Evaluations that are due come before the next segment."""
         while (self._due or self.queue) and not self.busy and not self.blocked and not self.halted:
             if self._due:
-                self._evaluate_at(self._due.popleft())
+                self._evaluate_at(self._due.popleft(), self.env.now)
             else:
                 self._begin(self.queue.popleft())
 
     def resume(self) -> None:
-        """What fell due while blocked is evaluated now, on what there is now."""
-        while self._due and not self.blocked and not self.busy:
-            self._due.popleft()
-            self._evaluate_at(self.env.now)
+        """What fell due while blocked is evaluated first."""
         self.work()

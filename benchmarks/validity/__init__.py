@@ -1,0 +1,1 @@
+"""How far the simulator can be believed: theory, exact against fast, published tables, invariants, in one report."""

@@ -1,0 +1,137 @@
+"""Many simulations on a few processes: cheap ones first, each result handed over as soon as it is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scenarios.progress import Lines, Progress, bar
+from twin.deployment import Deployment
+from twin.rates import nominal_rates
+from twin.run import Run
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+
+if TYPE_CHECKING:
+    from benchmarks.validity.store import Store
+
+Result = Mapping[str, Any]
+"""The metrics of a run as plain values (latencies as mappings, or None), with cpu_s and what its measure adds."""
+
+
+def _nothing(_: Run) -> dict[str, Any]:
+    return {}
+
+
+def _lengths(run: Run) -> dict[str, Any]:
+    """Mean queue length by operator at the ends of the periods."""
+    names = [each.operator for each in run.operators]
+    warmup_s = run.manifest["warmup_s"]
+    rows = [row for row in run.operator_rows if row["start_s"] >= warmup_s]
+    return {
+        "queue_length": {
+            name: float(np.mean([row["queueLength"] for row in rows if row["operator"] == name])) for name in names
+        }
+    }
+
+
+def _operators(run: Run) -> dict[str, Any]:
+    """By operator, the share of time busy and backpressured, and the rate in."""
+    return {
+        "operators": {
+            each.operator: {"busy": each.busy, "backpressured": each.backpressured, "in_per_s": each.rate_in_per_s}
+            for each in run.operators
+        }
+    }
+
+
+MEASURES: dict[str, Callable[[Run], dict[str, Any]]] = {
+    "metrics": _nothing,
+    "queue lengths": _lengths,
+    "operators": _operators,
+}
+"""What is kept of a run beside its metrics, by the name that a job asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One simulation. label: for people who look into the cache."""
+
+    label: str
+    deployment: Deployment
+    settings: RunSettings
+    measure: str = "metrics"
+
+    @property
+    def cost(self) -> float:
+        """Rough work: tuples through all operators (exact), or segments (fast)."""
+        laws = self.deployment.workload.arrivals
+        if self.settings.fidelity == "fast":
+            return float(self.settings.segments * len(self.deployment.query.operators))
+        rates = nominal_rates(self.deployment.query, laws)
+        return self.settings.horizon_s * sum(each.in_per_s for each in rates.values())
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """Simulates; what the report needs of it, as JSON."""
+    run = simulate(job.deployment, job.settings)
+    return {**asdict(run.metrics), "cpu_s": run.cpu_s, "crashed": run.crashed, **MEASURES[job.measure](run)}
+
+
+def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> list[Result]:
+    """The results of all jobs, in their order; those in the store are not run again. Interrupt and call again freely.
+
+    what: names the jobs in the display of progress; empty: none.
+    """
+    missing = {id(job): job for job in jobs if store.get(job) is None}
+    todo = sorted(missing.values(), key=lambda job: job.cost)
+    if todo:
+        total = sum(job.cost for job in todo)
+        done = 0.0
+        with shown(f"% of {len(todo)} {what}") if what else nullcontext(_unheard) as report:
+            for job, result in _finished(todo, workers):
+                store.put(job, result)
+                done += job.cost
+                report(int(100 * done / total), 100)
+    found = [store.get(job) for job in jobs]
+    return [each for each in found if each is not None]
+
+
+def _unheard(done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+def _finished(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+    if workers == 1:
+        yield from ((job, run_job(job)) for job in jobs)
+        return
+    # spawned, not forked: the progress bar has a thread
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        futures = {pool.submit(run_job, job): job for job in jobs}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BaseException:
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def shown(what: str) -> Iterator[Progress]:
+    """A bar with the time left for a person at a terminal, a line at every tenth elsewhere; on stderr."""
+    if sys.stderr.isatty():
+        with bar(what) as report:
+            yield report
+        return
+    with Lines(lambda text: print(text, file=sys.stderr, flush=True)).progress(what) as report:
+        yield report

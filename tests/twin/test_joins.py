@@ -1,0 +1,75 @@
+"""Joins of two and more sides against theory and brute force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.twin.worlds import deployment, sink, source
+from twin.deployment import Deployment
+from twin.engine.oldest import older, oldest
+from twin.rate_model import RateModel
+from twin.rates import nominal_rates
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+
+WINDOWS: dict[str, dict[str, Any]] = {
+    "time": {"policy": "time", "size_s": 1.0, "slide_s": 0.5},
+    "count": {"policy": "count", "size_tuples": 30, "slide_tuples": 10},
+}
+
+
+def star(rates: dict[str, float], window: dict[str, Any], **more: Any) -> Deployment:
+    """All sources into one join into a sink."""
+    join = {"kind": "join", "name": "j", "window": window, "service_time_s": 1e-6} | more
+    return deployment(
+        [*(source(name) for name in rates), join, sink()], [*((name, "j") for name in rates), ("j", "sink")], rates
+    )
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize("policy", ["time", "count"])
+def test_three_way_matches_are_the_product_of_the_sides(policy: str, fidelity: str) -> None:
+    """Independent Poisson sides of a time window: selectivity x the product of the mean contents at each evaluation."""
+    job = star({"a": 10, "b": 20, "c": 30}, WINDOWS[policy], selectivity=0.004)
+    expected = nominal_rates(job.query, job.workload.arrivals)["j"].out_per_s
+    shares = np.array([10, 20, 30]) / 60
+    by_hand = 0.004 * (10 * 20 * 30 * 2 if policy == "time" else 30 * 29 * 28 * np.prod(shares) * 6)
+    assert expected == pytest.approx(by_hand)
+    rates = []
+    for seed in range(8):
+        run = simulate(job, RunSettings(horizon_s=60, warmup_s=10, fidelity=fidelity, seed=seed, segments=600))
+        rates.append(run.metrics.throughput_per_s)
+    assert abs(np.mean(rates) - expected) < 4 * np.std(rates, ddof=1) / np.sqrt(8) + 0.02 * expected
+
+
+def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
+    """Of k tuples spread evenly over a window of a second, the oldest is k / (k + 1) s old on average."""
+    for sides in (2, 3, 4):
+        job = star(dict.fromkeys("abcd"[:sides], 40.0), {"policy": "time", "size_s": 1.0}, amplification=1)
+        run = simulate(job, RunSettings(horizon_s=60, warmup_s=10, fidelity="exact"))
+        estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
+        assert run.metrics.processing_latency_s is not None
+        assert run.metrics.processing_latency_s.mean == pytest.approx(sides / (sides + 1), rel=0.04)
+        assert estimate.processing_latency_s[0] == pytest.approx(sides / (sides + 1), rel=0.04)
+
+
+@settings(max_examples=20, deadline=None)
+@given(ranges=st.lists(st.tuples(st.floats(-2, 2), st.floats(0.01, 3)), min_size=1, max_size=5))
+def test_oldest_of_several_stamps_matches_sampling(ranges: list[tuple[float, float]]) -> None:
+    rng = np.random.default_rng(0)
+    spans = [(low, low + length) for low, length in ranges]
+    sample = np.min([rng.uniform(low, high, 20_000) for low, high in spans], axis=0)
+    mean, _ = oldest(spans)
+    assert mean == pytest.approx(sample.mean(), abs=0.06)
+    if len(spans) == 2:
+        assert oldest(spans) == older(*spans[0], *spans[1])
+
+
+def test_a_match_of_three_keeps_one_key() -> None:
+    columns = star({"a": 1, "b": 1, "c": 1}, WINDOWS["time"], selectivity=0.1).query.columns_out["j"]
+    assert (columns.ints, columns.strings, columns.doubles) == (1, 3, 3)

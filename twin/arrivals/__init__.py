@@ -1,0 +1,1 @@
+"""Arrival laws, one a file: what a source's broker receives, and when."""

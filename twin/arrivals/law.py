@@ -1,0 +1,59 @@
+"""What every arrival law says about itself: its rate over time, and how tuples scatter around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Protocol, Self
+
+import numpy as np
+from pydantic import Field
+
+from twin.spec import Spec
+
+MAX_RATE_PER_S = 10**9
+Rate = Annotated[float, Field(gt=0, le=MAX_RATE_PER_S, description="tuples a second")]
+RateOrNone = Annotated[float, Field(ge=0, le=MAX_RATE_PER_S, description="tuples a second; 0: nothing arrives")]
+PhaseLength = Annotated[float, Field(ge=1e-3, le=10**9, description="seconds")]
+"""Of anything that comes again and again: shorter phases than a millisecond cost time and change nothing."""
+
+Phase = tuple[float, float]
+"""(length in seconds > 0 or infinite, tuples a second >= 0): a stretch of time at one rate."""
+
+
+class ArrivalLaw(Protocol):
+    """A source's offered rate as a sequence of phases; the random times within them are the clock's matter."""
+
+    @property
+    def mean_rate_per_s(self) -> float:
+        """Long-run tuples a second, > 0: what analytic models and features go by."""
+
+    @property
+    def peak_rate_per_s(self) -> float:
+        """The highest rate of any phase."""
+
+    @property
+    def gap_scv(self) -> float:
+        """Squared coefficient of variation of the time between tuples, within a phase: 0 if they are evenly spaced."""
+
+    def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
+        """The phases from time 0 on; after the last, if there is one, nothing arrives. rng: for random phases."""
+
+    def scaled(self, factor: float) -> Self:
+        """The same law with all rates multiplied by a factor > 0."""
+
+
+class Varying(Spec):
+    """The base of laws whose rate changes."""
+
+    poisson: Annotated[bool, Field(description="false: tuples are evenly spaced within a phase")] = True
+
+    @property
+    def gap_scv(self) -> float:
+        """Within a phase, where the rate is constant: of exponential or of equal gaps."""
+        return 1.0 if self.poisson else 0.0
+
+
+def require_tuples(rates: Iterable[float], where: str) -> None:
+    """Raises ValueError if all rates are 0."""
+    if not any(rate > 0 for rate in rates):
+        raise ValueError(f"{where} is 0 throughout, so that nothing ever arrives; make a rate > 0")

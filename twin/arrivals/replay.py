@@ -1,0 +1,132 @@
+"""Replay of recorded arrivals: the times of single tuples, or a rate over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from twin.arrivals.law import Phase, Varying
+from twin.arrivals.recording import Recording, read
+from twin.arrivals.steps import extent_s, staircase
+
+SHORTEST_S = 1e-3
+"""A recording that is over sooner is refused: repeating it is a rate, not a recording."""
+
+
+class Replay(Varying):
+    """Plays a file (see `twin.arrivals.recording`) from its first row, or from `start_s` of its own clock.
+
+    A recording lasts until its last row and a mean gap between rows beyond; then it begins anew, or nothing arrives.
+    """
+
+    law: Literal["replay"] = "replay"
+    path: Annotated[str, Field(min_length=1, description="CSV or Parquet: time_s, or time_s and rate_per_s")]
+    start_s: Annotated[float | None, Field(description="the file's time at time 0; its first row's if absent")] = None
+    speed: Annotated[float, Field(gt=0, le=10**6, description="2: in half the time, at twice the rate")] = 1.0
+    rate_factor: Annotated[float, Field(gt=0, le=10**6, description="2: each tuple twice, at the same time")] = 1.0
+    loop: Annotated[bool, Field(description="begin anew at the end")] = True
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        recording = read(self.path)
+        rows, last_s = len(recording.times_s), float(recording.times_s[-1])
+        if self._begin_s > last_s:
+            raise ValueError(
+                f"start_s = {self._begin_s:g} is after the last row of {self.path}, {last_s:g}; begin earlier"
+            )
+        singles = recording.rates_per_s is None
+        if singles and self._rows_played < 2:
+            raise ValueError(f"{self.path} holds {self._rows_played} time to play; a recording needs two or more")
+        if (singles or rows > 1) and self.cycle_s < SHORTEST_S:
+            raise ValueError(f"{self.path} at speed {self.speed:g} is over in {self.cycle_s:g} s; play more, or slower")
+        if self.mean_rate_per_s <= 0.0:
+            raise ValueError(
+                f"the rate in {self.path} is 0 throughout, so that nothing ever arrives; record a rate > 0"
+            )
+        return self
+
+    @property
+    def recording(self) -> Recording:
+        """What the file holds. Raises BadInput if it has gone or changed for the worse."""
+        return read(self.path)
+
+    @property
+    def _begin_s(self) -> float:
+        return float(self.recording.times_s[0]) if self.start_s is None else self.start_s
+
+    @property
+    def _rows_played(self) -> int:
+        times = self.recording.times_s
+        return len(times) - int(np.searchsorted(times, self._begin_s))
+
+    @property
+    def cycle_s(self) -> float:
+        """Seconds after which a loop begins anew; 0 for a file of one row, whose rate lasts."""
+        times = self.recording.times_s
+        return (extent_s(float(times[0]), float(times[-1]), len(times)) - self._begin_s) / self.speed
+
+    @property
+    def times_s(self) -> np.ndarray:
+        """When tuples arrive in the first cycle, by the simulation's clock, ascending [N]; only of a file of times."""
+        times = self.recording.times_s
+        return (times[len(times) - self._rows_played :] - self._begin_s) / self.speed
+
+    @property
+    def _staircase(self) -> tuple[list[float], list[float]]:
+        """Times, by the simulation's clock, and rates from them on; only of a file of rates."""
+        recording = self.recording
+        assert recording.rates_per_s is not None
+        times = (recording.times_s - self._begin_s) / self.speed
+        first = max(0, int(np.searchsorted(times, 0.0, side="right")) - 1)  # the rate in force at the start
+        rates = recording.rates_per_s[first:] * (self.speed * self.rate_factor)
+        return np.maximum(times[first:], 0.0).tolist(), rates.tolist()
+
+    @property
+    def mean_rate_per_s(self) -> float:
+        """Over one cycle."""
+        if self.recording.rates_per_s is None:
+            return self._rows_played * self.rate_factor / self.cycle_s
+        times, rates = self._staircase
+        if not self.cycle_s:
+            return rates[0]
+        return float(np.dot(np.diff([*times, self.cycle_s]), rates)) / self.cycle_s
+
+    @property
+    def peak_rate_per_s(self) -> float:
+        """The highest rate of any row, or the most tuples in any second."""
+        if self.recording.rates_per_s is not None:
+            return max(self._staircase[1])
+        times = self.times_s
+        return float(np.max(np.searchsorted(times, times + 1.0) - np.arange(len(times)))) * self.rate_factor
+
+    @property
+    def gap_scv(self) -> float:
+        """Of recorded times the local variation of Shinomoto, Shima and Tanji (Neural Computation 15, 2003).
+
+        It compares neighbouring gaps only, so slow changes of the rate do not count: 1 for a Poisson process of
+        varying rate, 0 for evenly spaced tuples.
+        """
+        if self.recording.rates_per_s is not None:
+            return super().gap_scv
+        gaps = np.diff(self.times_s)
+        sums = gaps[1:] + gaps[:-1]
+        contrast = np.divide(np.diff(gaps), sums, out=np.zeros_like(sums), where=sums > 0.0)
+        return float(3.0 * np.mean(contrast**2)) if len(contrast) else 0.0
+
+    def phases(self, rng: np.random.Generator) -> Iterator[Phase]:
+        """Of a file of rates: one a row. Of a file of times: the mean rate, for whoever does not play them singly."""
+        if self.recording.rates_per_s is None:
+            return staircase([0.0], [self.mean_rate_per_s], self.cycle_s if self.loop else None)
+        times, rates = self._staircase
+        if not self.cycle_s:
+            return staircase(times, rates, None)
+        if self.loop:
+            return staircase(times, rates, self.cycle_s)
+        return staircase([*times, self.cycle_s], [*rates, 0.0], None)
+
+    def scaled(self, factor: float) -> Self:
+        """`rate_factor` multiplied."""
+        return self.model_copy(update={"rate_factor": self.rate_factor * factor})

@@ -1,0 +1,38 @@
+"""What a tuple holds: numbers of values by data type."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from twin.spec import Spec
+
+DataType = Literal["int", "string", "double"]
+
+
+class Columns(Spec):
+    """How many values of each data type a tuple holds. `width` is their number (Costream, Table I)."""
+
+    ints: Annotated[int, Field(ge=0)] = 0
+    strings: Annotated[int, Field(ge=0)] = 0
+    doubles: Annotated[int, Field(ge=0)] = 0
+
+    @classmethod
+    def one(cls, data_type: DataType) -> Columns:
+        """A single value."""
+        return cls(**{f"{data_type}s": 1})
+
+    def count(self, data_type: DataType) -> int:
+        """Values of one type."""
+        return int(getattr(self, f"{data_type}s"))
+
+    @property
+    def width(self) -> int:
+        """Values in a tuple."""
+        return self.ints + self.strings + self.doubles
+
+    def __add__(self, other: Columns) -> Columns:
+        return Columns(
+            ints=self.ints + other.ints, strings=self.strings + other.strings, doubles=self.doubles + other.doubles
+        )
