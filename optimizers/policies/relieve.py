@@ -35,15 +35,18 @@ class Relieve:
             for name, capacity in cores.items()
         }
         name = str(hot["host"])
-        for busy, operator, replica in self._replicas_on(name, statistics):
-            target = min(cores, key=lambda host: ((used[host] + busy) / cores[host], host))
-            if target != name and (used[target] + busy) / cores[target] < hot["cpuUtilisation"] - GAIN:
+        here = self._replicas_on(name, statistics)
+        for busy, operator, replica in here:
+            # a replica that shares its host is busy for longer than it works: what the host did, in proportion
+            work = used[name] * busy / sum(each[0] for each in here)
+            target = min(cores, key=lambda host: ((used[host] + work) / cores[host], host))  # noqa: B023
+            if target != name and (used[target] + work) / cores[target] < hot["cpuUtilisation"] - GAIN:
                 move = Move(operator=operator, replica=replica, to=target)
                 return Reconfiguration(moves=(move,), reason=f"{name} is {hot['cpuUtilisation']:.0%} utilised")
         return None
 
     def _replicas_on(self, host: str, statistics: PeriodStatistics) -> list[tuple[float, str, int]]:
-        """(cores in use, operator, replica), busiest first; replicas of one operator count as equal."""
+        """(share of time busy, operator, replica), busiest first; replicas of one operator count as equal."""
         found = [
             (statistics.operators[operator]["busyTimeMsPerSecond"] / 1000, operator, replica)
             for operator, places in statistics.placement.items()
