@@ -39,7 +39,7 @@ class Relieve:
         for busy, operator, replica in here:
             # a replica that shares its host is busy for longer than it works: what the host did, in proportion
             work = used[name] * busy / sum(each[0] for each in here)
-            target = min(cores, key=lambda host: ((used[host] + work) / cores[host], host))  # noqa: B023
+            target = min(cores, key=lambda host: ((used[host] + work) / cores[host], host))
             if target != name and (used[target] + work) / cores[target] < hot["cpuUtilisation"] - GAIN:
                 move = Move(operator=operator, replica=replica, to=target)
                 return Reconfiguration(moves=(move,), reason=f"{name} is {hot['cpuUtilisation']:.0%} utilised")
