@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.task import Task
 from twin.query import Query
@@ -45,8 +47,11 @@ def _streams(query: Query, world: World) -> None:
         position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
         waiting = sum(segment.n for task in producers for _, segment in task.ports[position].outbox)
         made = sum(task.tuples_out for task in producers) * copies
-        sent = sum(inbox.sent for inbox in inboxes) + world.ledger.unsent[stream.producer, stream.consumer]
-        _require(made == sent + waiting, "made = sent + waiting + lost unsent", place, made, sent + waiting)
+        ledger = world.ledger
+        sent = sum(inbox.sent for inbox in inboxes)
+        lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[stream.producer, stream.consumer]
+        known = sent + waiting + lost
+        _require(made == known, "made = sent + waiting + lost unsent", place, made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
     ledger = world.ledger
     here = sum(task.tuples_in + task.queued for task in _tasks(world) if not isinstance(task, SourceTask))
@@ -76,9 +81,10 @@ def _operators(world: World) -> None:
 
 
 def _work(world: World, tolerance: float) -> None:
+    ahead: dict[int, float] = defaultdict(float)  # work is booked when its service begins: it may lie beyond the end
+    for task in _tasks(world):
+        ahead[id(task.processor)] += task.in_service_work_s if task.busy else 0.0
     for location, processor in world.processors.items():
-        # work is booked when its service begins, so what is in service may lie beyond the end
-        ahead = sum(task.in_service_work_s for task in _tasks(world) if task.busy and task.processor is processor)
-        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead
+        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[id(processor)]
         limit += world.ledger.overlap_s.get(location, 0.0)
         _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)

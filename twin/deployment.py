@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from twin.cluster import Cluster
 from twin.errors import suggest
+from twin.keys import check_keys
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
 from twin.query import Query
@@ -63,7 +64,18 @@ class Deployment(Spec):
         for name in sources:
             if name not in self.workload.arrivals:
                 raise ValueError(f"workload.arrivals gives no rate for source {name!r}; add one")
+        check_keys(self.query, self.plan, self.workload)
+        self._check_shared()
         return self
+
+    def _check_shared(self) -> None:
+        for stream in self.query.streams:
+            hosts = {location.host for location in self.plan.locations(stream.consumer)}
+            if self.query.partitioning(stream) == "shared" and len(hosts) > 1:
+                raise ValueError(
+                    f"plan.placement.{stream.consumer}: replicas that take from a shared queue must be on one host, "
+                    f"got {', '.join(sorted(hosts))}; use rebalance between hosts"
+                )
 
     def with_plan(self, plan: ExecutionPlan) -> Self:
         """The same job under another plan, checked again. Raises ValueError if the plan does not fit."""

@@ -136,6 +136,8 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 _known(where, "source", event.source, (each.name for each in deployment.query.sources))
             case SlowDown() | Failure():
                 _known(where, "host", event.host, (each.name for each in deployment.cluster.hosts))
+                if isinstance(event, Failure):
+                    _no_shared_queue(where, [each.name for each in deployment.query.operators], deployment)
             case LinkDegradation():
                 _check_link(where, event, deployment)
             case Migration():
@@ -153,7 +155,10 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
             raise ValueError(f"{where}: {move.operator!r} has no {name} {replica}; it has {replicas}, counted from 0")
     if move.to is not None:
         _location(where, move.to, deployment)
+    _no_shared_queue(where, [move.operator], deployment)
     if move.key_groups:
+        if any(deployment.query.partitioning(each) == "two-choice" for each in deployment.query.inputs(move.operator)):
+            raise ValueError(f"{where}: {move.operator!r} is fed by two choices, which spread its key groups; use hash")
         groups = getattr(operator, "key_groups", None)
         if groups is None:
             raise ValueError(
@@ -199,6 +204,12 @@ def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> N
         _known(where, "host", event.host, (each.name for each in deployment.cluster.hosts))
     if event.link is not None:
         _known(where, "link", event.link, (each.name for each in getattr(deployment.cluster, "links", ())))
+
+
+def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deployment) -> None:
+    for name in operators:
+        if any(deployment.query.partitioning(each) == "shared" for each in deployment.query.inputs(name)):
+            raise ValueError(f"{where}: the replicas of {name!r} share one queue, which cannot move; use rebalance")
 
 
 def _operator(where: str, name: str, deployment: Deployment) -> AnyOperator:

@@ -31,6 +31,23 @@ class OperatorBase(Spec):
     ] = None
 
 
+class KeyedOperator(OperatorBase):
+    """What operators share that may keep state by key. Tuples come by key group, and state moves by key group."""
+
+    key_groups: Annotated[
+        int | None, Field(ge=1, le=10**6, description="absent: replicas share the input evenly and nothing can move")
+    ] = None
+    state_bytes_per_group: Annotated[
+        float, Field(ge=0, le=10**15, description="held for each key group beside the content of a window")
+    ] = 0.0
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        if self.state_bytes_per_group and self.key_groups is None:
+            raise ValueError(f"{self.name!r}: state_bytes_per_group needs key_groups; give their number")
+        return self
+
+
 class Source(OperatorBase):
     """Polls a broker and emits its tuples."""
 
@@ -47,7 +64,7 @@ class Filter(OperatorBase):
     literal_type: DataType = "int"
 
 
-class Map(OperatorBase):
+class Map(KeyedOperator):
     """Emits `selectivity` tuples per input tuple: 1 is a map, above 1 a flat map (a word splitter emits 10)."""
 
     kind: Literal["map"] = "map"
@@ -59,7 +76,7 @@ class Map(OperatorBase):
     state_bytes_per_group: Annotated[float, Field(ge=0, description="state besides windows, a key group")] = 0.0
 
 
-class Aggregate(OperatorBase):
+class Aggregate(KeyedOperator):
     """At each evaluation of its window, emits one tuple per distinct group in it."""
 
     kind: Literal["aggregate"] = "aggregate"
@@ -77,10 +94,12 @@ class Aggregate(OperatorBase):
     def _check(self) -> Self:
         if self.group_by is None and self.groups != 1:
             raise ValueError(f"groups must be 1 without group_by, got {self.groups}; give group_by a data type")
+        if self.group_by is None and self.key_groups is not None:
+            raise ValueError(f"aggregate {self.name!r}: key_groups needs group_by; give group_by a data type")
         return self
 
 
-class Join(OperatorBase):
+class Join(KeyedOperator):
     """Joins its two or more inputs at each evaluation of their common window: one tuple of each a match.
 
     Either `selectivity`, matches / (|W1| |W2| ...) (Costream, Definition 7), or `amplification`, output tuples per

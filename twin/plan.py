@@ -64,9 +64,13 @@ Replicas = Annotated[
 
 
 class ExecutionPlan(Spec):
-    """For each operator, the locations of its replicas."""
+    """For each operator, the locations of its replicas, and which replica has which of its key groups."""
 
     placement: dict[str, Replicas]
+    key_groups: dict[str, tuple[int, ...]] = Field(
+        default_factory=dict,
+        description="by operator, the replica (from 0) of each key group; absent: contiguous ranges",
+    )
 
     def locations(self, operator: str) -> tuple[Location, ...]:
         """One a replica. Raises KeyError if the operator is not placed."""

@@ -44,6 +44,7 @@ __all__ = [
     "Map",
     "Name",
     "Operator",
+    "Overflow",
     "Partitioning",
     "Query",
     "Sink",
@@ -53,7 +54,21 @@ __all__ = [
     "Window",
 ]
 
-Partitioning = Literal["forward", "rebalance", "hash", "broadcast", "global"]
+Partitioning = Literal["forward", "rebalance", "hash", "broadcast", "global", "two-choice", "shared"]
+Overflow = Literal["block", "drop"]
+
+
+def _by_key(operator: AnyOperator) -> bool:
+    """Whether all tuples of a key belong on one replica."""
+    match operator:
+        case Join():
+            return True
+        case Aggregate():
+            return operator.group_by is not None
+        case Map():
+            return operator.key_groups is not None
+        case _:
+            return False
 
 
 class Stream(Spec):
@@ -62,8 +77,11 @@ class Stream(Spec):
     producer: str
     consumer: str
     partitioning: Annotated[
-        Partitioning | None, Field(description="absent: hash into joins and grouped aggregates, else rebalance")
+        Partitioning | None, Field(description="absent: hash into joins and keyed operators, else rebalance")
     ] = None
+    overflow: Annotated[
+        Overflow, Field(description="what a full channel does to the next tuple: hold its producer up, or lose it")
+    ] = "block"
 
 
 class Query(Spec):
@@ -109,6 +127,21 @@ class Query(Spec):
                 raise ValueError(f"{name} has {outputs} output streams; a sink has none")
             if operator.kind != "sink" and not outputs:
                 raise ValueError(f"{name} leads to no sink; add a stream with producer {operator.name!r}")
+            self._check_partitioning(operator, name)
+
+    def _check_partitioning(self, operator: AnyOperator, name: str) -> None:
+        used = {self.partitioning(stream) for stream in self.inputs(operator.name)}
+        if operator.kind == "join" and "two-choice" in used:
+            raise ValueError(f"two-choice into {name} would part matching tuples; use hash")
+        if "shared" in used and _by_key(operator):
+            raise ValueError(f"shared into {name} would part tuples of a key; use hash")
+        if "shared" in used and len(used) > 1:
+            raise ValueError(f"{name} takes from a shared queue and from others; make all of its inputs shared or none")
+        if "two-choice" in used and len(used) > 1:
+            raise ValueError(f"{name} has two-choice and other inputs; make all of its inputs two-choice or none")
+        if getattr(operator, "key_groups", None) is not None and not used <= {"hash", "two-choice"}:
+            others = ", ".join(sorted(used - {"hash", "two-choice"}))
+            raise ValueError(f"{name} has key_groups and a {others} input; use hash or two-choice")
 
     @cached_property
     def graph(self) -> nx.DiGraph[str]:
@@ -155,9 +188,7 @@ class Query(Spec):
         if stream.partitioning is not None:
             return stream.partitioning
         consumer = self.operator(stream.consumer)
-        keyed = isinstance(consumer, Join) or (isinstance(consumer, Aggregate) and consumer.group_by is not None)
-        keyed = keyed or getattr(consumer, "key_groups", None) is not None
-        return "hash" if keyed else "rebalance"
+        return "hash" if _by_key(consumer) else "rebalance"
 
     @cached_property
     def columns_out(self) -> dict[str, Columns]:

@@ -12,7 +12,7 @@ from twin.engine.state import held_tuples
 from twin.engine.statistics import HostMeter
 from twin.engine.task import Task
 from twin.plan import Location
-from twin.wiring import Wiring
+from twin.wiring import Wiring, acquaint
 
 
 class Rewiring(Wiring):
@@ -47,9 +47,12 @@ class Rewiring(Wiring):
         size = held_tuples(task) * self.tuple_bytes(operator)
         keys = self.world.key_groups.get(operator)
         if keys is not None:
-            index = self.fan(operator).index(task)
-            size += sum(keys.state_bytes(group) for group, owner in enumerate(keys.owner) if owner == index)
+            size += keys.owner.count(self.fan(operator).index(task)) * keys.state_bytes_each
         return size
+
+    def serialise_s(self, start: Location, end: Location, size: float) -> float:
+        """CPU seconds that it takes at the start to send `size` bytes; none within a host."""
+        return 0.0 if start.host == end.host else size * self.engine.serialise_ns_per_byte * 1e-9
 
     def relocate(self, task: Task, operator: str, place: Location) -> None:
         """Puts a paused replica on another processor and renews all paths from and to it."""
@@ -75,7 +78,7 @@ class Rewiring(Wiring):
         tasks.append(task)
         fan.add(task, place)
         self.world.memories[place.host].add(task, self.tuple_bytes(operator))
-        self.acquaint(task.processor)
+        self._acquaint(task.processor)
         return task
 
     def remove_replica(self, operator: str, task: Task) -> None:
@@ -84,8 +87,6 @@ class Rewiring(Wiring):
         self.world.tasks[operator].remove(task)
         self.world.ledger.retired.setdefault(operator, []).append(task)
         self.fan(operator).leave(task)
-        for position, out in enumerate(self.query.outputs(operator)):
-            self.fan(out.consumer).forget(task.ports[position])
         self._leave(task)
 
     def _leave(self, task: Task) -> None:
@@ -93,7 +94,7 @@ class Rewiring(Wiring):
         self.world.memories[self.places[task].host].remove(task)
         self._overlap(self.places[task])
         processor.detach(task.share)
-        self.acquaint(processor)
+        self._acquaint(processor)
 
     def _arrive(self, task: Task, operator: str, place: Location) -> None:
         task.processor = self.open(place)
@@ -103,7 +104,7 @@ class Rewiring(Wiring):
         self.places[task] = place
         if not isinstance(task, SourceTask):
             self.world.memories[place.host].add(task, self.tuple_bytes(operator))
-        self.acquaint(task.processor)
+        self._acquaint(task.processor)
 
     def _overlap(self, place: Location) -> None:
         """A segment of tuples that is in service, or came meanwhile, knows nothing of a change of the sharing."""
@@ -112,3 +113,7 @@ class Rewiring(Wiring):
         processor = self.world.processors[place]
         tasks = (task for tasks in self.world.tasks.values() for task in tasks if task.processor is processor)
         self.world.ledger.overlap_s[place] += sum(task.in_service_work_s for task in tasks)
+
+    def _acquaint(self, processor: Processor) -> None:
+        tasks = [task for each in self.world.tasks.values() for task in each if task.processor is processor]
+        acquaint(processor, tasks)

@@ -51,6 +51,7 @@ OPERATORS = pa.schema(
         ("end_s", _F),
         ("numRecordsIn", _I),  # tuples taken up in the period, all replicas
         ("numRecordsOut", _I),  # tuples emitted, counted once per output stream's tuple, not per consumer
+        ("numRecordsDropped", _I),  # tuples that full channels lost on its output streams
         ("busyTimeMsPerSecond", _F),  # these three are means over the replicas; they sum to 1000
         ("backPressuredTimeMsPerSecond", _F),
         ("idleTimeMsPerSecond", _F),

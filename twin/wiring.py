@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from statistics import fmean
 from typing import Any, cast
 
 import simpy
@@ -12,25 +16,31 @@ from twin.cluster import CACHE_LINE_BYTES
 from twin.deployment import Deployment
 from twin.engine.aggregate import AggregateTask
 from twin.engine.broker import Broker
-from twin.engine.channel import Inbox, Path, Port
+from twin.engine.channel import Inbox, Path, Paths, Port
 from twin.engine.clock import clock
 from twin.engine.draws import Draws
 from twin.engine.join import JoinTask
-from twin.engine.keys import KeyGroups, contiguous
+from twin.engine.keys import KeyGroups, drift, skewed
 from twin.engine.ledger import Ledger
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
-from twin.engine.partition import deal, groups_of
+from twin.engine.partition import KeyedDeal, deal, groups_of
+from twin.engine.pool import Pool, PoolDraws, make_pool, pooled
 from twin.engine.processor import Processor
 from twin.engine.replay import ReplayableSource
 from twin.engine.segment import Segment
+from twin.engine.shedding import SheddingPort
 from twin.engine.statistics import HostMeter, OperatorMeter
 from twin.engine.task import Task
+from twin.keys import contiguous, distinct_groups, group_count
 from twin.plan import Location
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Sink, Source, Stream
 from twin.randomness import stream
 from twin.scenario import RunSettings
+
+SHED_PARTS = 4
+"""Where a full channel drops, segments are this much smaller, or they would drop more than single tuples do."""
 
 
 @dataclass(slots=True)
@@ -45,6 +55,7 @@ class World:
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
+    pools: dict[str, Pool] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
 
     def in_flight(self) -> list[Segment]:
@@ -77,23 +88,24 @@ class Wiring:
             self.processor(location)
         for operator in self.query.operators:
             places = self.locations[operator.name]
-            replicas = len(places)
             world.tasks[operator.name] = [self.task(operator, k, place) for k, place in enumerate(places)]
-            groups = getattr(operator, "key_groups", None)
-            if groups is not None:
-                world.key_groups[operator.name] = KeyGroups(
-                    [1.0 / groups] * groups,
-                    contiguous(groups, replicas),
-                    replicas,
-                    getattr(operator, "state_bytes_per_group", 0.0),
-                )
+            self._key(operator)
+            if self.exact and self._servers(operator.name) > 1:
+                world.pools[operator.name] = make_pool(world.tasks[operator.name])
         for each in self.query.streams:
             self._connect(each)
         for tasks in world.tasks.values():
             for task in tasks:
                 task.send_s = sum(port.send_s for port in task.ports)
+        together: dict[int, list[Task]] = defaultdict(list)  # by processor
+        for tasks in world.tasks.values():
+            for task in tasks:
+                together[id(task.processor)].append(task)
         for processor in world.processors.values():
-            self.acquaint(processor)
+            acquaint(processor, together[id(processor)])
+        for name, tasks in world.tasks.items():
+            for task in tasks:
+                task.hidden.servers = self._servers(name)
         for source in self.query.sources:
             world.brokers[source.name] = self._brokers(source)
         for host_name in world.nics:
@@ -125,30 +137,36 @@ class Wiring:
     def _made_of(self, operator: AnyOperator, replica: int, place: Location) -> Task:
         name = f"{operator.name}#{replica}"
         scv = self.engine.service_scv_of(operator)
+        servers = self._servers(operator.name)
+        draws = Draws(stream(self.settings.seed, f"task:{name}"), scv)
+        if servers > 1 and not self.exact:
+            draws = PoolDraws(draws.rng, scv, servers=servers)
         common: dict[str, Any] = {
             "env": self.world.env,
             "name": name,
             "processor": self.processor(place),
-            "draws": Draws(stream(self.settings.seed, f"task:{name}"), scv),
+            "draws": draws,
             "service_s": self.engine.service_s(self.query, operator),
             "service_scv": scv,
             "exact": self.exact,
         }
         replicas = len(self.locations[operator.name])
+        kind: Any = pooled if servers > 1 and self.exact else _alone
         match operator:
             case Source():
                 return ReplayableSource(**common) if self.replayable else SourceTask(**common)
             case Sink():
-                return SinkTask(**common)
+                return kind(SinkTask)(**common)
             case Filter() | Map():
-                return SelectTask(**common, selectivity=operator.selectivity, thins=isinstance(operator, Filter))
+                return kind(SelectTask)(**common, selectivity=operator.selectivity, thins=isinstance(operator, Filter))
             case Aggregate():
                 groups = max(1, groups_of(operator.groups, replica, replicas))
-                return AggregateTask(**common, **self._window(operator), groups=groups)
+                return kind(AggregateTask)(**common, **self._window(operator), groups=groups)
             case Join():
                 selectivity = operator.selectivity
                 sides = len(self.query.inputs(operator.name))
-                if selectivity is not None:  # the same key meets on the same replica: fewer pairs, likelier matches
+                if selectivity is not None and operator.key_groups is None:
+                    # the same key meets on the same replica: fewer pairs, likelier matches
                     selectivity = min(1.0, selectivity * replicas ** (sides - 1))
                 return JoinTask(
                     **common,
@@ -158,6 +176,27 @@ class Wiring:
                     amplification=operator.amplification,
                 )
 
+    def _key(self, operator: AnyOperator) -> None:
+        name, tasks = operator.name, self.world.tasks[operator.name]
+        count = group_count(self.query, name, len(tasks))
+        if count is None:
+            return
+        groups = self.world.key_groups[name] = KeyGroups(
+            tasks,
+            self.deployment.plan.key_groups.get(name) or contiguous(count, len(tasks)),
+            distinct_groups(operator, count),
+            tuple_bytes=self.engine.bytes_of(self.query.columns_in[name]),
+            state_bytes_each=getattr(operator, "state_bytes_per_group", 0.0),
+            two_choice=any(self.query.partitioning(each) == "two-choice" for each in self.query.inputs(name)),
+        )
+        skew = self.deployment.workload.keys.get(name)
+        if skew is None:
+            return
+        rng = stream(self.settings.seed, f"keys:{name}")
+        order = skewed(groups, skew, rng)
+        if skew.drift_every_s is not None:
+            self.world.env.process(drift(self.world.env, groups, order, skew, rng))
+
     def _window(self, operator: Aggregate | Join) -> dict[str, Any]:
         return {
             "window": operator.window,
@@ -165,33 +204,62 @@ class Wiring:
             "scan_s": self.engine.scan_s(operator),
         }
 
-    def acquaint(self, processor: Processor) -> None:
-        """Tells the tasks on a processor who shares it."""
-        tasks = [task for each in self.world.tasks.values() for task in each if task.processor is processor]
-        for task in tasks:
-            others = (other.hidden for other in tasks if other is not task)
-            task.hidden.neighbours = tuple(others) if processor.shared else ()
-
     # streams -------------------------------------------------------------------------------------------------------
 
     def _connect(self, each: Stream) -> None:
         producers, consumers = self.world.tasks[each.producer], self.world.tasks[each.consumer]
         side = self.side(each)
-        inboxes = [Inbox(task, side, self.engine.channel_tuples) for task in consumers]
+        inboxes = self._inboxes(each, side)
         self.world.inboxes[each.producer, each.consumer] = inboxes
+        kind, cap = self._port(each, len(consumers))
         how, consumer = self.query.partitioning(each), self.query.operator(each.consumer)
         size = self.engine.bytes_of(self.query.columns_out[each.producer])
+        groups = self.world.key_groups.get(each.consumer)
+        paths: dict[Location, Paths] = {}
         for index, task in enumerate(producers):
-            paths = [
-                self.path(self.locations[each.producer][index], self.locations[each.consumer][k], inbox, size)
-                for k, inbox in enumerate(inboxes)
-            ]
-            dealt = deal(how, consumer, len(producers), index, len(consumers))
-            keys = self.world.key_groups.get(each.consumer)
-            if keys is not None and how == "hash":
-                keys.deals.append(dealt)
-                dealt.reweigh(keys.shares())
-            task.ports.append(Port(task, paths, dealt, self.cap))
+            start = self.locations[each.producer][index]
+            if start not in paths:
+                paths[start] = self.paths_to(start, self.locations[each.consumer], inboxes, size)
+            if groups is None:
+                dealt = deal(how, consumer, len(producers), index, len(inboxes))
+            else:
+                draws = Draws(stream(self.settings.seed, f"keys:{task.name}->{each.consumer}"))
+                dealt = KeyedDeal(groups, draws, first=index * len(consumers) // len(producers))
+            task.ports.append(kind(task, paths[start], dealt, cap))
+        if groups is not None:
+            groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
+
+    def _inboxes(self, each: Stream, side: int) -> list[Inbox]:
+        """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
+        consumers, room = self.world.tasks[each.consumer], self.engine.channel_tuples
+        pool = self.world.pools.get(each.consumer)
+        if pool is not None:
+            return [Inbox(pool, side, room)]
+        if self._servers(each.consumer) > 1:
+            room = -(-room // len(consumers))
+        return [Inbox(task, side, room) for task in consumers]
+
+    def _port(self, each: Stream, consumers: int) -> tuple[type[Port], int]:
+        """The kind of a stream's ports, and the largest segment that may travel."""
+        cap = self.cap if self._servers(each.consumer) == 1 else max(1, self.cap // consumers)
+        if each.overflow == "drop":
+            return SheddingPort, max(1, cap // SHED_PARTS)
+        return Port, cap
+
+    def _servers(self, operator: str) -> int:
+        """Replicas that take from a common queue; 1 if they have a queue each."""
+        shared = any(self.query.partitioning(each) == "shared" for each in self.query.inputs(operator))
+        return len(self.locations[operator]) if shared else 1
+
+    def paths_to(self, start: Location, ends: Sequence[Location], inboxes: Sequence[Inbox], size: float) -> Paths:
+        """From a place to all receivers of a stream. The sequences may grow later, for new paths."""
+        remote_s = size * self.engine.serialise_ns_per_byte * 1e-9
+        send_s = [0.0 if end.host == start.host else remote_s for end in ends]
+        if len(inboxes) < len(ends):  # a common queue: its tuples may be taken on any socket
+            common = self.path(start, ends[0], inboxes[0], size)
+            common.fetch_s = fmean(self.path(start, end, inboxes[0], size).fetch_s for end in ends)
+            return Paths(lambda _: common, send_s[:1])
+        return Paths(lambda replica: self.path(start, ends[replica], inboxes[replica], size), send_s)
 
     def side(self, stream: Stream) -> int:
         """The stream's place among its consumer's inputs."""
@@ -268,3 +336,22 @@ class Wiring:
             HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()
         ]
         return operators, hosts
+
+
+def acquaint(processor: Processor, tasks: Sequence[Task]) -> None:
+    """Tells the tasks on a processor who shares it."""
+    for task in tasks:
+        others = (other.hidden for other in tasks if other is not task)
+        task.hidden.neighbours = tuple(others) if processor.shared else ()
+
+
+def _alone(kind: type[Task]) -> type[Task]:
+    return kind
+
+
+def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:
+    """Brings up to date what producers pay for sending on one of their ports."""
+    for task in producers:
+        port = task.ports[number]
+        before, port.send_s = port.send_s, port.paths.mean_send_s(shares)
+        task.send_s += port.send_s - before

@@ -13,6 +13,7 @@ from twin.arrivals.replay import Replay
 from twin.arrivals.spikes import Spikes
 from twin.arrivals.steady import Constant, Poisson
 from twin.arrivals.steps import Step, Steps
+from twin.keys import KeySkew
 from twin.spec import Spec
 
 __all__ = [
@@ -37,6 +38,7 @@ Arrivals = Annotated[
 
 
 class Workload(Spec):
-    """The arrival law of each source."""
+    """The arrival law of each source, and how the tuples into keyed operators are spread over their key groups."""
 
     arrivals: dict[str, Arrivals]
+    keys: dict[str, KeySkew] = Field(default_factory=dict, description="by operator; absent: all key groups alike")

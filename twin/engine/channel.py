@@ -8,7 +8,8 @@ the segment waits in the port's outbox, and a producer with a waiting segment do
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import mul
 from typing import TYPE_CHECKING
 
 from twin.engine.segment import Segment
@@ -16,6 +17,7 @@ from twin.engine.segment import Segment
 if TYPE_CHECKING:
     from twin.engine.network import Nic
     from twin.engine.partition import Deal
+    from twin.engine.pool import Pool
     from twin.engine.task import Task
 
 
@@ -28,7 +30,7 @@ class Inbox:
 
     __slots__ = ("_draining", "credits", "sent", "side", "task", "waiters")
 
-    def __init__(self, task: Task, side: int, capacity: int) -> None:
+    def __init__(self, task: Task | Pool, side: int, capacity: int) -> None:
         self.task = task
         self.side = side
         self.credits = capacity
@@ -63,25 +65,48 @@ class Path:
         self.fetch_s = fetch_s  # CPU seconds a tuple at the consumer
 
 
+class Paths(dict[int, Path]):
+    """The paths from one place to the replicas of a stream, each made when it is first used.
+
+    send_s: CPU seconds that a tuple to each replica costs the producer.
+    """
+
+    __slots__ = ("_make", "_send_s")
+
+    def __init__(self, make: Callable[[int], Path], send_s: Sequence[float]) -> None:
+        super().__init__()
+        self._make = make
+        self._send_s = send_s
+
+    def mean_send_s(self, weights: Sequence[float]) -> float:
+        """CPU seconds a tuple, at these shares of the replicas."""
+        return sum(map(mul, self._send_s, weights))
+
+    def __missing__(self, replica: int) -> Path:
+        path = self[replica] = self._make(replica)
+        return path
+
+
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("_only", "cap", "deal", "outbox", "paths", "send_s", "sent_s", "task")
+    __slots__ = ("_only", "cap", "deal", "dropped", "outbox", "paths", "send_s", "sent_s", "task")
 
-    def __init__(self, task: Task, paths: list[Path], deal: Deal, cap: int) -> None:
+    def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
         self.task = task
         self.paths = paths
         self.deal = deal
         self.cap = cap  # largest segment that may travel
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
+        self.dropped = 0
         self.refresh()
 
     def refresh(self) -> None:
-        """After a change of the paths or of the deal's weights."""
-        paths = self.paths
-        self._only = paths[0] if len(paths) == 1 else None
-        self.send_s = sum(path.send_s * weight for path, weight in zip(paths, self.deal.weights, strict=True))
+        """After a change of the deal's weights."""
+        weights = self.deal.weights
+        self._only = self.paths[0] if len(weights) == 1 else None
+        self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a tuple sent
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""

@@ -135,10 +135,10 @@ def _enqueue(world: World, segment: Segment) -> None:
     again = copy.copy(segment)
     inbox = again.inbox
     assert inbox is not None
-    task: Task | Buffer | None = inbox.task
+    task: object = inbox.task
     while isinstance(task, Buffer):
         task = task.target
-    if task is None or task.halted:
+    if not isinstance(task, Task) or task.halted:
         return
     again.waited = True
     again.a_s = again.b_s = again.came_s = world.env.now

@@ -9,9 +9,7 @@ import simpy
 
 from twin.control import KeyGroupStatistics, PeriodStatistics, Policy, Reconfiguration
 from twin.engine.reconfiguration import Reconfigurer
-from twin.engine.state import held_tuples
 from twin.engine.statistics import Row
-from twin.engine.task import Task
 
 if TYPE_CHECKING:
     from twin.rewiring import Rewiring
@@ -76,20 +74,9 @@ def observe(wiring: Rewiring, operators: Sequence[Row], hosts: Sequence[Row]) ->
 
 
 def _key_groups(wiring: Rewiring, operator: str, rate_per_s: float) -> tuple[KeyGroupStatistics, ...]:
-    keys, fan, tasks = wiring.world.key_groups[operator], wiring.fan(operator), wiring.world.tasks[operator]
-    size = wiring.tuple_bytes(operator)
-    windows = {
-        index: held_tuples(task) * size / share
-        for index, (task, share) in enumerate(zip(fan.slots, keys.shares(), strict=True))
-        if isinstance(task, Task) and share > 0.0
-    }
-    replica = {fan.index(task): k for k, task in enumerate(tasks)}
+    keys, fan = wiring.world.key_groups[operator], wiring.fan(operator)
+    replica = {fan.index(task): k for k, task in enumerate(wiring.world.tasks[operator])}
     return tuple(
-        KeyGroupStatistics(
-            group=group,
-            replica=replica[owner],
-            rate_per_s=rate_per_s * weight,
-            state_bytes=keys.state_bytes(group) + windows.get(owner, 0.0) * weight,
-        )
-        for group, (owner, weight) in enumerate(zip(keys.owner, keys.weights, strict=True))
+        KeyGroupStatistics(group, replica[owner], rate_per_s * float(weight), float(size))
+        for group, (owner, weight, size) in enumerate(zip(keys.owner, keys.weights, keys.states_bytes(), strict=True))
     )

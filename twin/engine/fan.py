@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from twin.engine.channel import Inbox, Path, Port
+from twin.engine.channel import Inbox, Paths, Port
+from twin.engine.draws import Draws
 from twin.engine.ledger import Buffer
-from twin.engine.partition import Deal
+from twin.engine.partition import Deal, KeyedDeal
 from twin.engine.task import Task
+from twin.randomness import stream as random_stream
 
 if TYPE_CHECKING:
     from twin.engine.keys import KeyGroups
@@ -43,6 +45,8 @@ class Fan:
         first = next((port for _, _, port in self.ports()), None)
         self.shares: list[float] = list(first.deal.weights) if first else []
         self._free: list[int] = []
+        if self.keys is not None:
+            self.keys.tasks = cast(list[Task], self.slots)
 
     @property
     def keys(self) -> KeyGroups | None:
@@ -99,24 +103,15 @@ class Fan:
 
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
-        deal = Deal(sibling.deal.weights, sibling.deal.copies)
+        deal = Deal(list(sibling.deal.weights), sibling.deal.copies)
         if self.keys is not None:
-            self.keys.deals.append(deal)
-        return Port(producer, self._paths(stream, producer), deal, sibling.cap)
+            draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
+            deal = KeyedDeal(self.keys, draws)
+        return type(sibling)(producer, self._paths(stream, producer), deal, sibling.cap)
 
-    def forget(self, port: Port) -> None:
-        """A producer replica is gone."""
-        keys = self.keys
-        if keys is not None and port.deal in keys.deals:
-            keys.deals.remove(port.deal)
-
-    def _paths(self, stream: Stream, producer: Task) -> list[Path]:
+    def _paths(self, stream: Stream, producer: Task) -> Paths:
         size = self.wiring.engine.bytes_of(self.wiring.query.columns_out[stream.producer])
-        start = self.wiring.places[producer]
-        return [
-            self.wiring.path(start, place, inbox, size)
-            for place, inbox in zip(self.places, self.inboxes[stream], strict=True)
-        ]
+        return self.wiring.paths_to(self.wiring.places[producer], self.places, self.inboxes[stream], size)
 
     # who gets what -------------------------------------------------------------------------------------------------
 
@@ -138,8 +133,9 @@ class Fan:
         keys = self.keys
         if keys is not None:
             keys.places = len(self.slots)
-            self.shares = keys.shares()
+            keys.refresh()
+            self.shares = list(keys.shares())
         for _, task, port in self.ports():
-            port.deal.reweigh(self.shares)
+            port.deal.reweigh(list(self.shares))
             port.refresh()
             task.send_s = sum(each.send_s for each in task.ports)

@@ -7,6 +7,7 @@ import math
 from twin.engine.draws import Draws
 from twin.engine.load import Load
 from twin.engine.waiting import CRITICAL, departure_gap_scv, hidden_share, residual_wait_s, tuple_wait_s
+from twin.theory import erlang_c
 
 RENEW_S = 1.0
 """Simulated seconds for which a computed mean is used: the averages behind it are slow."""
@@ -15,15 +16,16 @@ RENEW_S = 1.0
 class HiddenWait:
     """One task's. `neighbours` are those of the other tasks on a shared processor; empty on a processor of its own."""
 
-    __slots__ = ("_mean_s", "_until_s", "_used", "gap_scv_after", "load", "neighbours", "service_scv")
+    __slots__ = ("_mean_s", "_often", "_until_s", "gap_scv_after", "load", "neighbours", "servers", "service_scv")
 
     def __init__(self, service_scv: float) -> None:
         self.load = Load()
         self.service_scv = service_scv
         self.neighbours: tuple[HiddenWait, ...] = ()
+        self.servers = 1  # that take from the same queue, this one included
         self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
         self._mean_s = 0.0
-        self._used = 0.0
+        self._often = 0.0  # probability that a tuple waits
         self._until_s = 0.0
 
     def sample(self, draws: Draws, n: int, speed: float, now_s: float) -> tuple[float, float]:
@@ -35,16 +37,17 @@ class HiddenWait:
         if now_s >= self._until_s:
             self._renew(n, speed, now_s)
         varied_s = self.load.work_each_s / speed * (draws.service() - 1.0)
-        if self._mean_s > 0.0 and draws.uniform() < self._used:
-            return self._mean_s * draws.exponential() / self._used, varied_s
+        if self._mean_s > 0.0 and draws.uniform() < self._often:
+            return self._mean_s * draws.exponential() / self._often, varied_s
         return 0.0, varied_s
 
     def _renew(self, n: int, speed: float, now_s: float) -> None:
         load = self.load
         load.refresh()
-        self._mean_s, self._used = self._mean(n, speed)
+        self._mean_s, used = self._mean(n, speed)
+        self._often = used if self.servers == 1 or used >= 1.0 else erlang_c(self.servers, used)
         self._until_s = now_s + RENEW_S
-        self.gap_scv_after = departure_gap_scv(self._used, load.gap_scv, self.service_scv)
+        self.gap_scv_after = departure_gap_scv(used, load.gap_scv, self.service_scv)
 
     def _mean(self, n: int, speed: float) -> tuple[float, float]:
         """(mean hidden wait in seconds, utilisation of the speed that the task gets)."""
@@ -55,8 +58,8 @@ class HiddenWait:
             return 0.0, min(used, 1.0)
         service_s = load.work_each_s / speed
         if not self.neighbours:
-            return residual_wait_s(n, used, load.gap_scv, self.service_scv, service_s), used
-        wait_s = tuple_wait_s(used, load.gap_scv, self.service_scv, service_s)
+            return residual_wait_s(n, used, load.gap_scv, self.service_scv, service_s, self.servers), used
+        wait_s = tuple_wait_s(used, load.gap_scv, self.service_scv, service_s, self.servers)
         return wait_s * hidden_share(self._drift(n, speed)), used
 
     def _drift(self, n: int, speed: float) -> float:

@@ -1,47 +1,191 @@
-"""Key groups of one operator: which share of its tuples each carries, and which replica owns it."""
+"""Key groups at run time: which share of an operator's input each gets, and which replica has it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 
-from twin.engine.partition import Deal
+import numpy as np
+import simpy
+
+from twin.engine.aggregate import AggregateTask
+from twin.engine.join import JoinTask
+from twin.engine.task import Task
+from twin.engine.two_choice import second_choice, settled_shares
+from twin.keys import KeySkew, zipf_shares
 
 
 class KeyGroups:
-    """`weights[g]`: share of the operator's tuples, summing to 1; `owner[g]`: index of the replica that gets them."""
+    """The key groups of one operator.
 
-    __slots__ = ("bytes_each", "deals", "owner", "places", "weights")
+    weights [G]: share of the operator's input by key group, sum 1; groups without keys have 0. owner: the replica of
+    each. distinct [G]: distinct group-by values in each. shares: what each replica gets of the input, in proportion to
+    the weights of its key groups; two-choice streams send part of a key group to a second replica, and `shares` is what
+    that settles at. KeyedDeals compare `version` and follow. places: indices that owners may have; one a task, or more
+    where others than tasks receive for a while.
+    """
 
-    def __init__(self, weights: Sequence[float], owner: Sequence[int], places: int, bytes_each: float) -> None:
-        self.weights = list(weights)
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        owner: Sequence[int],
+        distinct: np.ndarray,
+        *,
+        tuple_bytes: float,
+        state_bytes_each: float = 0.0,
+        two_choice: bool = False,
+    ) -> None:
+        self.tasks = tasks
         self.owner = list(owner)
-        self.places = places  # how many indices a deal has
-        self.bytes_each = bytes_each
-        self.deals: list[Deal] = []  # of all producers
-
-    def shares(self) -> list[float]:
-        """Each replica's share of the tuples."""
-        shares = [0.0] * self.places
-        for group, owner in enumerate(self.owner):
-            shares[owner] += self.weights[group]
-        return shares
-
-    def state_bytes(self, group: int) -> float:
-        """State that the group keeps besides windows."""
-        return self.bytes_each
-
-    def move(self, group: int, replica: int) -> None:
-        """From now on the group's tuples go to that replica."""
-        self.owner[group] = replica
+        self.distinct = distinct
+        self.tuple_bytes = tuple_bytes
+        self.state_bytes_each = state_bytes_each
+        self.two_choice = two_choice
+        self.places = len(tasks)
+        self.weights = (distinct > 0) / np.count_nonzero(distinct)
+        self.version = 0
+        self._shares: list[float] = []
+        self.steps: list[float] = []  # cumulative shares of the replicas
+        self.group_steps: list[float] = []  # and of the key groups, if there are two choices
+        self.second = second_choice(self.owner, self.places) if two_choice else []
+        join = tasks[0] if isinstance(tasks[0], JoinTask) else None
+        self._selectivity = join.selectivity if join else None
+        self._sides = len(join.sides) if join else 0
+        self._watchers: list[Callable[[Sequence[float]], None]] = []
         self.refresh()
 
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def shares(self) -> list[float]:
+        """What each replica gets of the input. [places]"""
+        return self._shares
+
+    # what controllers see --------------------------------------------------------------------------------------------
+
+    def tuples(self, by_replica: Sequence[float]) -> np.ndarray:
+        """Tuples by key group, given those that each replica took in a period. [G]
+
+        An expectation: a replica's tuples in proportion to the present weights of its key groups.
+        """
+        return np.asarray(by_replica, dtype=float)[self._owners()] * self._parts()
+
+    def state_bytes(self, group: int) -> float:
+        """State of one key group; see states_bytes."""
+        return float(self.states_bytes()[group])
+
+    def states_bytes(self) -> np.ndarray:
+        """State by key group: its expected part of its replica's window content, and what each holds beside it. [G]"""
+        content = np.zeros(self.places)
+        content[: len(self.tasks)] = [task.state_tuples * self.tuple_bytes for task in self.tasks]
+        return np.asarray(content[self._owners()] * self._parts() + self.state_bytes_each)
+
+    def _owners(self) -> np.ndarray:
+        return np.asarray(self.owner, dtype=np.intp)
+
+    def _owned(self) -> np.ndarray:
+        """Weight of the key groups that each replica has. [R]"""
+        return np.bincount(self._owners(), self.weights, minlength=self.places)
+
+    def _parts(self) -> np.ndarray:
+        """What each key group is of its replica. [G]"""
+        owned = self._owned()[self._owners()]
+        return np.divide(self.weights, owned, out=np.zeros_like(owned), where=owned > 0)
+
+    # changes ---------------------------------------------------------------------------------------------------------
+
+    def move(self, group: int, replica: int) -> None:
+        """Gives one key group to another replica: tuples dealt from now on go there. State is the caller's affair."""
+        self.assign({group: replica})
+
+    def assign(self, moves: dict[int, int]) -> None:
+        """Gives several key groups (keys) to replicas (values) at once."""
+        for group, replica in moves.items():
+            self.owner[group] = replica
+        if self.two_choice:
+            self.second = second_choice(self.owner, self.places)
+        self.refresh()
+
+    def reweigh(self, weights: np.ndarray) -> None:
+        """Changes the shares of the key groups; [G], sum 1."""
+        self.weights = weights
+        self.refresh()
+
+    def watch(self, changed: Callable[[Sequence[float]], None]) -> None:
+        """Calls `changed` with the replicas' shares after each change."""
+        self._watchers.append(changed)
+
     def refresh(self) -> None:
-        """Tells all producers."""
-        shares = self.shares()
-        for deal in self.deals:
-            deal.reweigh(shares)
+        """Works out the shares of the replicas and tells everyone."""
+        self.version += 1
+        owned = self._owned()
+        if self.two_choice:
+            self.group_steps = _steps(self.weights)
+            shares = settled_shares(self.weights, self.owner, self.second, self.places)
+        else:
+            shares = owned
+        self._shares = shares.tolist()
+        self.steps = _steps(shares)
+        self._tell_tasks(owned)
+        for changed in self._watchers:
+            changed(self._shares)
+
+    def _tell_tasks(self, owned: np.ndarray) -> None:
+        replicas, owners = self.places, self._owners()
+        distinct = np.bincount(owners, self.distinct, minlength=replicas)
+        if self.two_choice:
+            seconds = np.asarray(self.second, dtype=np.intp)
+            elsewhere = seconds != owners
+            distinct += np.bincount(seconds[elsewhere], self.distinct[elsewhere], minlength=replicas)
+        held = np.bincount(owners, minlength=replicas) * self.state_bytes_each
+        likelihoods = self._likelihoods(owned)
+        for replica, task in enumerate(self.tasks):
+            task.state_bytes = float(held[replica])
+            if isinstance(task, AggregateTask):
+                task.groups = max(1, round(float(distinct[replica])))
+            elif isinstance(task, JoinTask) and likelihoods is not None:
+                task.selectivity = float(likelihoods[replica])
+
+    def _likelihoods(self, owned: np.ndarray) -> np.ndarray | None:
+        """By replica, the probability that its tuples, one a side, match; None unless a join has a selectivity. [R]
+
+        Matching tuples are of one key group. Within each, tuples match with the same probability; over all of them, the
+        operator's selectivity comes out.
+        """
+        if self._selectivity is None:
+            return None
+        powers = self.weights**self._sides
+        mine = np.bincount(self._owners(), powers, minlength=self.places)
+        alike = np.divide(mine, owned**self._sides, out=np.zeros_like(mine), where=owned > 0)
+        return np.minimum(1.0, self._selectivity * alike / powers.sum())
 
 
-def contiguous(groups: int, replicas: int) -> list[int]:
-    """Owners as Flink assigns them: ranges of neighbouring groups, as equal as they can be."""
-    return [group * replicas // groups for group in range(groups)]
+def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.ndarray:
+    """The key groups that have keys, in a random order of frequency, with their Zipf weights put in place."""
+    order = rng.permutation(np.flatnonzero(groups.distinct > 0))
+    _rank(groups, order, skew.zipf)
+    return np.asarray(order)
+
+
+def drift(
+    env: simpy.Environment, groups: KeyGroups, order: np.ndarray, skew: KeySkew, rng: np.random.Generator
+) -> Generator[simpy.Event, object, None]:
+    """A SimPy process: at each step a random share of the key groups exchange their ranks."""
+    assert skew.drift_every_s is not None
+    while True:
+        yield env.timeout(skew.drift_every_s)
+        places = rng.permutation(len(order))[: max(2, round(skew.drift_share * len(order)))]
+        order[np.sort(places)] = order[places]
+        _rank(groups, order, skew.zipf)
+
+
+def _steps(shares: np.ndarray) -> list[float]:
+    """Cumulative shares, at 1 from the last positive one on: bisection finds the owner of a random number below 1."""
+    steps = np.cumsum(shares)
+    steps[np.flatnonzero(shares)[-1] :] = 1.0
+    return [float(step) for step in steps]
+
+
+def _rank(groups: KeyGroups, order: np.ndarray, exponent: float) -> None:
+    weights = np.zeros(len(groups))
+    weights[order] = zipf_shares(len(order), exponent)
+    groups.reweigh(weights)

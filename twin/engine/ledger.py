@@ -52,9 +52,11 @@ NOWHERE = Inbox(cast("Task", _Nowhere()), 0, 0)
 class Buffer:
     """Holds tuples of key groups whose state is still on its way; afterwards it passes them on to their task."""
 
-    __slots__ = ("segments", "target")
+    __slots__ = ("segments", "state_bytes", "state_tuples", "target")
 
     def __init__(self) -> None:
+        self.state_bytes = 0.0  # of the key groups on the way here, which count at neither end
+        self.state_tuples = 0.0
         self.segments: list[Segment] = []
         self.target: Task | None = None
 

@@ -36,7 +36,8 @@ class HostMemory:
     def update(self) -> bool:
         """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
         held = sum(
-            (task.state_tuples + task.queued) * size for task, size in zip(self.tasks, self.tuple_bytes, strict=True)
+            (task.state_tuples + task.queued) * size + task.state_bytes
+            for task, size in zip(self.tasks, self.tuple_bytes, strict=True)
         )
         self.used_mb = self.law.base_mb + held * self.law.object_overhead / 1e6
         share = self.used_mb / self.ram_mb

@@ -69,7 +69,7 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
     paused_s = env.now
     size = wiring.state_bytes(task, operator) + task.queued * wiring.tuple_bytes(operator)
     whole = wiring.path(start, place, NOWHERE, size)
-    yield from _work(task, whole.send_s)
+    yield from _work(task, wiring.serialise_s(start, place, size))
     yield from carry(wiring, start, place, size)
     wiring.relocate(task, operator, place)
     yield from _work(task, whole.fetch_s)
@@ -108,7 +108,7 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
     buffer = Buffer()
     change.world.ledger.buffers.append(buffer)
     slot = fan.add(buffer, fan.places[flow.target])
-    part = flow.amount / fan.shares[flow.source] if flow.amount > 0.0 else 0.0
+    part = min(1.0, flow.amount / fan.shares[flow.source]) if flow.amount > 0.0 else 0.0
     fan.shift(flow.source, slot, flow.amount, flow.groups)
     try:
         until = source.tuples_in + change.outstanding(source)
@@ -116,10 +116,10 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
             yield env.timeout(LOOK_S)
         paused_s = env.now
         size = part * held_tuples(source) * wiring.tuple_bytes(fan.operator)
-        size += sum(fan.keys.state_bytes(group) for group in flow.groups) if fan.keys else 0.0
+        size += len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0
         whole = wiring.path(fan.places[flow.source], fan.places[flow.target], NOWHERE, size)
         state = take(source, part)
-        yield from _beside(source, whole.send_s)
+        yield from _beside(source, wiring.serialise_s(fan.places[flow.source], fan.places[flow.target], size))
         yield from carry(wiring, fan.places[flow.source], fan.places[flow.target], size)
         yield from _beside(target, whole.fetch_s)
         give(target, state)
@@ -149,6 +149,8 @@ def _beside(task: Task, work_s: float) -> Process:
 
 def reshare(fan: Fan) -> None:
     """After shares have changed: how many groups live on a replica, and how likely two of its tuples match."""
+    if fan.keys is not None:
+        return  # they see to it themselves
     operator = fan.wiring.query.operator(fan.operator)
     for task, share in zip(fan.slots, fan.shares, strict=True):
         if share <= 0.0:
@@ -156,4 +158,4 @@ def reshare(fan: Fan) -> None:
         if isinstance(task, AggregateTask) and isinstance(operator, Aggregate):
             task.groups = max(1, round(operator.groups * share))
         elif isinstance(task, JoinTask) and isinstance(operator, Join) and operator.selectivity is not None:
-            task.selectivity = min(1.0, operator.selectivity / share)
+            task.selectivity = min(1.0, operator.selectivity / share ** (len(task.sides) - 1))

@@ -1,21 +1,34 @@
 """How a producer deals a stream's tuples to the consumer's replicas.
 
 A segment with enough tuples is split among all replicas; a small one goes whole to the replica that lags most behind
-its share, so the number of segments does not grow with the number of replicas.
+its share, so the number of segments does not grow with the number of replicas. It then stands for what that replica
+would have got since its last one: it is stretched over that time, or it would be a burst.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from twin.engine.segment import Segment
+from twin.engine.turns import Turns
+from twin.engine.two_choice import Chooser
 from twin.errors import BadInput
 from twin.query import Aggregate, AnyOperator, Partitioning
+
+if TYPE_CHECKING:
+    from twin.engine.draws import Draws
+    from twin.engine.keys import KeyGroups
 
 SPLIT_AT_LEAST = 16
 """Tuples each replica must get for a split to be worth its events."""
 SPLIT_REPLICAS = 8
 """Above this many replicas segments are never split: events would multiply from stage to stage."""
+
+
+SCAN_REPLICAS = 16
+"""Up to this many replicas are looked at one by one for each segment; more keep a list of turns."""
 
 
 class Deal:
@@ -25,20 +38,22 @@ class Deal:
     a segment from each of them at once and then nothing for a whole round.
     """
 
-    __slots__ = ("_first", "_live", "_owed", "copies", "weights")
+    __slots__ = ("_began_s", "_ended", "_first", "_live", "_owed", "_turns", "copies", "first", "weights")
 
     def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0) -> None:
-        self.weights = list(weights)
         self.copies = copies
-        self._live = [index for index, weight in enumerate(self.weights) if weight > 0.0]
-        self._owed = [0.0] * len(self.weights)
-        self._first: int | None = first
+        self.first = first
+        self._began_s = 0.0
+        self._ended: dict[int, float] = {}  # when the last tuple of each replica's last whole segment came
+        self.reweigh(weights)
 
     def reweigh(self, weights: Sequence[float]) -> None:
-        """New shares, of as many replicas or more."""
-        self.weights = list(weights)
-        self._live = [index for index, weight in enumerate(self.weights) if weight > 0.0]
-        self._owed += [0.0] * (len(self.weights) - len(self._owed))
+        """Deals by these weights from now on."""
+        self.weights = weights
+        self._live = [index for index, weight in enumerate(weights) if weight > 0.0]
+        self._owed = [0.0] * len(weights) if len(weights) <= SCAN_REPLICAS else []
+        self._first: int | None = self.first
+        self._turns: Turns | None = None
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """(replica, its part) for each replica that gets any of the segment."""
@@ -50,9 +65,35 @@ class Deal:
         replicas = len(self._live)
         if segment.n >= SPLIT_AT_LEAST * replicas and replicas <= SPLIT_REPLICAS:
             return self._split(segment)
-        return ((self._whole(segment.n), segment),)
+        index = self._whole(segment.n)
+        if segment.b_s > segment.a_s:
+            self._stretch(segment, index)
+            self._thin(segment, index)
+        return ((index, segment),)
+
+    def _thin(self, segment: Segment, index: int) -> None:
+        """In turn: a gap is the sum of 1 / weight gaps."""
+        segment.gap_scv *= self.weights[index]
+
+    def _stretch(self, segment: Segment, index: int) -> None:
+        """Lets a segment begin where the replica's last one ended; in the first round, where the first one began."""
+        a_s, b_s = segment.a_s, segment.b_s
+        if not self._ended:
+            self._began_s = a_s
+        since_s = self._ended.get(index, self._began_s)
+        self._ended[index] = b_s
+        first_s = since_s + (b_s - since_s) / segment.n
+        if first_s < a_s:
+            ratio = (b_s - first_s) / (b_s - a_s)
+            segment.a_s = first_s
+            segment.born0_s = segment.born1_s - ratio * (segment.born1_s - segment.born0_s)
+            segment.taken0_s = segment.taken1_s - ratio * (segment.taken1_s - segment.taken0_s)
 
     def _whole(self, n: int) -> int:
+        if not self._owed:
+            if self._turns is None:
+                self._turns = Turns(self.weights, self.first, n)
+            return self._turns.next(n)
         owed, weights = self._owed, self.weights
         if self._first is not None:  # begin in the middle of a round of segments of this size
             for index in self._live:
@@ -67,20 +108,102 @@ class Deal:
         return best
 
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        left = segment.n
+        if not self._owed:
+            self._owed = [0.0] * len(self.weights)
+        left = total = segment.n
         parts = []
-        for index in self._live:
+        for place, index in enumerate(self._live):
             self._owed[index] += self.weights[index] * segment.n
             n = left if index == self._live[-1] else min(left, max(0, round(self._owed[index])))
             self._owed[index] -= n
             left -= n
+            if n:  # in turn: of tuples so far apart, the first of this replica comes at its place among them
+                low = (total / n - 1.0) * place / (len(self._live) - 1)
+                part = segment.part(n, low / (total - 1), (low + (n - 1) * total / n) / (total - 1))
+                self._thin(part, index)
+                parts.append((index, part))
+        return parts
+
+
+class KeyedDeal(Deal):
+    """Deals by key group: single tuples to the replica of a random key group, segments in the expected shares."""
+
+    __slots__ = ("_chooser", "_draws", "_groups", "_version")
+
+    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0) -> None:
+        super().__init__(groups.shares(), first=first)
+        self._groups = groups
+        self._draws = draws
+        self._version = groups.version
+        self._chooser = Chooser(groups) if groups.two_choice else None
+
+    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        """See Deal."""
+        groups = self._groups
+        if self._version != groups.version:
+            self._version = groups.version
+            self.reweigh(groups.shares())
+        if segment.n > 1:
+            return super().parts(segment)
+        if self._chooser is not None:
+            return ((self._chooser.choose(self._draws.uniform()), segment),)
+        return ((bisect_right(groups.steps, self._draws.uniform()), segment),)
+
+    def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        """How many tuples each replica gets is multinomial: keys come at random, unless there are two choices."""
+        if self._chooser is not None:
+            return super()._split(segment)
+        left, rest, parts = segment.n, 1.0, []
+        for index in self._live:
+            share = self.weights[index]
+            n = left if index == self._live[-1] else self._draws.binomial(left, min(1.0, share / rest))
+            left -= n
+            rest -= share
             if n:
-                parts.append((index, segment.part(n, 0.0, 1.0)))
+                part = segment.part(n, 0.0, 1.0)
+                if n < segment.n:  # where the first and last of a random few lie on average
+                    part.narrow((segment.n - n) / ((n + 1) * (segment.n - 1)))
+                self._thin(part, index)
+                parts.append((index, part))
+            if not left:
+                break
+        return parts
+
+    def _thin(self, segment: Segment, index: int) -> None:
+        """At random: what is left of a stream by chance; two choices deal nearly in turn."""
+        if self._chooser is not None:
+            super()._thin(segment, index)
+            return
+        share = self.weights[index]
+        segment.gap_scv = share * segment.gap_scv + 1.0 - share
+
+
+class SharedDeal(Deal):
+    """The segments of a queue that replicas share: its tuples go to them in turn, in each segment a part to each."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self, replicas: int) -> None:
+        super().__init__([1.0 / replicas] * replicas)
+        self._next = 0
+
+    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        """See Deal."""
+        replicas, n = len(self.weights), segment.n
+        if replicas == 1:
+            return ((0, segment),)
+        begin, last = self._next, max(1, n - 1)
+        self._next = (begin + n) % replicas
+        parts = []
+        for first in range(min(n, replicas)):  # place of the part's first tuple in the segment
+            count = (n - 1 - first) // replicas + 1
+            part = segment.part(count, first / last, (first + (count - 1) * replicas) / last)
+            parts.append(((begin + first) % replicas, part))
         return parts
 
 
 def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int) -> Deal:
-    """The deal of producer replica `index` of `producers` over `consumers` replicas.
+    """The deal of producer replica `index` of `producers` over `consumers` replicas, where no key groups are known.
 
     Hash spreads the groups of an aggregate round-robin over its replicas, join keys evenly. Raises BadInput where
     forward meets different replica counts.
@@ -96,6 +219,8 @@ def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, c
         return Deal([float(k == 0) for k in range(consumers)])
     if how == "broadcast":
         return Deal([1.0] * consumers, copies=consumers > 1)
+    if how == "shared":
+        return SharedDeal(consumers)
     first = index * consumers // producers
     if how == "hash" and isinstance(consumer, Aggregate):
         return Deal([groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)], first=first)

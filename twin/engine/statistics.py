@@ -57,6 +57,7 @@ class OperatorMeter:
         return {
             "in": sum(task.tuples_in for task in self.tasks),
             "out": sum(task.tuples_out for task in self.tasks),
+            "dropped": sum(port.dropped for task in self.tasks for port in task.ports),
             "arrived": sum(broker.arrived for broker in self.brokers),
             **{f"busy{k}": task.busy_s for k, task in enumerate(self.tasks)},
             **{f"blocked{k}": task.blocked_until_now_s() for k, task in enumerate(self.tasks)},
@@ -78,11 +79,13 @@ class OperatorMeter:
             "end_s": end_s,
             "numRecordsIn": int(now["in"] - before["in"]),
             "numRecordsOut": int(now["out"] - before["out"]),
+            "numRecordsDropped": int(now["dropped"] - before["dropped"]),
             "busyTimeMsPerSecond": 1000 * busy / count,
             "backPressuredTimeMsPerSecond": 1000 * blocked / count,
             "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / count),
             "queueLength": 0 if source else sum(task.queued for task in self.tasks),
-            "stateBytes": sum(task.state_tuples for task in self.tasks) * self.tuple_bytes,
+            "stateBytes": sum(task.state_tuples for task in self.tasks) * self.tuple_bytes
+            + sum(task.state_bytes for task in self.tasks),
             "arrived": int(now["arrived"] - before["arrived"]) if source else None,
             "backlog": sum(broker.backlog for broker in self.brokers) if source else None,
         }

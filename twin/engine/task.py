@@ -55,6 +55,7 @@ class Task:
         "send_s",
         "service_s",
         "share",
+        "state_bytes",
         "state_tuples",
         "tuples_in",
         "tuples_out",
@@ -99,6 +100,7 @@ class Task:
         self.busy_s = 0.0
         self.blocked_s = 0.0
         self.state_tuples = 0.0
+        self.state_bytes = 0.0  # held beside the content of a window
         self.in_service_work_s = 0.0  # core-seconds of the last service taken up
 
     # what subclasses say -------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class Task:
     def _behind(self, segment: Segment, time_s: float) -> tuple[float, float]:
         """Start of the first and end of the last tuple's service where the task is not free when the first comes."""
         free = self.free_s
-        if segment.waited:
+        if segment.waited and segment.a_s >= self._last_s:
             return free, free + time_s
         # overlaps what another stream brought: the idle time in between serves this one too
         a, b = segment.a_s, segment.b_s

@@ -12,15 +12,22 @@ from functools import cache
 
 import numpy as np
 
+from twin.theory import ggc_wait_s
+
 CRITICAL = 0.985
 """At and above this utilisation the segments' own queue holds (nearly) all of the waiting."""
 
 
-def tuple_wait_s(load: float, gap_scv: float, service_scv: float, service_s: float) -> float:
-    """Mean wait in a GI/G/1 queue (Kraemer and Langenbach-Belz); exact (Pollaczek-Khinchine) for Poisson arrivals."""
+def tuple_wait_s(load: float, gap_scv: float, service_scv: float, service_s: float, servers: int = 1) -> float:
+    """Mean wait in a GI/G/1 queue (Kraemer and Langenbach-Belz); exact (Pollaczek-Khinchine) for Poisson arrivals.
+
+    Of a queue with several servers, by Allen and Cunneen: exact for M/M/c.
+    """
     variability = gap_scv + service_scv
     if load <= 0.0 or load >= 1.0 or variability <= 0.0:
         return 0.0
+    if servers > 1:
+        return ggc_wait_s(servers, load, gap_scv, service_scv, service_s)
     wait = service_s * load / (1.0 - load) * variability / 2.0
     if gap_scv < 1.0:
         return wait * math.exp(-2.0 * (1.0 - load) * (1.0 - gap_scv) ** 2 / (3.0 * load * variability))
@@ -63,15 +70,18 @@ def _upper_tail(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi) * poly)
 
 
-def residual_wait_s(n: int, load: float, gap_scv: float, service_scv: float, service_s: float) -> float:
+def residual_wait_s(
+    n: int, load: float, gap_scv: float, service_scv: float, service_s: float, servers: int = 1
+) -> float:
     """Mean wait of a tuple that a segment of n tuples does not show, in seconds, >= 0; a server of its own.
 
-    load: utilisation, 0 to 1. service_s: mean service of a tuple.
+    load: utilisation, 0 to 1. service_s: mean service of a tuple. servers: of a common queue, each with n tuples of a
+    segment; their load varies together, so with a part of the variance of each.
     """
     if load >= CRITICAL or load <= 0.0:
         return 0.0
-    wait = tuple_wait_s(load, gap_scv, service_scv, service_s)
-    sigma = service_s * math.sqrt(n * (service_scv + gap_scv / load**2))
+    wait = tuple_wait_s(load, gap_scv, service_scv, service_s, servers)
+    sigma = service_s * math.sqrt(n * (service_scv + gap_scv / load**2) / servers)
     if sigma <= 0.0:
         return wait
     return max(0.0, wait - sigma * walk_wait(n * service_s * (1.0 / load - 1.0) / sigma))

@@ -1,0 +1,232 @@
+"""Key groups: weights, owners, skew, drift, state, and what a hot replica does to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin.worlds import HOST, chain, deployment, sink, source
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.keys import contiguous, zipf_shares
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+from twin.spec import parse
+from twin.wiring import Wiring, World
+
+
+def keyed(
+    rate: float,
+    replicas: int,
+    skew: dict[str, Any] | None = None,
+    owners: tuple[int, ...] | None = None,
+    **operator: Any,
+) -> Deployment:
+    """source -> keyed map -> sink."""
+    middle = {"kind": "map", "name": "m", "key_groups": 32, "service_time_s": 1e-3, "service_scv": 1} | operator
+    data = chain([middle], rate, placement={"m": {"h": replicas}}).model_dump(mode="json", exclude_none=True)
+    data["plan"]["placement"]["sink"] = {"h": replicas}
+    data["query"]["streams"][1]["partitioning"] = "forward"
+    data["workload"]["keys"] = {} if skew is None else {"m": skew}
+    data["plan"]["key_groups"] = {} if owners is None else {"m": owners}
+    return parse(Deployment, data)
+
+
+def world(job: Deployment, seed: int = 0) -> World:
+    return Wiring(job, RunSettings(seed=seed)).build()
+
+
+def test_default_owners_are_contiguous_and_even() -> None:
+    owners = contiguous(10, 4)
+    assert list(owners) == sorted(owners)
+    assert max(map(owners.count, range(4))) - min(map(owners.count, range(4))) <= 1
+
+
+def test_weights_follow_zipf_in_an_order_of_the_seed() -> None:
+    job = keyed(100, 4, {"zipf": 1.2})
+    first, same, other = (world(job, seed).key_groups["m"].weights for seed in (1, 1, 2))
+    assert np.array_equal(first, same)
+    assert not np.array_equal(first, other)
+    for weights in (first, other):
+        assert np.sort(weights)[::-1] == pytest.approx(zipf_shares(32, 1.2))
+        assert weights.sum() == pytest.approx(1)
+
+
+def test_drift_moves_ranks_and_keeps_the_law() -> None:
+    job = keyed(100, 4, {"zipf": 1, "drift_every_s": 5, "drift_share": 0.25})
+    built = world(job)
+    groups = built.key_groups["m"]
+    seen = [groups.weights.copy()]
+    for end_s in (4, 6, 11):
+        built.env.run(until=end_s)
+        seen.append(groups.weights.copy())
+    assert np.array_equal(seen[0], seen[1])
+    for before, after in pairwise(seen[1:]):
+        assert 2 <= np.sum(before != after) <= 8
+        assert np.sort(after) == pytest.approx(np.sort(before))
+    assert built.tasks["source"][0].ports[0].deal.weights == pytest.approx(_owned(groups.weights, groups.owner, 4))
+
+
+def _owned(weights: np.ndarray, owner: list[int], replicas: int) -> list[float]:
+    return [sum(w for w, o in zip(weights, owner, strict=True) if o == replica) for replica in range(replicas)]
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_tuples_follow_owners_and_moves(fidelity: str) -> None:
+    """Each replica's share of the tuples is the weight of its key groups, also after moves."""
+    built = Wiring(keyed(1000, 3, {"zipf": 0.8}), RunSettings(fidelity=fidelity, horizon_s=60, segments=3000)).build()
+    groups = built.key_groups["m"]
+    before = [0, 0, 0]
+    for end_s in (10, 20):
+        built.env.run(until=end_s)
+        after = [task.tuples_in for task in built.tasks["m"]]
+        took = np.subtract(after, before)
+        assert took / took.sum() == pytest.approx(_owned(groups.weights, groups.owner, 3), abs=0.015)
+        assert groups.tuples(took.tolist()).sum() == pytest.approx(took.sum())
+        before = after
+        heaviest = int(np.argmax(groups.weights))
+        groups.move(heaviest, (groups.owner[heaviest] + 1) % 3)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_hot_replica_limits_throughput(fidelity: str) -> None:
+    """Backpressure holds all replicas to the rate at which the hottest is just full: capacity / its share."""
+    job = keyed(3000, 4, {"zipf": 1.0})
+    hottest = max(world(job).key_groups["m"].shares())
+    settings = RunSettings(horizon_s=15, warmup_s=5, period_s=5, fidelity=fidelity)
+    run = simulate(job, settings)
+    assert 1000 / hottest < 2800
+    assert run.metrics.throughput_per_s == pytest.approx(1000 / hottest, rel=0.05)
+    assert run.metrics.backpressured
+    assert simulate(keyed(3000, 4), settings).metrics.throughput_per_s == pytest.approx(3000, rel=0.02)
+
+
+def test_replicas_of_a_hash_stream_are_m_m_1_queues() -> None:
+    """Keys come at random, so replica r is an M/M/1 queue with its share of the rate. The exact run's mean wait."""
+    job = keyed(2000, 4, {"zipf": 0.5})
+    rates = np.array(world(job).key_groups["m"].shares()) * 2000
+    assert rates.max() < 900
+    expected = float(np.sum(rates / 2000 * 1e-3 / (1 - rates * 1e-3)))
+    means = []
+    for seed in range(6):
+        # the order of the key groups is the seed's, so the owners of seed 0 are kept by weight
+        latency = simulate(_reordered(job, seed), RunSettings(horizon_s=5, period_s=1, fidelity="exact", seed=seed))
+        assert latency.metrics.processing_latency_s is not None
+        means.append(latency.metrics.processing_latency_s.mean)
+    error = np.std(means, ddof=1) / np.sqrt(len(means))
+    assert abs(np.mean(means) - expected) < 4 * error
+
+
+def _reordered(job: Deployment, seed: int) -> Deployment:
+    """The same shares of the replicas under another seed's order."""
+    first, now = (world(job, each).key_groups["m"] for each in (0, seed))
+    by_rank = np.array(first.owner)[np.argsort(-first.weights)]
+    owners = np.empty(len(now), dtype=int)
+    owners[np.argsort(-now.weights)] = by_rank
+    plan = job.plan.model_copy(update={"key_groups": {"m": tuple(int(each) for each in owners)}})
+    return job.with_plan(plan)
+
+
+def test_fast_waits_agree_with_exact() -> None:
+    job = keyed(2000, 4, {"zipf": 0.5})
+    exact, fast = (
+        simulate(job, RunSettings(horizon_s=horizon_s, fidelity=fidelity)).metrics.processing_latency_s
+        for fidelity, horizon_s in (("exact", 20), ("fast", 120))
+    )
+    assert exact is not None and fast is not None
+    assert fast.mean == pytest.approx(exact.mean, rel=0.12)
+
+
+def test_distinct_groups_live_with_their_key_groups() -> None:
+    """A replica emits the groups of the key groups that it owns: 100 in all, a quarter of the key groups a quarter."""
+    window = {"policy": "time", "size_s": 5.0}
+    operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 100, "key_groups": 40}
+    owners = (0,) * 10 + (1,) * 30
+    data = chain([operator], 2000, placement={"m": {"h": 2}}).model_dump(mode="json", exclude_none=True)
+    data["plan"]["key_groups"] = {"m": owners}
+    job = parse(Deployment, data)
+    tasks = world(job).tasks["m"]
+    assert [task.groups for task in tasks] == [25, 75]  # type: ignore[attr-defined]
+    run = simulate(job, RunSettings(horizon_s=50, warmup_s=10))
+    assert run.metrics.throughput_per_s == pytest.approx(100 / 5, rel=0.02)
+
+
+def test_matches_of_a_join_do_not_depend_on_the_owners() -> None:
+    """Tuples of a key meet wherever their key group is, skewed or not."""
+    join = {
+        "kind": "join",
+        "name": "j",
+        "window": {"policy": "time", "size_s": 1},
+        "selectivity": 0.01,
+        "key_groups": 16,
+        "service_time_s": 1e-6,
+    }
+    data = deployment(
+        [source("l"), source("r"), join, sink()],
+        [("l", "j"), ("r", "j"), ("j", "sink")],
+        {"l": 100, "r": 200},
+        placement={"j": {"h": 4}},
+    ).model_dump(mode="json", exclude_none=True)
+    for skew in ({}, {"j": {"zipf": 1.0}}):
+        data["workload"]["keys"] = skew
+        job = parse(Deployment, data)
+        run = simulate(job, RunSettings(horizon_s=60, warmup_s=5))
+        assert run.metrics.throughput_per_s == pytest.approx(0.01 * 100 * 200, rel=0.06)
+
+
+def test_state_of_key_groups_is_in_memory_and_in_the_statistics() -> None:
+    job = keyed(100, 2, state_bytes_per_group=1e6)
+    run = simulate(job, RunSettings(horizon_s=10))
+    bare = simulate(keyed(100, 2), RunSettings(horizon_s=10))
+    rows = [row for row in run.operator_rows if row["operator"] == "m"]
+    assert rows[-1]["stateBytes"] == pytest.approx(32e6)
+    extra_mb = run.hosts[0].memory_mb - bare.hosts[0].memory_mb
+    assert extra_mb == pytest.approx(32 * job.engine.memory.object_overhead, rel=0.01)
+    groups = world(job).key_groups["m"]
+    assert groups.states_bytes().sum() == pytest.approx(32e6)
+    assert groups.state_bytes(3) == pytest.approx(1e6)
+
+
+def test_too_much_state_crashes_its_host() -> None:
+    small = {**HOST, "name": "small", "ram_mb": 500}
+    data = keyed(100, 1, state_bytes_per_group=1e6).model_dump(mode="json", exclude_none=True)
+    data["cluster"]["hosts"].append(small)
+    data["plan"]["placement"]["m"] = "small"
+    assert simulate(parse(Deployment, data), RunSettings(horizon_s=10)).crashed
+
+
+GOOD = keyed(10, 2, {"zipf": 1}, tuple([0] * 16 + [1] * 16)).model_dump(mode="json", exclude_none=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d["plan"]["key_groups"].update(m=[0, 1]), r"key_groups\.m has 2 entries for 32 key groups"),
+        (lambda d: d["plan"]["key_groups"].update(m=[2] * 32), r"names replica 2; 'm' has 2 replicas"),
+        (lambda d: d["plan"]["key_groups"].update(sink=[0]), r"'sink', which has no key groups; give the operator"),
+        (lambda d: d["plan"]["key_groups"].update(x=[0]), r"plan\.key_groups names unknown operator 'x'"),
+        (lambda d: d["workload"]["keys"].update(x={"zipf": 1}), r"workload\.keys names unknown operator 'x'"),
+        (lambda d: d["workload"]["keys"]["m"].update(zipf=-1), r"zipf.*greater than or equal to 0"),
+        (lambda d: d["workload"]["keys"]["m"].update(drift_every_s=0), r"drift_every_s.*greater than 0"),
+        (lambda d: _operator(d).pop("key_groups"), r"'m', which has no key groups"),
+        (lambda d: _operator(d).update(key_groups=0), r"key_groups.*greater than or equal to 1"),
+        (lambda d: d["query"]["streams"][0].update(partitioning="rebalance"), r"has key_groups and a rebalance input"),
+        (
+            lambda d: (d["plan"].pop("key_groups"), d["plan"]["placement"].update(m={"h": 40})),
+            r"32 key groups for 40 replicas",
+        ),
+    ],
+)
+def test_bad_key_groups_are_one_line(change: Callable[[Any], object], says: str) -> None:
+    data = parse(Deployment, GOOD).model_dump(mode="json", exclude_none=True)
+    change(data)
+    with pytest.raises(BadInput, match=says):
+        parse(Deployment, data)
+
+
+def _operator(data: Any) -> Any:
+    return next(each for each in data["query"]["operators"] if each["name"] == "m")

@@ -1,0 +1,105 @@
+"""Key groups: the units in which a keyed operator's tuples and state are spread over its replicas, and moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from pydantic import Field
+
+from twin.errors import suggest
+from twin.operators import Aggregate, AnyOperator
+from twin.spec import Spec
+
+if TYPE_CHECKING:
+    from twin.plan import ExecutionPlan
+    from twin.query import Query
+    from twin.workload import Workload
+
+DEFAULT_GROUPS = 128
+GROUPS_A_REPLICA = 16
+
+
+class KeySkew(Spec):
+    """How unevenly the tuples into an operator are spread over its key groups, and how that drifts.
+
+    The k-th most frequent key group gets a share in proportion to k^-zipf; which one it is, the seed decides. Every
+    `drift_every_s` seconds a random `drift_share` of the key groups exchange their ranks.
+    """
+
+    zipf: Annotated[float, Field(ge=0, le=10, description="exponent; 0: all key groups alike")] = 0.0
+    drift_every_s: Annotated[float | None, Field(gt=0, description="absent: no drift")] = None
+    drift_share: Annotated[float, Field(gt=0, le=1, description="share of the key groups that exchange ranks")] = 0.1
+
+
+def group_count(query: Query, name: str, replicas: int) -> int | None:
+    """Key groups of an operator with that many replicas; None if its input is not dealt by key group.
+
+    `key_groups` if given; else, if a two-choice stream leads there, 128, or 16 a replica if that is more.
+    """
+    given = key_groups_of(query.operator(name))
+    if given is not None:
+        return given
+    if any(query.partitioning(stream) == "two-choice" for stream in query.inputs(name)):
+        return max(DEFAULT_GROUPS, GROUPS_A_REPLICA * replicas)
+    return None
+
+
+def key_groups_of(operator: AnyOperator) -> int | None:
+    """The operator's own number of key groups, if it has one."""
+    return getattr(operator, "key_groups", None)
+
+
+def contiguous(groups: int, replicas: int) -> tuple[int, ...]:
+    """The replica of each key group, in contiguous ranges as Flink assigns them."""
+    return tuple(group * replicas // groups for group in range(groups))
+
+
+def distinct_groups(operator: AnyOperator, groups: int) -> np.ndarray:
+    """How many of an aggregate's distinct group-by values fall into each key group, as evenly as can be. [groups]
+
+    Other operators have more keys than anyone counts: 1 each.
+    """
+    if not isinstance(operator, Aggregate) or operator.group_by is None:
+        return np.ones(groups)
+    edges = np.arange(groups + 1, dtype=np.int64) * operator.groups // groups
+    return np.diff(edges).astype(float)
+
+
+def zipf_shares(groups: int, exponent: float) -> np.ndarray:
+    """Shares by rank, the largest first; they sum to 1. [groups]"""
+    weights = np.arange(1, groups + 1, dtype=float) ** -exponent
+    return np.asarray(weights / weights.sum())
+
+
+def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
+    """Raises ValueError if an assignment of key groups or a skew does not fit the operators that it names."""
+    names = [operator.name for operator in query.operators]
+    counts = {name: group_count(query, name, plan.replicas(name)) for name in names}
+    for where, given in (("plan.key_groups", plan.key_groups), ("workload.keys", workload.keys)):
+        for name in given:
+            if name not in counts:
+                raise ValueError(f"{where} names unknown operator {name!r}; {suggest(name, names)}")
+            if counts[name] is None:
+                raise ValueError(f"{where} names {name!r}, which has no key groups; give the operator key_groups")
+    for name, groups in counts.items():
+        if groups is not None:
+            _check_owners(name, groups, plan.replicas(name), plan.key_groups.get(name))
+
+
+def _check_owners(name: str, groups: int, replicas: int, owners: Sequence[int] | None) -> None:
+    if owners is None:
+        if groups < replicas:
+            raise ValueError(
+                f"{name!r} has {groups} key groups for {replicas} replicas, so some would be idle; "
+                "give it more key_groups or fewer replicas"
+            )
+        return
+    if len(owners) != groups:
+        raise ValueError(f"plan.key_groups.{name} has {len(owners)} entries for {groups} key groups; give one each")
+    for owner in owners:
+        if not 0 <= owner < replicas:
+            raise ValueError(
+                f"plan.key_groups.{name} names replica {owner}; {name!r} has {replicas} replicas, counted from 0"
+            )

@@ -1,0 +1,45 @@
+"""Closed-form laws of queues."""
+
+from __future__ import annotations
+
+
+def erlang_c(servers: int, load: float) -> float:
+    """Probability that a tuple has to wait in M/M/c. load: utilisation of each server, 0 <= load < 1.
+
+    By the recursion of Erlang's loss formula, which neither overflows nor cancels. Raises ValueError for other loads.
+    """
+    if servers < 1 or not 0.0 <= load < 1.0:
+        raise ValueError(f"erlang_c needs servers >= 1 and a load in [0, 1), got {servers} and {load}")
+    loss = erlang_b(servers, servers * load)
+    return loss / (1.0 - load * (1.0 - loss))
+
+
+def erlang_b(servers: int, offered: float) -> float:
+    """Probability that a tuple is lost in M/M/c/c. offered: arrival rate times mean service time."""
+    loss = 1.0
+    for k in range(1, servers + 1):
+        loss = offered * loss / (k + offered * loss)
+    return loss
+
+
+def mmc_wait_s(servers: int, load: float, service_s: float) -> float:
+    """Mean wait in M/M/c, in the unit of the mean service time."""
+    return erlang_c(servers, load) * service_s / (servers * (1.0 - load))
+
+
+def ggc_wait_s(servers: int, load: float, gap_scv: float, service_scv: float, service_s: float) -> float:
+    """Mean wait in GI/G/c by Allen and Cunneen: that of M/M/c by the mean of both variabilities."""
+    return mmc_wait_s(servers, load, service_s) * (gap_scv + service_scv) / 2.0
+
+
+def mmck_loss(servers: int, room: int, offered: float) -> float:
+    """Probability that a tuple finds M/M/c/K full. room: tuples it holds, in service ones included, >= servers.
+
+    offered: arrival rate times mean service time; may exceed the servers.
+    """
+    if room < servers:
+        raise ValueError(f"mmck_loss needs room for the tuples in service, got {room} for {servers} servers")
+    loss = erlang_b(servers, offered)
+    for _ in range(room - servers):
+        loss = offered * loss / (servers + offered * loss)
+    return loss
