@@ -97,7 +97,7 @@ def simulate_chunk(task: ChunkTask, chunk: Chunk, attempt: int) -> ChunkResult:
         failed += sum(row["status"] != "ok" for row in found["runs"])
         cpu_s += spent_s
         for table, collected in rows.items():
-            collected.extend(found[table])
+            collected.extend(found.get(table, ()))
     try:
         write_trace(rows, folder)
     except (OSError, BadInput) as error:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from tests.twin.changing import column, e2e_s, job, run
 from twin.engine.history import History
+from twin.engine.ledger import Buffer
 from twin.engine.scaling import even_flows
+from twin.engine.segment import Segment
 from twin.events import AnyEvent, LinkDegradation, Migration, Scale
 from twin.run import Run
 
@@ -173,6 +175,24 @@ def test_same_moves_same_run() -> None:
 
 def _facts(result: Run) -> Any:
     return result.operator_rows, result.host_rows, result.event_rows
+
+
+def test_a_buffer_hands_over_in_order_and_then_passes_on() -> None:
+    class Recorder:
+        def __init__(self) -> None:
+            self.taken: list[tuple[int, float]] = []
+
+        def deliver(self, segment: Segment) -> None:
+            self.taken.append((segment.n, segment.b_s))
+
+    buffer, target = Buffer(), Recorder()
+    for n in (1, 2, 3):
+        buffer.deliver(Segment(n, n, n, n, n, n, n))
+    assert buffer.queued == 6
+    buffer.open(target, 10.0)  # type: ignore[arg-type]
+    buffer.deliver(Segment(4, 11.0, 11.0, 11.0, 11.0, 11.0, 11.0))
+    assert buffer.queued == 0
+    assert target.taken == [(1, 10.0), (2, 10.0), (3, 10.0), (4, 11.0)]
 
 
 @given(

@@ -73,8 +73,8 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
     yield from carry(wiring, start, place, size)
     wiring.relocate(task, operator, place)
     yield from _work(task, whole.fetch_s)
-    record.paused_s = env.now - paused_s
-    record.bytes = size
+    record.paused_s = float(env.now - paused_s)
+    record.bytes = float(size)
     task.unblock()
 
 
@@ -123,8 +123,8 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
         yield from carry(wiring, fan.places[flow.source], fan.places[flow.target], size)
         yield from _beside(target, whole.fetch_s)
         give(target, state)
-        record.paused_s = max(record.paused_s or 0.0, env.now - paused_s)
-        record.bytes = (record.bytes or 0.0) + size
+        record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
+        record.bytes = float((record.bytes or 0.0) + size)
     except simpy.Interrupt:  # the job is down; the state comes back from the checkpoint
         _settle(fan, buffer, flow, flow.source)
         raise

@@ -18,6 +18,9 @@ from twin.plan import Location
 if TYPE_CHECKING:
     from twin.engine.reconfiguration import Reconfigurer
 
+DRAIN_LOOK_S = 0.1
+"""A replica that leaves is looked at this often at least."""
+
 
 def rescale(
     change: Reconfigurer, operator: str, wanted: Sequence[Location], record: EventRecord
@@ -56,8 +59,10 @@ def rescale(
 
 def _drain(change: Reconfigurer, task: Task) -> Generator[simpy.Event, Any, None]:
     """Waits until a replica that gets no more input has nothing left to do or to send."""
+    wait_s = LOOK_S
     while change.outage is not None or task.busy or task.blocked or task.queued or change.outstanding(task):
-        yield change.env.timeout(LOOK_S)
+        yield change.env.timeout(wait_s)
+        wait_s = min(2 * wait_s, DRAIN_LOOK_S)
 
 
 def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[Flow]:
@@ -78,7 +83,7 @@ def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[Flow]:
 
 
 def group_flows(fan: Fan, stay: Sequence[int]) -> list[Flow]:
-    """Key groups from replicas that leave or carry too much to those that carry least, heaviest first."""
+    """Key groups from replicas that leave or carry too much to those that carry least, to few targets each."""
     keys = fan.keys
     assert keys is not None
     load = dict.fromkeys(stay, 0.0)
@@ -92,8 +97,10 @@ def group_flows(fan: Fan, stay: Sequence[int]) -> list[Flow]:
         else:
             homeless.append(group)
     moves: dict[tuple[int, int], list[int]] = {}
-    for group in homeless:
-        target = min(stay, key=lambda index: (load[index], index))
+    target = stay[0]
+    for group in sorted(homeless, key=lambda group: keys.owner[group]):  # stable: heaviest first of each owner
+        if load[target] + keys.weights[group] > even * (1.0 + 1e-9):
+            target = min(stay, key=lambda index: (load[index], index))
         load[target] += keys.weights[group]
         if target != keys.owner[group]:
             moves.setdefault((keys.owner[group], target), []).append(group)
