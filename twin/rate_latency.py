@@ -4,7 +4,7 @@ Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker
 behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
 
 * An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
-  can give it beside the others.
+  can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen.
 * A saturated operator, and all upstream of it, add a full channel: its credits over the rate of the stream.
 * A link adds the producer's latency and the transmission, if the hosts differ.
 * A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
@@ -28,6 +28,7 @@ import numpy as np
 from twin.query import Aggregate, Join, Stream, Window
 from twin.rate_load import FULL, Layout, Load
 from twin.rates import Flow
+from twin.theory import mmc_wait_s
 
 RHO_MAX = 0.98
 
@@ -73,6 +74,12 @@ def _queue_s(layout: Layout, found: Load, name: str) -> tuple[np.ndarray, np.nda
     scv = layout.deployment.engine.service_scv_of(layout.deployment.query.operator(name))
     service = found.service_s[name] / found.speed[name]
     rho = np.minimum(found.busy_cores[name] / found.speed[name], RHO_MAX)
+    query = layout.deployment.query
+    if any(query.partitioning(each) == "shared" for each in query.inputs(name)):
+        mmc_s = [
+            mmc_wait_s(int(c), float(r), float(s)) for c, r, s in zip(layout.replicas[name], rho, service, strict=True)
+        ]
+        return service, np.array(mmc_s) * (1.0 + scv) / 2.0
     return service, rho / (1.0 - rho) * service * (1.0 + scv) / 2.0
 
 

@@ -2,7 +2,7 @@
 
 All arrays have one entry a plan; letters at the end of a name are its axes (n plans, o operators, l sockets, h hosts).
 Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. Work
-is spread evenly over an operator's replicas.
+is spread evenly over an operator's replicas, but for the pressure on the busiest where keys are skewed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.deployment import Deployment
+from twin.keys import key_groups_of
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Join, Stream
+from twin.rate_keys import crowding
 from twin.rates import Flow, flows
 
 MEGA = 1e6
@@ -44,13 +46,15 @@ class Layout:
             name: count @ self.host_lh / self.replicas[name][:, None] for name, count in self.count_nl.items()
         }
 
+        self.crowding = {name: crowding(deployment, name, plans) for name in self.replicas}
+
     def select(self, rows: np.ndarray) -> Layout:
         """The same for some of the plans (a boolean mask [N])."""
         part = object.__new__(Layout)
         part.__dict__.update(self.__dict__)
         part.size = int(rows.sum())
         part._leaving_nh = {}
-        for field in ("count_nl", "replicas", "host_share_nh"):
+        for field in ("count_nl", "replicas", "host_share_nh", "crowding"):
             part.__dict__[field] = {name: array[rows] for name, array in getattr(self, field).items()}
         return part
 
@@ -160,7 +164,7 @@ def _share_sockets(
     for index, name in enumerate(names):
         own = demand_no[:, index, None]
         here = count_nol[:, index] > 0
-        alone = own / np.minimum(1.0, layout.capacity_l)
+        alone = own * layout.crowding[name][:, None] / np.minimum(1.0, layout.capacity_l)
         full = total_nl / layout.capacity_l
         felt = np.where(own >= level_nl * 0.999, full, np.minimum(full, own / level_nl))
         pressure[name] = np.where(here, np.maximum(alone, felt), 0.0).max(axis=1)
@@ -210,7 +214,7 @@ def _channel(layout: Layout, flow: Mapping[str, Flow], stream: Stream) -> np.nda
 def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """By operator, the slow-down by garbage collection; and whether a host in use runs out of memory. [N] each.
 
-    A host holds the engine and the windows' contents.
+    A host holds the engine, the windows' contents and the state of key groups.
     """
     query, engine = layout.deployment.query, layout.deployment.engine
     used_nh = np.zeros((layout.size, len(layout.bandwidth_h)))
@@ -219,6 +223,9 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[str, np.ndarr
         share = layout.host_share_nh[name]
         size = engine.bytes_of(query.columns_in[name]) * engine.memory.object_overhead / MEGA
         used_nh += (each.window_tuples * size)[:, None] * share
+        operator = query.operator(name)
+        state_bytes = (key_groups_of(operator) or 0) * getattr(operator, "state_bytes_per_group", 0.0)
+        used_nh += state_bytes * engine.memory.object_overhead / MEGA * share
         in_use |= share > 0
     ram_h = np.array([host.ram_mb for host in layout.deployment.cluster.hosts])
     used_share = (used_nh + engine.memory.base_mb) / ram_h

@@ -16,7 +16,7 @@ from twin.cluster import CACHE_LINE_BYTES
 from twin.deployment import Deployment
 from twin.engine.aggregate import AggregateTask
 from twin.engine.broker import Broker
-from twin.engine.channel import Inbox, Path, Paths, Port
+from twin.engine.channel import FINER, Inbox, Path, Paths, Port
 from twin.engine.clock import clock
 from twin.engine.draws import Draws
 from twin.engine.join import JoinTask
@@ -224,7 +224,7 @@ class Wiring:
                 dealt = deal(how, consumer, len(producers), index, len(inboxes))
             else:
                 draws = Draws(stream(self.settings.seed, f"keys:{task.name}->{each.consumer}"))
-                dealt = KeyedDeal(groups, draws, first=index * len(consumers) // len(producers))
+                dealt = KeyedDeal(groups, draws, index * len(consumers) // len(producers), len(producers))
             task.ports.append(kind(task, paths[start], dealt, cap))
         if groups is not None:
             groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
@@ -289,7 +289,7 @@ class Wiring:
                 stream(self.settings.seed, name) for name in (f"broker:{task.name}", f"arrivals:{source.name}")
             )
             arrivals = clock(law, replica, len(tasks), n, own, shared)
-            brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n))  # type: ignore[arg-type]
+            brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n, max(1, self.cap // 2)))  # type: ignore[arg-type]
         return brokers
 
     def segment_size(self, rate_per_s: float) -> int:

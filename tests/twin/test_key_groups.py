@@ -13,6 +13,7 @@ from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
+from twin.rate_model import RateModel
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse
@@ -230,3 +231,27 @@ def test_bad_key_groups_are_one_line(change: Callable[[Any], object], says: str)
 
 def _operator(data: Any) -> Any:
     return next(each for each in data["query"]["operators"] if each["name"] == "m")
+
+
+def test_the_analytic_model_knows_the_hot_replica_and_the_state() -> None:
+    """Its throughput is that of the law, over the orders of frequency that seeds may draw."""
+    job = keyed(3000, 4, {"zipf": 1.0})
+    hottest = [max(world(job, seed).key_groups["m"].shares()) for seed in range(12)]
+    estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
+    assert estimate.throughput_per_s[0] == pytest.approx(1000 / np.mean(hottest), rel=0.12)
+    full = keyed(100, 1, state_bytes_per_group=1e9)
+    assert RateModel().predict(full, [full.plan]).throughput_per_s[0] == 0.0
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_distinct_groups_under_skew_match_brute_force(fidelity: str) -> None:
+    """A short window misses most of the rare groups; 200 groups, one a key group, Zipf 1.2."""
+    window = {"policy": "count", "size_tuples": 300}
+    operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 200, "key_groups": 200}
+    data = chain([operator], 3000).model_dump(mode="json", exclude_none=True)
+    data["workload"]["keys"] = {"m": {"zipf": 1.2}}
+    rng = np.random.default_rng(0)
+    shares = zipf_shares(200, 1.2)
+    brute = [len(set(rng.choice(200, size=300, p=shares))) for _ in range(400)]
+    run = simulate(parse(Deployment, data), RunSettings(horizon_s=20, fidelity=fidelity))
+    assert run.metrics.throughput_per_s == pytest.approx(np.mean(brute) * 10, rel=0.03)

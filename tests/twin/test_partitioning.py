@@ -18,6 +18,7 @@ from twin.engine.two_choice import second_choice, settled_shares
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
 from twin.profiles import STORM
+from twin.rate_model import RateModel
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse
@@ -193,6 +194,13 @@ def test_a_saturated_shared_queue_uses_all_of_its_replicas(fidelity: str) -> Non
     assert run.metrics.backpressured
     assert run.metrics.processing_latency_s is not None  # one channel in all: 1,024 tuples at 3,000 a second
     assert run.metrics.processing_latency_s.p50 == pytest.approx(1024 / 3000, rel=0.15)
+
+
+def test_the_analytic_model_knows_shared_queues() -> None:
+    job = pool_job(3, 0.8)
+    estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
+    expected = mmc_wait_s(3, 0.8, 1e-3) + 1e-3
+    assert estimate.processing_latency_s[0] == pytest.approx(expected, rel=0.05)
 
 
 def test_closed_forms() -> None:

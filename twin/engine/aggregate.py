@@ -10,17 +10,27 @@ from twin.engine.window import Results, WindowTask
 
 
 class AggregateTask(WindowTask):
-    """`groups` live on this replica; tuples carry uniformly random ones."""
+    """`groups` live on this replica; tuples carry uniformly random ones.
+
+    strata: where some are more frequent than others, (share of the tuples, groups) of classes of like frequency.
+    """
 
     __slots__ = (
         "groups",
         "history",
+        "strata",
     )
 
     def __init__(self, *args: Any, groups: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.groups = groups
+        self.strata: tuple[tuple[float, float], ...] = ()
         self.history = History()
+
+    @property
+    def histories(self) -> tuple[History, ...]:
+        """A single one for all inputs."""
+        return (self.history,)
 
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds a piece to the history."""
@@ -45,12 +55,18 @@ class AggregateTask(WindowTask):
         if self.groups == 1:
             distinct = fires
         elif fires == 1:
-            distinct = self.draws.occupied(content, self.groups)
+            distinct = self._occupied(content) if self.strata else self.draws.occupied(content, self.groups)
         else:
-            mean = self.groups * -_expm1_power(content, self.groups)
+            classes = self.strata or ((1.0, self.groups),)
+            mean = sum(groups * -_expm1_power(content * share, groups) for share, groups in classes)
             distinct = max(fires, self.draws.rounded(fires * mean))
         work_s = self.scan_s * content * fires + self.result_s * distinct
         return self._results(position, start, content, distinct, fires, low, high), work_s
+
+    def _occupied(self, content: int) -> int:
+        draws = self.draws
+        found = sum(draws.occupied(draws.rounded(content * share), groups) for share, groups in self.strata)
+        return max(1, min(content, found))
 
     def _results(
         self, position: float, start: float, content: int, distinct: int, fires: int, low: float, high: float
@@ -68,6 +84,6 @@ class AggregateTask(WindowTask):
         )
 
 
-def _expm1_power(n: int, boxes: int) -> float:
+def _expm1_power(n: float, boxes: float) -> float:
     """(1 - 1/boxes)^n - 1."""
     return (1.0 - 1.0 / boxes) ** n - 1.0

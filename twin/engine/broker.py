@@ -27,14 +27,17 @@ class Broker:
     before the gathered tuples are complete, it is given those that have come.
     """
 
-    __slots__ = ("_alarm", "_counted", "_far", "_gathers", "_pieces", "clock", "env", "gap_scv", "n", "source")
+    __slots__ = ("_alarm", "_counted", "_far", "_gathers", "_pieces", "clock", "env", "gap_scv", "least", "n", "source")
 
-    def __init__(self, env: simpy.Environment, source: SourceTask, clock: Clock, gap_scv: float, n: int) -> None:
+    def __init__(
+        self, env: simpy.Environment, source: SourceTask, clock: Clock, gap_scv: float, n: int, least: int = 1
+    ) -> None:
         self.env = env
         self.source = source
         self.clock = clock
         self.gap_scv = gap_scv
         self.n = n
+        self.least = least
         self._far = FAR * n
         self._counted = 0  # tuples handed over
         self._gathers = False
@@ -111,8 +114,11 @@ class Broker:
         """Tuples a segment, so that those which are taken make as many segments a second as those which arrive would.
 
         Backpressure slows the source down; segments as large as at the offered rate would be coarse in its channels.
+        Below `least`, a small part of a channel, nothing is gained.
         """
-        return max(1, math.ceil(self.n * self.source.tuples_in / self._counted)) if self._counted else self.n
+        if not self._counted:
+            return self.n
+        return max(min(self.n, self.least), math.ceil(self.n * self.source.tuples_in / self._counted))
 
     def _refill(self) -> None:
         """The source has nothing in its queue: more of what was gathered, or what has come since."""

@@ -6,6 +6,10 @@ from bisect import bisect_right
 
 Stamps = tuple[float, float, float, float]
 """Of the first and last tuple of a piece: born0, born1, taken0, taken1."""
+FORESEEN = 2.0
+"""Lengths of the last piece for which its successor is taken for granted."""
+RECENT = 4
+"""Pieces whose rate is the rate of what is foreseen."""
 TRIM = 512
 """Forgotten pieces are cut off in blocks of this many."""
 
@@ -13,7 +17,7 @@ TRIM = 512
 class History:
     """Pieces in order of their positions; each holds n tuples over (low, high], or at one point if low = high."""
 
-    __slots__ = ("_start", "counts", "highs", "lows", "stamps", "total")
+    __slots__ = ("_foreseen", "_start", "counts", "highs", "lows", "stamps", "total")
 
     def __init__(self) -> None:
         self.lows: list[float] = []
@@ -21,6 +25,7 @@ class History:
         self.counts: list[float] = []  # tuples up to the end of each piece
         self.stamps: list[Stamps] = []
         self.total = 0.0
+        self._foreseen = 0.0
         self._start = 0  # pieces before this one are forgotten
 
     def add(self, low: float, high: float, n: float, stamps: Stamps) -> None:
@@ -38,6 +43,34 @@ class History:
         if len(self.highs) > 1:
             high = max(high, self.highs[-2])
         self.lows[-1], self.highs[-1] = min(low, high), high
+
+    def foresee(self, position: float) -> bool:
+        """Appends what the piece under way will bring until `position`, if tuples come smoothly; `recall` undoes it.
+
+        True if it appended anything.
+        """
+        first = len(self.highs) - 1 - RECENT  # a mean rate over a few pieces: one may be short by chance
+        if first < 0:
+            return False
+        low, high = self.lows[-1], self.highs[-1]
+        ahead = min(position - high, FORESEEN * (high - low))
+        tuples = self.total - self.counts[first] - 1.0  # (k - 1) / time is unbiased
+        if ahead <= 0.0 or tuples <= 0.0:
+            return False
+        self._foreseen = ahead * tuples / (high - self.highs[first])
+        born0, born1, taken0, taken1 = self.stamps[-1]
+        slope = ahead / (high - low)
+        stamps = born1, born1 + slope * (born1 - born0), taken1, taken1 + slope * (taken1 - taken0)
+        self.add(high, high + ahead, self._foreseen, stamps)
+        return True
+
+    def recall(self) -> None:
+        """Takes back what was foreseen."""
+        if self._foreseen:
+            for column in (self.lows, self.highs, self.counts, self.stamps):
+                column.pop()
+            self.total -= self._foreseen
+            self._foreseen = 0.0
 
     def count_until(self, position: float) -> float:
         """Tuples at positions <= `position` since the beginning of time."""

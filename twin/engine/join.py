@@ -41,6 +41,11 @@ class JoinTask(WindowTask):
 
     # what is remembered --------------------------------------------------------------------------------------------
 
+    @property
+    def histories(self) -> tuple[History, ...]:
+        """Of the sides."""
+        return self.sides
+
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds a piece to the history of the segment's side."""
         stamps = (segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s)

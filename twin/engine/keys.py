@@ -50,6 +50,7 @@ class KeyGroups:
         join = tasks[0] if isinstance(tasks[0], JoinTask) else None
         self._selectivity = join.selectivity if join else None
         self._sides = len(join.sides) if join else 0
+        self._uneven = False
         self._watchers: list[Callable[[Sequence[float]], None]] = []
         self.refresh()
 
@@ -136,14 +137,35 @@ class KeyGroups:
             seconds = np.asarray(self.second, dtype=np.intp)
             elsewhere = seconds != owners
             distinct += np.bincount(seconds[elsewhere], self.distinct[elsewhere], minlength=replicas)
+        populated = self.weights[self.weights > 0]
+        self._uneven = bool(populated.max() > 1.001 * populated.min())
         held = np.bincount(owners, minlength=replicas) * self.state_bytes_each
         likelihoods = self._likelihoods(owned)
         for replica, task in enumerate(self.tasks):
             task.state_bytes = float(held[replica])
             if isinstance(task, AggregateTask):
                 task.groups = max(1, round(float(distinct[replica])))
+                task.strata = self._strata(replica)
             elif isinstance(task, JoinTask) and likelihoods is not None:
                 task.selectivity = float(likelihoods[replica])
+
+    def _strata(self, replica: int) -> tuple[tuple[float, float], ...]:
+        """Shares of the replica's tuples, and distinct groups, of its most frequent key group, the next 2, 4 ...
+
+        Empty where all key groups are alike.
+        """
+        if not self._uneven:
+            return ()
+        mine = self._owners() == replica
+        if self.two_choice:
+            mine |= np.asarray(self.second, dtype=np.intp) == replica
+        mine &= self.weights > 0
+        order = np.flatnonzero(mine)[np.argsort(-self.weights[mine], kind="stable")]
+        weights, distinct = self.weights[order], self.distinct[order]
+        edges = [2**k - 1 for k in range(len(order).bit_length() + 1) if 2**k - 1 < len(order)]
+        shares = np.add.reduceat(weights, edges) / weights.sum() if edges else []
+        groups = np.add.reduceat(distinct, edges) if edges else []
+        return tuple((float(share), float(each)) for share, each in zip(shares, groups, strict=True))
 
     def _likelihoods(self, owned: np.ndarray) -> np.ndarray | None:
         """By replica, the probability that its tuples, one a side, match; None unless a join has a selectivity. [R]

@@ -2,7 +2,7 @@
 
 A segment with enough tuples is split among all replicas; a small one goes whole to the replica that lags most behind
 its share, so the number of segments does not grow with the number of replicas. It then stands for what that replica
-would have got since its last one: it is stretched over that time, or it would be a burst.
+would have got since its last one, of all producers: it is stretched over that time, or it would be a burst.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ class Deal:
     """Shares of one producer's tuples by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
 
     first: the replica at which the producer begins its round. Producers must not be in step, or a replica would get
-    a segment from each of them at once and then nothing for a whole round.
+    a segment from each of them at once and then nothing for a whole round. producers: how many deal as this one does.
     """
 
-    __slots__ = ("_began_s", "_ended", "_first", "_live", "_owed", "_turns", "copies", "first", "weights")
+    __slots__ = ("_began_s", "_ended", "_first", "_live", "_owed", "_turns", "copies", "first", "producers", "weights")
 
-    def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0) -> None:
+    def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0, producers: int = 1) -> None:
         self.copies = copies
         self.first = first
+        self.producers = producers
         self._began_s = 0.0
         self._ended: dict[int, float] = {}  # when the last tuple of each replica's last whole segment came
         self.reweigh(weights)
@@ -67,20 +68,22 @@ class Deal:
             return self._split(segment)
         index = self._whole(segment.n)
         if segment.b_s > segment.a_s:
-            self._stretch(segment, index)
+            turns = 1.0 / (self.weights[index] * self.producers)  # segments, one of which goes to this replica
+            if turns > 1.0:
+                self._stretch(segment, index, turns)
             self._thin(segment, index)
         return ((index, segment),)
 
     def _thin(self, segment: Segment, index: int) -> None:
-        """In turn: a gap is the sum of 1 / weight gaps."""
-        segment.gap_scv *= self.weights[index]
+        """In turn: a gap is the sum of 1 / weight gaps. Between those of several producers gaps are (nearly) random."""
+        segment.gap_scv = 1.0 + (self.weights[index] * segment.gap_scv - 1.0) / self.producers
 
-    def _stretch(self, segment: Segment, index: int) -> None:
+    def _stretch(self, segment: Segment, index: int, turns: float) -> None:
         """Lets a segment begin where the replica's last one ended; in the first round, where the first one began."""
         a_s, b_s = segment.a_s, segment.b_s
         if not self._ended:
             self._began_s = a_s
-        since_s = self._ended.get(index, self._began_s)
+        since_s = max(self._ended.get(index, self._began_s), b_s - 2.0 * turns * (b_s - a_s))
         self._ended[index] = b_s
         first_s = since_s + (b_s - since_s) / segment.n
         if first_s < a_s:
@@ -130,8 +133,8 @@ class KeyedDeal(Deal):
 
     __slots__ = ("_chooser", "_draws", "_groups", "_version")
 
-    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0) -> None:
-        super().__init__(groups.shares(), first=first)
+    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0, producers: int = 1) -> None:
+        super().__init__(groups.shares(), first=first, producers=producers)
         self._groups = groups
         self._draws = draws
         self._version = groups.version
@@ -223,8 +226,12 @@ def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, c
         return SharedDeal(consumers)
     first = index * consumers // producers
     if how == "hash" and isinstance(consumer, Aggregate):
-        return Deal([groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)], first=first)
-    return Deal([1.0 / consumers] * consumers, first=first)
+        return Deal(
+            [groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)],
+            first=first,
+            producers=producers,
+        )
+    return Deal([1.0 / consumers] * consumers, first=first, producers=producers)
 
 
 def groups_of(groups: int, replica: int, replicas: int) -> int:

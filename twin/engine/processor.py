@@ -28,7 +28,18 @@ FORGET = 0.7
 class Share:
     """A task's standing on its processor."""
 
-    __slots__ = ("blocked", "flat", "mark_fixed", "mark_s", "mark_slope", "running", "time_sum", "work_sum")
+    __slots__ = (
+        "_free_s",
+        "_since_s",
+        "blocked",
+        "flat",
+        "mark_fixed",
+        "mark_s",
+        "mark_slope",
+        "running",
+        "time_sum",
+        "work_sum",
+    )
 
     def __init__(self) -> None:
         self.flat = 0.0  # demand while keeping up, in cores
@@ -39,6 +50,28 @@ class Share:
         self.mark_fixed = 0.0
         self.mark_slope = 0.0
         self.mark_s = 0.0
+        self._free_s = 0.0  # time outside of jobs and not blocked, since it was last asked for
+        self._since_s: float | None = 0.0  # since when it is neither running nor blocked
+
+    def engage(self, now_s: float) -> None:
+        """It gets a job or is blocked: its flat demand rests."""
+        if self._since_s is not None:
+            self._free_s += now_s - self._since_s
+            self._since_s = None
+
+    def disengage(self, now_s: float) -> None:
+        """Its job has ended, or it is unblocked."""
+        if not self.running and not self.blocked:
+            self._since_s = now_s
+
+    def free_time_s(self, now_s: float) -> float:
+        """Time in which flat work could be done, since it was last asked for."""
+        free_s = self._free_s
+        if self._since_s is not None:
+            free_s += now_s - self._since_s
+            self._since_s = now_s
+        self._free_s = 0.0
+        return free_s
 
 
 class Processor:
@@ -114,10 +147,18 @@ class Processor:
         floor = min(1.0, self.capacity / len(self.shares))
         return min(1.0, max(rate, floor))
 
-    def kept_up(self, share: Share, work_s: float, elapsed_s: float) -> None:
+    def kept_up(self, share: Share, work_s: float) -> None:
         """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums."""
         share.work_sum = share.work_sum * FORGET + work_s
-        share.time_sum = share.time_sum * FORGET + max(elapsed_s, 0.0)
+        share.time_sum = share.time_sum * FORGET + share.free_time_s(self.env.now)
+        self._set_flat(share)
+
+    def added(self, share: Share, work_s: float) -> None:
+        """Records work beside that of the input (a window's evaluation)."""
+        share.work_sum += work_s
+        self._set_flat(share)
+
+    def _set_flat(self, share: Share) -> None:
         if share.time_sum > 0.0:
             flat = min(1.0, share.work_sum / share.time_sum)
             if flat != share.flat:
@@ -128,6 +169,7 @@ class Processor:
     def start(self, share: Share, work_s: float, done: Callable[[], None]) -> None:
         """Runs a job of `work_s` core-seconds; calls `done` when it has been served."""
         self._advance()
+        share.engage(self.env.now)
         share.running = True
         self._sequence += 1
         heapq.heappush(self._jobs, (self._clock + work_s, self._sequence, share, done))
@@ -138,6 +180,10 @@ class Processor:
         if share.blocked != blocked:
             self._advance()
             share.blocked = blocked
+            if blocked:
+                share.engage(self.env.now)
+            else:
+                share.disengage(self.env.now)
             self._mark(share)
             self._relevel()
 
@@ -195,6 +241,7 @@ class Processor:
             finished.append(heapq.heappop(self._jobs))
         for _, _, share, _ in finished:
             share.running = False
+            share.disengage(self.env.now)
             self._mark(share)
         self._relevel()
         for _, _, _, done in finished:

@@ -32,7 +32,6 @@ class Task:
         "_current",
         "_finish_alarm",
         "_last_s",
-        "_served_s",
         "blocked",
         "blocked_s",
         "busy",
@@ -92,7 +91,6 @@ class Task:
         self._finish_alarm = Alarm(env, self._finish)
         self._current: tuple[Segment, float, float, float] = _NOTHING
         self._blocked_since_s = 0.0
-        self._served_s = 0.0  # clock at the last service's end
         self.queued = 0
         self.tuples_in = 0
         self.tuples_out = 0
@@ -195,12 +193,16 @@ class Task:
 
     def _behind(self, segment: Segment, time_s: float) -> tuple[float, float]:
         """Start of the first and end of the last tuple's service where the task is not free when the first comes."""
-        free = self.free_s
-        if segment.waited and segment.a_s >= self._last_s:
+        free, a, b, last = self.free_s, segment.a_s, segment.b_s, self._last_s
+        if b < last:  # late: what came after it has been served already, and it meanwhile, as far as there was time
+            backlog = max(0.0, free - last)
+            idle = (last - b) * max(0.0, 1.0 - self.load.work_per_s / self.processor.speed)
+            self.free_s = free + max(0.0, time_s - idle)
+            return a + backlog, b + backlog + (time_s if a == b else 0.0)
+        if segment.waited and a >= last:
             return free, free + time_s
         # overlaps what another stream brought: the idle time in between serves this one too
-        a, b = segment.a_s, segment.b_s
-        seen = min(b, max(a, self._last_s))
+        seen = max(a, last)
         backlog = max(0.0, free - seen)
         return min(free, a + backlog), b + max(0.0, backlog + time_s - (b - seen))
 
@@ -210,7 +212,7 @@ class Task:
         end_s = self._current[2]
         left_s = min(work_s, max(0.0, end_s - now) * speed)
         if keeps_up:
-            self.processor.kept_up(self.share, work_s - left_s, now - self._served_s)
+            self.processor.kept_up(self.share, work_s - left_s)
             if end_s > now:
                 self._finish_alarm.set(end_s)
             else:
@@ -219,7 +221,7 @@ class Task:
         if left_s > work_s * (1.0 - 1e-9):  # nothing was served before now; do not let rounding make a flat demand
             left_s = work_s
         else:
-            self.processor.kept_up(self.share, work_s - left_s, now - self._served_s)
+            self.processor.kept_up(self.share, work_s - left_s)
         if left_s > 0.0:
             self.processor.start(self.share, left_s, self._job_done)
         else:
@@ -239,8 +241,8 @@ class Task:
 
     def _complete(self) -> None:
         segment, start_s, end_s, time_s = self._current
-        self.free_s = end_s
-        self._served_s = self.env.now
+        if end_s > self.free_s:
+            self.free_s = end_s
         self.busy_s += time_s
         inbox, n = segment.inbox, segment.n
         first_s = start_s + time_s / n
@@ -321,7 +323,6 @@ class Task:
             self.processor.block(self.share, False)
         if not self.busy:
             self.free_s = max(self.free_s, now)
-            self._served_s = now
             self.resume()
 
     def resume(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twin.engine.alarm import Alarm
+from twin.engine.history import History
 from twin.engine.segment import Segment
 from twin.engine.task import Task
 from twin.query import CountWindow, TimeWindow
@@ -108,6 +109,11 @@ class WindowTask(Task):
 
     # what subclasses say -------------------------------------------------------------------------------------------
 
+    @property
+    def histories(self) -> tuple[History, ...]:
+        """One an input side."""
+        raise NotImplementedError
+
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds the segment's tuples at the positions (low, high]."""
         raise NotImplementedError
@@ -169,7 +175,8 @@ class WindowTask(Task):
 
     def served(self, segment: Segment, start_s: float, end_s: float) -> None:
         """Remembers when the tuples were processed; corrects it at the end of a job."""
-        late_s = self.env.now - start_s
+        known_s = end_s if self.blocked_s > 0.0 and segment.b_s > segment.a_s else start_s
+        late_s = max(0.0, self.env.now - known_s)
         self._late_s = late_s if late_s > self._late_s else self._late_s + LATE_FORGET * (late_s - self._late_s)
         if self.busy and self._current[0] is segment:
             self.correct(segment, start_s, end_s)
@@ -191,7 +198,13 @@ class WindowTask(Task):
     def _evaluate_at(self, boundary_s: float, from_s: float) -> None:
         """Evaluates the window that ended at a boundary; the work begins at `from_s` at the earliest."""
         self.fires += 1
+        histories = self.histories if self.blocked_s > 0.0 and not self.exact else ()
+        under_way = False  # tuples are being served meanwhile that will come to be known only with their segment
+        for history in histories:
+            under_way |= history.foresee(boundary_s)
         results, work_s = self.evaluate(boundary_s, 1, 0.0, 1.0)
+        for history in histories:
+            history.recall()
         self.forget(boundary_s + self.slide - self.size)
         if results is not None and results.n > 0:
             work_s += results.n * self.send_s
@@ -202,14 +215,14 @@ class WindowTask(Task):
             return
         speed = self.processor.speed
         time_s = work_s / speed
-        if self.busy:
+        if self.busy or under_way:
             self.debt_s += work_s / self.processor.slowdown
             self.processor.work_s -= work_s
         else:
             self.free_s = max(self.free_s, from_s) + time_s
             self.busy_s += time_s
             if self.processor.shared:
-                self.processor.kept_up(self.share, work_s, 0.0)
+                self.processor.added(self.share, work_s)
         if results is not None and results.n > 0:
             self.send(results.leave(from_s + time_s, from_s + time_s))
 
@@ -226,7 +239,6 @@ class WindowTask(Task):
             now = self.env.now
             self.busy_s += now - started_s
             self.free_s = now
-            self._served_s = now
             if results is not None and results.n > 0:
                 self.send(results.leave(now, now))
             self.busy = False
