@@ -16,7 +16,7 @@ from twin.cluster import CACHE_LINE_BYTES
 from twin.deployment import Deployment
 from twin.engine.aggregate import AggregateTask
 from twin.engine.broker import Broker
-from twin.engine.channel import FINER, Inbox, Path, Paths, Port
+from twin.engine.channel import Inbox, Path, Paths, Port
 from twin.engine.clock import clock
 from twin.engine.draws import Draws
 from twin.engine.join import JoinTask

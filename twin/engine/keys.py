@@ -163,8 +163,9 @@ class KeyGroups:
         order = np.flatnonzero(mine)[np.argsort(-self.weights[mine], kind="stable")]
         weights, distinct = self.weights[order], self.distinct[order]
         edges = [2**k - 1 for k in range(len(order).bit_length() + 1) if 2**k - 1 < len(order)]
-        shares = np.add.reduceat(weights, edges) / weights.sum() if edges else []
-        groups = np.add.reduceat(distinct, edges) if edges else []
+        if not edges:
+            return ()
+        shares, groups = np.add.reduceat(weights, edges) / weights.sum(), np.add.reduceat(distinct, edges)
         return tuple((float(share), float(each)) for share, each in zip(shares, groups, strict=True))
 
     def _likelihoods(self, owned: np.ndarray) -> np.ndarray | None:

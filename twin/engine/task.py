@@ -301,6 +301,7 @@ class Task:
             self._finish_alarm = Alarm(self.env, self._finish)
             self.busy = False
         self.debt_s = 0.0
+        self._last_s = 0.0  # what is read again is not late
         for port in self.ports:
             port.outbox.clear()
 
