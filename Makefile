@@ -1,5 +1,6 @@
 # make demo   the whole loop, small        make test    all tests
 # make check  lint, types, tests           make setup   the environment in .venv alone
+# make validity   docs/validity.md with its figures: hours of simulation, resumed where they were interrupted
 # Another interpreter: make setup PYTHON=python3.12
 
 PYTHON ?= python3
@@ -7,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check clean
+.PHONY: setup demo test check validity clean
 
 setup: $(STAMP)
 
@@ -35,6 +36,9 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(MAKE) test
+
+validity: setup
+	$(BIN)/python -m benchmarks.validity
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

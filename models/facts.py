@@ -67,11 +67,10 @@ def operator_facts(deployment: Deployment) -> list[OperatorFacts]:
 
 def _facts(deployment: Deployment, operator: AnyOperator, rates: OperatorRates) -> OperatorFacts:
     query, engine = deployment.query, deployment.engine
-    inputs = [query.columns_out[stream.producer] for stream in query.inputs(operator.name)] or [
-        query.columns_out[operator.name]
-    ]
+    ends = [stream.producer for stream in query.inputs(operator.name)] or [operator.name]
+    inputs = [query.columns_out[name] for name in ends]
     service_s = engine.service_s(query, operator)
-    bytes_in = sum(engine.bytes_of(columns) for columns in inputs) / len(inputs)
+    bytes_in = sum(engine.output_bytes(query, name) for name in ends) / len(ends)
     scans_per_s = rates.fires_per_s * rates.window_tuples
     windowed = isinstance(operator, Aggregate | Join)
     results_s = rates.out_per_s * engine.result_s(operator) if windowed else 0.0
@@ -81,7 +80,7 @@ def _facts(deployment: Deployment, operator: AnyOperator, rates: OperatorRates) 
         columns_out=query.columns_out[operator.name],
         rates=rates,
         bytes_in=bytes_in,
-        bytes_out=engine.bytes_of(query.columns_out[operator.name]),
+        bytes_out=engine.output_bytes(query, operator.name),
         service_s=service_s,
         cpu_cores=rates.in_per_s * service_s + scans_per_s * engine.scan_s(operator) + results_s,
         state_mb=rates.state_tuples * bytes_in * engine.memory.object_overhead / 1e6,

@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from twin.errors import suggest
 from twin.query import Name
+from twin.routes import Routes
 from twin.spec import Spec
 
 Tier = Literal["edge", "fog", "cloud"]
 CACHE_LINE_BYTES = 64
 
 
+Matrix = tuple[tuple[float, ...], ...]
+
+
 class Socket(Spec):
-    """One NUMA socket. A host's CPU share is spread over its sockets in proportion to their cores."""
+    """One NUMA socket. A host's CPU share is spread over its sockets in proportion to their cores (times clocks)."""
 
     cores: Annotated[int, Field(gt=0, le=4096)]
+    clock_ghz: Annotated[
+        float | None, Field(gt=0, le=100, description="of all sockets or of none; absent: a task gets a reference core")
+    ] = None
+    bandwidth_gbps: Annotated[
+        float | None, Field(gt=0, le=10**6, description="local DRAM, gigabytes a second; absent: never a limit")
+    ] = None
 
 
 class Numa(Spec):
     """Socket-to-socket distances inside a host: `latency_ns[i][j]` is what one remote cache line costs the fetcher."""
 
-    latency_ns: Annotated[tuple[tuple[float, ...], ...], Field(description="square matrix, zero on the diagonal")]
+    latency_ns: Annotated[Matrix, Field(description="square matrix, zero on the diagonal")]
+    bandwidth_gbps: Annotated[
+        Matrix | None,
+        Field(description="gigabytes a second from socket i's memory to socket j; the diagonal is not used"),
+    ] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        self._check_latency()
+        for i, row in enumerate(self.bandwidth_gbps or ()):
+            if len(row) != len(self.latency_ns) or len(self.bandwidth_gbps or ()) != len(self.latency_ns):
+                size = len(self.latency_ns)
+                raise ValueError(f"bandwidth_gbps must be {size} x {size}, as latency_ns is")
+            for j, value in enumerate(row):
+                if i != j and value <= 0:
+                    raise ValueError(f"bandwidth_gbps[{i}][{j}] must be > 0 off the diagonal, got {value}")
+        return self
+
+    def _check_latency(self) -> None:
         size = len(self.latency_ns)
         for i, row in enumerate(self.latency_ns):
             if len(row) != size:
@@ -36,7 +64,6 @@ class Numa(Spec):
                     raise ValueError(f"latency_ns[{i}][{j}] must be >= 0, and 0 on the diagonal, got {value}")
                 if value != self.latency_ns[j][i]:
                     raise ValueError(f"latency_ns must be symmetric: [{i}][{j}] is {value}, [{j}][{i}] is not")
-        return self
 
 
 class Host(Spec):
@@ -46,7 +73,9 @@ class Host(Spec):
     cpu_percent: Annotated[float, Field(gt=0, le=10**6, description="100 = one reference core")]
     ram_mb: Annotated[float, Field(gt=0, le=10**9)]
     bandwidth_mbps: Annotated[float, Field(gt=0, le=10**9, description="outgoing, shared by all streams")]
-    latency_ms: Annotated[float, Field(ge=0, le=10**6, description="outgoing, to any other host")]
+    latency_ms: Annotated[
+        float, Field(ge=0, le=10**6, description="outgoing, to any other host; not used where the cluster has links")
+    ]
     tier: Tier | None = None
     sockets: Annotated[tuple[Socket, ...], Field(description="absent: one socket")] = ()
     numa: Annotated[Numa | None, Field(description="absent: sockets are equally near")] = None
@@ -56,6 +85,9 @@ class Host(Spec):
         if self.numa is not None and len(self.numa.latency_ns) != self.socket_count:
             size = len(self.numa.latency_ns)
             raise ValueError(f"host {self.name!r}: numa.latency_ns is {size} x {size} for {self.socket_count} sockets")
+        clocked = [socket.clock_ghz is not None for socket in self.sockets]
+        if any(clocked) and not all(clocked):
+            raise ValueError(f"host {self.name!r}: give clock_ghz for all sockets or for none")
         return self
 
     @property
@@ -67,25 +99,76 @@ class Host(Spec):
         """Reference cores of one socket."""
         if not self.sockets:
             return self.cpu_percent / 100
-        return self.cpu_percent / 100 * self.sockets[socket].cores / sum(each.cores for each in self.sockets)
+        weights = [each.cores * (each.clock_ghz or 1.0) for each in self.sockets]
+        return self.cpu_percent / 100 * weights[socket] / sum(weights)
+
+    def core_speed(self, socket: int) -> float:
+        """Reference cores that one core of a socket is worth, which is all that a task can use at a time.
+
+        With clocks given, `cpu_percent` is spread over cores x clock. Without, a task can use one reference core,
+        however many cores the socket says it has.
+        """
+        if not self.sockets or self.sockets[socket].clock_ghz is None:
+            return 1.0
+        return self.socket_capacity(socket) / self.sockets[socket].cores
 
     def socket_latency_s(self, producer: int, consumer: int) -> float:
         """Seconds per remote cache line between two sockets; 0 on the same one."""
         return self.numa.latency_ns[producer][consumer] * 1e-9 if self.numa else 0.0
 
 
+class Link(Spec):
+    """A full-duplex connection of two hosts or switches; each direction has the bandwidth, and a queue, of its own."""
+
+    between: tuple[Name, Name]
+    bandwidth_mbps: Annotated[float, Field(gt=0, le=10**9)]
+    latency_ms: Annotated[float, Field(ge=0, le=10**6)]
+
+
 class Cluster(Spec):
-    """All hosts offered to a job."""
+    """All hosts offered to a job, and, if `links` are given, how they are connected.
+
+    Without links every host reaches every other at its own `bandwidth_mbps` and `latency_ms`. With links, a stream
+    leaves through its host's network card (`bandwidth_mbps`) and crosses every link of the route with the lowest
+    latency, which is the sum of the links'; `latency_ms` of hosts is not used then.
+    """
 
     hosts: Annotated[tuple[Host, ...], Field(min_length=1)]
+    links: Annotated[tuple[Link, ...], Field(description="absent: every host reaches every other directly")] = ()
+    switches: Annotated[tuple[Name, ...], Field(description="nodes of the network that carry no operators")] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [host.name for host in self.hosts]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"host name {name!r} is used {names.count(name)} times; names must be unique")
+        name, times = Counter(names).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"host name {name!r} is used {times} times; names must be unique")
+        for name in self.switches:
+            if name in names or self.switches.count(name) > 1:
+                raise ValueError(f"switch name {name!r} is used more than once; names must be unique")
+        if self.switches and not self.links:
+            raise ValueError(f"switches without links lead nowhere; add links to {self.switches[0]!r}")
+        self._check_links({*names, *self.switches})
         return self
+
+    def _check_links(self, nodes: set[str]) -> None:
+        seen: set[frozenset[str]] = set()
+        for link in self.links:
+            for end in link.between:
+                if end not in nodes:
+                    raise ValueError(f"link {' - '.join(link.between)}: unknown node {end!r}; {suggest(end, nodes)}")
+            ends = frozenset(link.between)
+            if len(ends) < 2:
+                raise ValueError(f"link {' - '.join(link.between)} connects a node with itself; remove it")
+            if ends in seen:
+                raise ValueError(f"link {' - '.join(link.between)} is given twice; remove one")
+            seen.add(ends)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Which links lead from host to host."""
+        nodes = (*(host.name for host in self.hosts), *self.switches)
+        return Routes(nodes, [(*link.between, link.latency_ms) for link in self.links])
 
     def host(self, name: str) -> Host:
         """The host of that name. Raises KeyError, with a suggestion, if there is none."""
@@ -93,3 +176,11 @@ class Cluster(Spec):
             if host.name == name:
                 return host
         raise KeyError(f"unknown host {name!r}; {suggest(name, (host.name for host in self.hosts))}")
+
+    def require_routes(self, pairs: Iterable[tuple[str, str]], place: str) -> None:
+        """Raises ValueError, naming both hosts, for the first pair that no route connects."""
+        if not self.links:
+            return
+        for start, end in pairs:
+            if not self.routes.connected(start, end):
+                raise ValueError(f"{place}: no route from host {start!r} to {end!r}; add links or place it elsewhere")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.engine.route import Leg
 from twin.engine.task import Task
 from twin.query import Query
-from twin.wiring import World
+from twin.world import World
 
 SHARING_TOLERANCE = 0.05
 """A fast run shares a processor by estimated demands; this much beyond its capacity is an error of the estimate."""
@@ -21,6 +23,7 @@ def check(query: Query, world: World, exact: bool) -> None:
     """Raises ConservationError, naming the law and the place, if a finished run breaks one."""
     _brokers(world)
     _streams(query, world)
+    _routes(world)
     _operators(world)
     _work(world, 0.0 if exact else SHARING_TOLERANCE)
 
@@ -45,7 +48,7 @@ def _streams(query: Query, world: World) -> None:
         place = f"{stream.producer} -> {stream.consumer}"
         copies = len(inboxes) if query.partitioning(stream) == "broadcast" else 1
         position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
-        waiting = sum(segment.n for task in producers for _, segment in task.ports[position].outbox)
+        waiting = sum(task.ports[position].waiting() for task in producers)
         made = sum(task.tuples_out for task in producers) * copies
         ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
@@ -56,7 +59,8 @@ def _streams(query: Query, world: World) -> None:
     ledger = world.ledger
     here = sum(task.tuples_in + task.queued for task in _tasks(world) if not isinstance(task, SourceTask))
     here += sum(buffer.queued for buffer in ledger.buffers)
-    flying = sum(nic.tuples_in - nic.tuples_out for nic in world.nics.values()) - ledger.transfers
+    carried = sum(nic.tuples_in - nic.tuples_out for nic in (*world.nics.values(), *world.links.values()))
+    flying = carried - ledger.transfers
     left, right = sent + ledger.restored, here + flying + ledger.lost
     _require(left == right, "sent + restored = taken + queued + in flight + lost", "the network", left, right)
 
@@ -64,6 +68,27 @@ def _streams(query: Query, world: World) -> None:
 def _tasks(world: World) -> list[Task]:
     """All tasks that there ever were."""
     return [task for tasks in (*world.tasks.values(), *world.ledger.retired.values()) for task in tasks]
+
+
+def _routes(world: World) -> None:
+    """What a card or link carries is what its streams put on it, and no stream gains anything from hop to hop."""
+    for name, nic in (*world.nics.items(), *world.links.items()):
+        _require(nic.tuples_in >= nic.tuples_out, "in = out + in flight", name, nic.tuples_in, nic.tuples_out)
+        legs = [hop for hop in nic.hops if isinstance(hop, Leg)]
+        if not legs:
+            continue
+        tuples, size = sum(leg.tuples for leg in legs), sum(leg.tuples * leg.bytes_each for leg in legs)
+        _require(tuples == nic.tuples_in, "tuples carried = tuples sent", name, nic.tuples_in, tuples)
+        _require(math.isclose(size, nic.bytes_out, abs_tol=1), "bytes carried = bytes sent", name, nic.bytes_out, size)
+        onward = sum(leg.onward.tuples for leg in legs if leg.onward is not None)
+        ended = sum(leg.tuples for leg in legs if leg.onward is None)
+        _require(
+            onward <= nic.tuples_out <= onward + ended + world.ledger.cut_short[nic],
+            "arrived = onward + delivered",
+            name,
+            nic.tuples_out,
+            onward,
+        )
 
 
 def _operators(world: World) -> None:

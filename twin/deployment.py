@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
@@ -57,6 +58,7 @@ class Deployment(Spec):
                         f"plan.placement.{name}: host {location.host!r} has no socket {location.socket}; "
                         f"it has {hosts[location.host].socket_count}, counted from 0"
                     )
+        self._check_routes()
         sources = [source.name for source in self.query.sources]
         for name in self.workload.arrivals:
             if name not in sources:
@@ -76,6 +78,23 @@ class Deployment(Spec):
                     f"plan.placement.{stream.consumer}: replicas that take from a shared queue must be on one host, "
                     f"got {', '.join(sorted(hosts))}; use rebalance between hosts"
                 )
+            limited = any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in self.cluster.hosts)
+            if self.query.partitioning(stream) == "shared" and limited:
+                raise ValueError(
+                    f"stream {stream.producer} -> {stream.consumer}: shared queues cannot be used where "
+                    "numa.bandwidth_gbps limits what sockets fetch; use rebalance"
+                )
+
+    def _check_routes(self) -> None:
+        if not self.cluster.links:
+            return
+        for stream in self.query.streams:
+            starts, ends = (
+                [place.host for place in self.plan.locations(end)] for end in (stream.producer, stream.consumer)
+            )
+            forward = self.query.partitioning(stream) == "forward"
+            pairs = zip(starts, ends, strict=False) if forward else itertools.product(set(starts), set(ends))
+            self.cluster.require_routes(sorted(set(pairs)), f"stream {stream.producer} -> {stream.consumer}")
 
     def with_plan(self, plan: ExecutionPlan) -> Self:
         """The same job under another plan, checked again. Raises ValueError if the plan does not fit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -94,7 +94,9 @@ class LinkDegradation(Timed):
 
     kind: Literal["link-degradation"] = "link-degradation"
     host: Annotated[str | None, Field(description="its network card: all that leaves it")] = None
-    link: str | None = None
+    link: Annotated[
+        tuple[str, str] | None, Field(description="both directions of the link between these two nodes")
+    ] = None
     bandwidth_factor: Factor = 1.0
     latency_factor: Factor = 1.0
     duration_s: Annotated[Duration | None, Field(description="absent: until the end")] = None
@@ -104,6 +106,11 @@ class LinkDegradation(Timed):
         if (self.host is None) == (self.link is None):
             raise ValueError("link-degradation: give either host (its network card) or link")
         return self
+
+    @property
+    def component(self) -> str:
+        """For the trace."""
+        return self.host or " - ".join(self.link or ())
 
 
 class Migration(Timed, Move):
@@ -153,8 +160,13 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     for name, replica in (("replica", move.replica), ("to_replica", move.to_replica)):
         if replica is not None and replicas is not None and replica >= replicas:
             raise ValueError(f"{where}: {move.operator!r} has no {name} {replica}; it has {replicas}, counted from 0")
+    starts = deployment.plan.locations(move.operator)
     if move.to is not None:
         _location(where, move.to, deployment)
+        _no_limits(where, deployment)
+        replica = move.replica or 0
+        starts = (starts[replica if replica < len(starts) else 0], Location.parse(move.to))
+    _routes(where, starts, deployment)
     _no_shared_queue(where, [move.operator], deployment)
     if move.key_groups:
         if any(deployment.query.partitioning(each) == "two-choice" for each in deployment.query.inputs(move.operator)):
@@ -178,6 +190,8 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
     obstacle = scaling_obstacle(operator.name, deployment)
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
+    _no_limits(where, deployment)
+    _routes(where, [*deployment.plan.locations(operator.name), *map(Location.parse, rescale.placement)], deployment)
 
 
 def scaling_obstacle(name: str, deployment: Deployment) -> str:
@@ -202,14 +216,33 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
 def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> None:
     if event.host is not None:
         _known(where, "host", event.host, (each.name for each in deployment.cluster.hosts))
+        if deployment.cluster.links and event.latency_factor != 1.0:
+            raise ValueError(f"{where}: with links, host {event.host!r} has no latency of its own; name a link instead")
     if event.link is not None:
-        _known(where, "link", event.link, (each.name for each in getattr(deployment.cluster, "links", ())))
+        links = [" - ".join(ends) for link in deployment.cluster.links for ends in (link.between, link.between[::-1])]
+        _known(where, "link", event.component, links)
 
 
 def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deployment) -> None:
     for name in operators:
         if any(deployment.query.partitioning(each) == "shared" for each in deployment.query.inputs(name)):
             raise ValueError(f"{where}: the replicas of {name!r} share one queue, which cannot move; use rebalance")
+
+
+def _no_limits(where: str, deployment: Deployment) -> None:
+    hosts = deployment.cluster.hosts
+    sockets = any(socket.bandwidth_gbps is not None for host in hosts for socket in host.sockets)
+    channels = any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in hosts)
+    if sockets or channels or deployment.engine.context_switch > 0.0:
+        raise ValueError(
+            f"{where}: replicas cannot come, go or move where bandwidth_gbps of sockets or numa, or context_switch of "
+            "the engine, are given, which hold for the tasks of the plan; leave those out"
+        )
+
+
+def _routes(where: str, places: Sequence[Location], deployment: Deployment) -> None:
+    """State must find a way from the first place to the others; tuples then do too."""
+    deployment.cluster.require_routes(((places[0].host, place.host) for place in places), where)
 
 
 def _operator(where: str, name: str, deployment: Deployment) -> AnyOperator:

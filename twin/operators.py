@@ -29,6 +29,12 @@ class OperatorBase(Spec):
     service_scv: Annotated[
         float | None, Field(ge=0, le=100, description="squared coefficient of variation of the service time")
     ] = None
+    tuple_bytes: Annotated[
+        float | None, Field(gt=0, le=10**9, description="size of an emitted tuple; absent: by its columns")
+    ] = None
+    memory_bytes: Annotated[
+        float | None, Field(ge=0, le=10**9, description="local memory traffic per input tuple; absent: by the engine")
+    ] = None
 
 
 class KeyedOperator(OperatorBase):
@@ -70,10 +76,6 @@ class Map(KeyedOperator):
     kind: Literal["map"] = "map"
     selectivity: Annotated[float, Field(ge=0, le=10**6)] = 1.0
     columns: Annotated[Columns | None, Field(description="of the output; absent: as the input")] = None
-    key_groups: Annotated[
-        int | None, Field(ge=1, le=10**6, description="parts into which the operator's keys and state are split")
-    ] = None
-    state_bytes_per_group: Annotated[float, Field(ge=0, description="state besides windows, a key group")] = 0.0
 
 
 class Aggregate(KeyedOperator):
@@ -85,10 +87,6 @@ class Aggregate(KeyedOperator):
     value_type: DataType = "double"
     group_by: DataType | None = None
     groups: Annotated[int, Field(ge=1, le=10**9, description="distinct group-by values in the stream")] = 1
-    key_groups: Annotated[
-        int | None, Field(ge=1, le=10**6, description="parts into which the operator's keys and state are split")
-    ] = None
-    state_bytes_per_group: Annotated[float, Field(ge=0, description="state besides windows, a key group")] = 0.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -111,10 +109,6 @@ class Join(KeyedOperator):
     key_type: DataType = "int"
     selectivity: Fraction | None = None
     amplification: Annotated[float | None, Field(ge=0, le=10**6)] = None
-    key_groups: Annotated[
-        int | None, Field(ge=1, le=10**6, description="parts into which the operator's keys and state are split")
-    ] = None
-    state_bytes_per_group: Annotated[float, Field(ge=0, description="state besides windows, a key group")] = 0.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:

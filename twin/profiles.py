@@ -2,15 +2,16 @@
 
 The `storm` profile is not measured. Its costs are of the order that makes Costream's parameter space (Table II: one
 replica an operator, 100 to 25,600 tuples/s, half a core to eight) span both sides of saturation, as its authors
-report; see docs/profiles.md. The `flink` profile is of the order measured on a real Flink 2.3 (a few microseconds a
-record). Both can be replaced, number by number, in a scenario file.
+report. The `flink` profile is of the order measured on a real Flink 2.3 (a few microseconds a
+record). `brisk` follows what BriskStream (SIGMOD 2019) publishes of its word count on its Server A. All can be
+replaced, number by number, in a scenario file; docs/profiles.md says where each comes from.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from twin.errors import suggest
 from twin.query import Aggregate, AnyOperator, Columns, Join, Query
@@ -59,6 +60,27 @@ class Memory(Spec):
         return 1.0 + reach * (self.slowdown_at_crash - 1.0)
 
 
+class Noise(Spec):
+    """What disturbs a run besides the variability of services; all of it off unless given."""
+
+    gc_interval_s: Annotated[
+        float | None, Field(gt=0, description="mean time between stop-the-world pauses of a host; absent: none")
+    ] = None
+    gc_pause_s: Annotated[float, Field(ge=0, le=3600, description="length of a pause")] = 0.0
+    jitter_scv: Annotated[
+        float, Field(ge=0, le=10, description="squared coefficient of variation of network latencies")
+    ] = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.gc_interval_s is None) != (self.gc_pause_s == 0.0):
+            raise ValueError(
+                f"noise needs both gc_interval_s and gc_pause_s > 0, got {self.gc_interval_s} and {self.gc_pause_s}; "
+                "leave both out for no pauses"
+            )
+        return self
+
+
 class EngineProfile(Spec):
     """All constants of one stream engine. Times are for one reference core (cpu_percent = 100)."""
 
@@ -74,10 +96,55 @@ class EngineProfile(Spec):
     tuple_bytes: Annotated[float, Field(ge=0, description="header of a tuple on the wire and in state")]
     channel_tuples: Annotated[int, Field(ge=1, description="credits: tuples on the way to, or queued at, one replica")]
     memory: Memory
+    memory_factor: Annotated[
+        float, Field(ge=0, description="bytes of local memory traffic per byte of an input tuple; counts on sockets")
+    ] = 0.0
+    context_switch: Annotated[
+        float, Field(ge=0, le=100, description="extra work, as a share, per runnable task and core beyond one")
+    ] = 0.0
+    batch_tuples: Annotated[
+        int, Field(ge=1, le=10**6, description="tuples that leave together, as one jumbo tuple; 1: each at once")
+    ] = 1
+    buffer_bytes: Annotated[
+        float | None, Field(gt=0, description="instead of batch_tuples: as many tuples as fit into a buffer")
+    ] = None
+    flush_s: Annotated[float | None, Field(gt=0, description="period at which incomplete batches leave too")] = None
+
+    noise: Noise = Noise()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.batch_tuples > 1 and self.buffer_bytes is not None:
+            raise ValueError(f"engine {self.name!r}: give batch_tuples or buffer_bytes, not both")
+        if (self.batch_tuples > 1 or self.buffer_bytes is not None) and self.flush_s is None:
+            raise ValueError(f"engine {self.name!r}: batches need flush_s, or the last tuples would never leave")
+        return self
+
+    def batch_of(self, size: float) -> int:
+        """Tuples of that many bytes in a full batch, >= 1."""
+        if self.buffer_bytes is None:
+            return self.batch_tuples
+        return max(1, int(self.buffer_bytes / max(size, 1.0)))
 
     def bytes_of(self, columns: Columns) -> float:
         """Size of a tuple with those columns."""
         return self.tuple_bytes + self.value_bytes.total(columns)
+
+    def output_bytes(self, query: Query, name: str) -> float:
+        """Size of a tuple that an operator emits: its own `tuple_bytes`, or by its columns."""
+        given = query.operator(name).tuple_bytes
+        return self.bytes_of(query.columns_out[name]) if given is None else given
+
+    def input_bytes(self, query: Query, name: str) -> float:
+        """Size of an input tuple; of the first input where there are several; of a source, what it emits."""
+        inputs = query.inputs(name)
+        return self.output_bytes(query, inputs[0].producer if inputs else name)
+
+    def memory_bytes(self, query: Query, operator: AnyOperator) -> float:
+        """Local memory traffic per input tuple: an operator's own `memory_bytes`, or by the tuple's size."""
+        if operator.memory_bytes is not None:
+            return operator.memory_bytes
+        return self.memory_factor * self.input_bytes(query, operator.name)
 
     def service_s(self, query: Query, operator: AnyOperator) -> float:
         """Mean CPU seconds per input tuple on one reference core, window evaluations and (de)serialisation apart."""
@@ -128,9 +195,29 @@ FLINK = EngineProfile(
     tuple_bytes=16,
     channel_tuples=2048,
     memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
+    buffer_bytes=32_768,
+    flush_s=0.1,
 )
 
-PROFILES = {profile.name: profile for profile in (STORM, FLINK)}
+BRISK = EngineProfile(
+    name="brisk",
+    tuple_us=PerKind(source=0.5, filter=0.4, map=0.6, aggregate=0.6, join=1.2, sink=0.1),
+    value_us=PerType(ints=0.0, strings=0.0, doubles=0.0),
+    result_us=0.1,
+    scan_us=0.01,
+    serialise_ns_per_byte=4,
+    deserialise_ns_per_byte=4,
+    service_scv=0.1,
+    value_bytes=PerType(ints=8, strings=24, doubles=8),
+    tuple_bytes=8,
+    channel_tuples=2048,
+    memory=Memory(base_mb=500, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
+    memory_factor=1.0,
+    batch_tuples=100,
+    flush_s=0.01,
+)
+
+PROFILES = {profile.name: profile for profile in (STORM, FLINK, BRISK)}
 
 
 def profile_by_name(value: Any) -> Any:

@@ -6,7 +6,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 * An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
   can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen.
 * A saturated operator, and all upstream of it, add a full channel: its credits over the rate of the stream.
-* A link adds the producer's latency and the transmission, if the hosts differ.
+* A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
 * A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
   Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
@@ -94,11 +94,14 @@ def _blocked(layout: Layout, found: Load, share: Mapping[str, np.ndarray]) -> di
 
 
 def _link_s(layout: Layout, found: Load, stream: Stream) -> np.ndarray:
-    """Latency, transmission and the wait for the network card. [N]"""
-    size = layout.deployment.engine.bytes_of(layout.deployment.query.columns_out[stream.producer])
-    rho = np.minimum(found.nic[stream], RHO_MAX)[:, None]
-    send_h = size / layout.bandwidth_h * (1.0 + rho / (1.0 - rho) / 2.0)
-    return (layout.leaving_nh(stream) * (layout.latency_h + send_h)).sum(axis=1)
+    """Latency, transmission and the wait for the network card and the links. [N]"""
+    size = layout.deployment.engine.output_bytes(layout.deployment.query, stream.producer)
+    rho = np.minimum(found.nic[stream], RHO_MAX)
+    send_h = size / layout.bandwidth_h * (1.0 + rho / (1.0 - rho) / 2.0)[:, None]
+    if layout.links is not None:
+        sent_s = (layout.leaving_nh(stream) * send_h).sum(axis=1)
+        return sent_s + layout.latency_s(stream) + layout.links.transmission_s(layout, stream, size, rho)
+    return np.asarray((layout.leaving_nh(stream) * (layout.latency_h + send_h)).sum(axis=1))
 
 
 def _full_channel_s(layout: Layout, found: Load, stream: Stream, blocked: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -17,6 +17,7 @@ from twin.keys import key_groups_of
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Join, Stream
 from twin.rate_keys import crowding
+from twin.rate_links import LinkLayout
 from twin.rates import Flow, flows
 
 MEGA = 1e6
@@ -45,6 +46,7 @@ class Layout:
         self.host_share_nh = {
             name: count @ self.host_lh / self.replicas[name][:, None] for name, count in self.count_nl.items()
         }
+        self.links = LinkLayout(self) if deployment.cluster.links else None
 
         self.crowding = {name: crowding(deployment, name, plans) for name in self.replicas}
 
@@ -71,6 +73,12 @@ class Layout:
             self._leaving_nh[ends] = self.host_share_nh[ends[0]] * (1.0 - self.host_share_nh[ends[1]])
         return self._leaving_nh[ends]
 
+    def latency_s(self, stream: Stream) -> np.ndarray:
+        """Mean network latency of a stream's tuples, 0 for those that stay on their host. [N]"""
+        if self.links is not None:
+            return self.links.latency_s(self, stream)
+        return np.asarray((self.leaving_nh(stream) * self.latency_h).sum(axis=1))
+
 
 def _counts(operator: str, plans: Sequence[ExecutionPlan], column: Mapping[tuple[str, int], int]) -> np.ndarray:
     known: dict[tuple[str, ...], np.ndarray] = {}
@@ -92,7 +100,7 @@ class Load:
 
     busy_cores: demand of one replica. speed: cores that a replica can get beside the others on its socket.
     service_s: CPU time of one input tuple, window evaluations apart. pressure: the highest utilisation among what
-    the operator depends on. nic: utilisation of the network cards a stream crosses.
+    the operator depends on. nic: utilisation of the network cards and links a stream crosses.
     """
 
     flow: Mapping[str, Flow]
@@ -189,25 +197,30 @@ def _fair_level(demand_no: np.ndarray, count_nol: np.ndarray, capacity_l: np.nda
 
 def _bytes(layout: Layout, stream: Stream) -> float:
     query = layout.deployment.query
-    return layout.deployment.engine.bytes_of(query.columns_out[stream.producer])
+    return layout.deployment.engine.output_bytes(query, stream.producer)
 
 
 def _nics(layout: Layout, flow: Mapping[str, Flow]) -> dict[Stream, np.ndarray]:
-    """By stream, the highest utilisation among the network cards that it crosses, by all streams. [N] each"""
+    """By stream, the highest utilisation among the network cards and links that it crosses. [N] each"""
     streams = layout.deployment.query.streams
     leaving = {stream: layout.leaving_nh(stream) for stream in streams}
     total = np.zeros((layout.size, len(layout.bandwidth_h)))
+    rates = {}
     for stream in streams:
-        rate = flow[stream.producer].out_per_s * layout.copies(stream) * _bytes(layout, stream)
-        total += rate[:, None] * leaving[stream]
+        rates[stream] = flow[stream.producer].out_per_s * layout.copies(stream) * _bytes(layout, stream)
+        total += rates[stream][:, None] * leaving[stream]
     used = total / layout.bandwidth_h
-    return {stream: np.where(leaving[stream] > 0, used, 0.0).max(axis=1) for stream in streams}
+    cards = {stream: np.where(leaving[stream] > 0, used, 0.0).max(axis=1) for stream in streams}
+    if layout.links is None:
+        return cards
+    links = layout.links.utilisation(layout, rates)
+    return {stream: np.maximum(cards[stream], links[stream]) for stream in streams}
 
 
 def _channel(layout: Layout, flow: Mapping[str, Flow], stream: Stream) -> np.ndarray:
     """Share of a channel's credits that tuples in flight take up: latency times rate over capacity. [N]"""
     rate = flow[stream.producer].out_per_s * layout.copies(stream) / layout.replicas[stream.consumer]
-    in_flight = rate * (layout.leaving_nh(stream) * layout.latency_h).sum(axis=1)
+    in_flight = rate * layout.latency_s(stream)
     return in_flight / layout.deployment.engine.channel_tuples
 
 
@@ -221,7 +234,7 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[str, np.ndarr
     in_use = np.zeros_like(used_nh, dtype=bool)
     for name, each in flow.items():
         share = layout.host_share_nh[name]
-        size = engine.bytes_of(query.columns_in[name]) * engine.memory.object_overhead / MEGA
+        size = engine.input_bytes(query, name) * engine.memory.object_overhead / MEGA
         used_nh += (each.window_tuples * size)[:, None] * share
         operator = query.operator(name)
         state_bytes = (key_groups_of(operator) or 0) * getattr(operator, "state_bytes_per_group", 0.0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 from twin.engine.fan import Fan
+from twin.engine.link_meter import LinkMeter
 from twin.engine.operators import SourceTask
 from twin.engine.processor import Processor
 from twin.engine.state import held_tuples
@@ -16,11 +18,12 @@ from twin.wiring import Wiring, acquaint
 
 
 class Rewiring(Wiring):
-    """The wiring of a job that may change. `new_host`: told of each host that is used for the first time."""
+    """The wiring of a job that may change. `new_host`: told of the meters of each that is used for the first time."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.new_host: Callable[[HostMeter], None] = lambda _: None
+        self.new_host: Callable[[HostMeter, LinkMeter], None] = lambda *_: None
+        self._throttles: defaultdict[str, float] = defaultdict(lambda: 1.0)
         self._fans: dict[str, Fan] = {}
 
     def fan(self, operator: str) -> Fan:
@@ -36,11 +39,20 @@ class Rewiring(Wiring):
         memory = self.world.memories.get(place.host)
         if memory is None:
             memory = self.world.memories[place.host] = self.memory(place.host)
-            self.new_host(HostMeter(place.host, memory.processors, self.nic(place.host), memory))
+            self.pause(place.host)
+            nic = self.network.nic(place.host)
+            self.new_host(HostMeter(place.host, memory.processors, nic, memory), LinkMeter(place.host, nic))
         elif not known:
             memory.processors.append(processor)
-        processor.slowdown = memory.slowdown * memory.throttle
+        processor.slow("memory", memory.slowdown)
+        processor.slow("throttle", self._throttles[place.host])
         return processor
+
+    def throttle(self, host: str, factor: float) -> None:
+        """Multiplies all work on a host, from now on; the inverse factor restores it."""
+        self._throttles[host] *= factor
+        for processor in self.processors_of(host):
+            processor.slow("throttle", self._throttles[host])
 
     def state_bytes(self, task: Task, operator: str) -> float:
         """What a replica's windows and key groups hold."""
@@ -49,10 +61,6 @@ class Rewiring(Wiring):
         if keys is not None:
             size += keys.owner.count(self.fan(operator).index(task)) * keys.state_bytes_each
         return size
-
-    def serialise_s(self, start: Location, end: Location, size: float) -> float:
-        """CPU seconds that it takes at the start to send `size` bytes; none within a host."""
-        return 0.0 if start.host == end.host else size * self.engine.serialise_ns_per_byte * 1e-9
 
     def relocate(self, task: Task, operator: str, place: Location) -> None:
         """Puts a paused replica on another processor and renews all paths from and to it."""

@@ -55,6 +55,7 @@ class Run:
     cpu_s: float
     operator_rows: tuple[Row, ...]
     host_rows: tuple[Row, ...]
+    link_rows: tuple[Row, ...] = ()
     event_rows: tuple[Row, ...] = ()
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
@@ -89,6 +90,7 @@ class Run:
             "runs": [about],
             "operators": [{"run": run, **row} for row in self.operator_rows],
             "hosts": [{"run": run, **row} for row in self.host_rows],
+            "links": [{"run": run, **row} for row in self.link_rows],
             "events": [{"run": run, **row, "detail": json.dumps(row["detail"])} for row in self.event_rows],
         }
 

@@ -34,6 +34,10 @@ class RunSettings(Spec):
         float, Field(ge=0, le=10**7, description="from the end of a period until a policy's decision is carried out")
     ] = 0.0
 
+    noise: Annotated[
+        bool, Field(description="false: no variability of services, no pauses, no jitter; arrivals keep theirs")
+    ] = True
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.warmup_s >= self.horizon_s:

@@ -24,7 +24,8 @@ from twin.rewiring import Rewiring
 from twin.run import Run, host_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, config_hash
 from twin.version import VERSION
-from twin.wiring import Wiring, World
+from twin.wiring import Wiring
+from twin.world import World
 
 MEMORY_TICK_S = 1.0
 
@@ -79,6 +80,7 @@ def simulate(
         cpu_s=time.process_time() - started_s,
         operator_rows=tuple(rows),
         host_rows=tuple(statistics.host_rows),
+        link_rows=tuple(statistics.link_rows),
         event_rows=tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s)),
         duplicates=world.ledger.duplicates,
     )
@@ -88,7 +90,7 @@ def _prepare_change(
     wiring: Rewiring, statistics: Statistics, events: Sequence[AnyEvent], policy: Policy | None
 ) -> None:
     change = Reconfigurer(wiring, statistics)
-    wiring.new_host = statistics.hosts.append
+    wiring.new_host = statistics.appeared
     Timeline(change, events, wiring.settings.checkpoint_interval_s)
     if policy is not None:
         Controller(change, policy, wiring.settings.decision_latency_s)

@@ -85,6 +85,20 @@ HOSTS = pa.schema(
 )
 """One row a host that carries an operator, and period."""
 
+LINKS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("link", _S),  # "a->b" for one direction of a link; a host's name for its network card
+        ("period", _I),
+        ("start_s", _F),
+        ("end_s", _F),
+        ("bytesOut", _F),  # sent in the period; what still waits to be sent is not in it
+        ("utilisation", _F),  # share of the bandwidth, 0 to 1
+        ("tuplesIn", _I),  # handed to the card or link
+        ("tuplesOut", _I),  # arrived at its other end
+    ]
+)
+"""One row a network card or direction of a link that a stream crosses, and period."""
 EVENTS = pa.schema(
     [
         pa.field("run", _S, nullable=False),
@@ -121,10 +135,16 @@ TRAINING_ROWS = pa.schema(
 )
 """One row a successful simulation: what `twin dataset` makes of a corpus and the cost model is trained on."""
 
-TABLES: Mapping[str, pa.Schema] = {"runs": RUNS, "operators": OPERATORS, "hosts": HOSTS, "events": EVENTS}
+TABLES: Mapping[str, pa.Schema] = {
+    "runs": RUNS,
+    "operators": OPERATORS,
+    "hosts": HOSTS,
+    "links": LINKS,
+    "events": EVENTS,
+}
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
-"""For each table name, its rows."""
+"""For each table name, its rows; a table without rows may be left out."""
 
 
 def write_trace(rows: Rows, folder: Path) -> None:

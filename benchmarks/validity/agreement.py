@@ -133,9 +133,9 @@ def error_table(found: Comparison) -> list[tuple[str, ...]]:
         rows.append((quantity, cell(floor), cell(fast), cell(both), words, kept))
     size = len(found.cases)
     for name, metric in (("RO", "backpressured"), ("S", "success")):
-        floor, fast = (found.agreement(metric, runs) for runs in (found.second, found.fast))
-        kept = "yes" if fast >= floor else "**no**"
-        rows.append((f"{name} agrees", f"{floor} of {size}", f"{fast} of {size}", "", "two exact seeds", kept))
+        least, count = (found.agreement(metric, runs) for runs in (found.second, found.fast))
+        kept = "yes" if count >= least else "**no**"
+        rows.append((f"{name} agrees", f"{least} of {size}", f"{count} of {size}", "", "two exact seeds", kept))
     return rows
 
 

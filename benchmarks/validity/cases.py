@@ -14,7 +14,7 @@ from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rate_load import Layout, load
 from twin.scenario import RunSettings
-from twin.workload import Poisson, Workload
+from twin.workload import Arrivals, Poisson, Workload
 
 FAMILIES = ("costream", "shared")
 FIRST_SEEDS = {
@@ -74,8 +74,10 @@ def _on_weak_hosts(job: Deployment, seed: int) -> Deployment | None:
     plan = ExecutionPlan(placement={name: (host,) for name, host in placement.items()})
     parts = {**dict(job), "cluster": cluster, "plan": plan}
     factor = _rate_factor(Deployment(**parts), target)
-    arrivals = {name: Poisson(rate_per_s=law.mean_rate_per_s * factor) for name, law in job.workload.arrivals.items()}
-    rates = [law.rate_per_s for law in arrivals.values()]
+    arrivals: dict[str, Arrivals] = {
+        name: Poisson(rate_per_s=law.mean_rate_per_s * factor) for name, law in job.workload.arrivals.items()
+    }
+    rates = [law.mean_rate_per_s for law in arrivals.values()]
     if min(rates) < RATES_PER_S[0] or max(rates) > RATES_PER_S[1]:
         return None
     return Deployment(**{**parts, "workload": Workload(arrivals=arrivals)})

@@ -14,7 +14,8 @@ import numpy as np
 
 from scenarios.progress import Lines, Progress, bar
 from twin.deployment import Deployment
-from twin.rates import nominal_rates
+from twin.rate_load import Layout, load
+from twin.rate_model import throttle
 from twin.run import Run
 from twin.scenario import RunSettings
 from twin.simulation import simulate
@@ -71,12 +72,16 @@ class Job:
 
     @property
     def cost(self) -> float:
-        """Rough work: tuples through all operators (exact), or segments (fast)."""
-        laws = self.deployment.workload.arrivals
+        """Rough work: tuples through all operators by the rate model (exact), or segments (fast)."""
+        job = self.deployment
         if self.settings.fidelity == "fast":
-            return float(self.settings.segments * len(self.deployment.query.operators))
-        rates = nominal_rates(self.deployment.query, laws)
-        return self.settings.horizon_s * sum(each.in_per_s for each in rates.values())
+            return float(self.settings.segments * len(job.query.operators))
+        layout = Layout(job, [job.plan])
+        offered = {name: np.array([law.mean_rate_per_s]) for name, law in job.workload.arrivals.items()}
+        calm = {operator.name: np.ones(1) for operator in job.query.operators}
+        share = throttle(layout, offered, calm, load(layout, offered, calm))
+        flow = load(layout, {name: offered[name] * share[name] for name in offered}, calm).flow
+        return self.settings.horizon_s * float(sum(each.in_per_s[0] for each in flow.values()))
 
 
 def run_job(job: Job) -> dict[str, Any]:

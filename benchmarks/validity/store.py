@@ -36,6 +36,7 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "runs.jsonl"
         self._found: dict[str, dict[str, Any]] = {}
+        self._used: set[str] = set()
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
         if text and not text.endswith("\n"):
             text = text[: text.rfind("\n") + 1]
@@ -46,7 +47,15 @@ class Store:
 
     def get(self, job: Job) -> dict[str, Any] | None:
         """What that run measured, if it was made before."""
-        return self._found.get(key_of(job))
+        key = key_of(job)
+        if key in self._found:
+            self._used.add(key)
+        return self._found.get(key)
+
+    @property
+    def used(self) -> int:
+        """How many different runs have been asked for and found."""
+        return len(self._used)
 
     def put(self, job: Job, result: Mapping[str, Any]) -> None:
         """Keeps a result, at once."""

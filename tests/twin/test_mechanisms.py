@@ -219,11 +219,12 @@ def test_a_job_gets_what_flat_demands_leave() -> None:
     env = simpy.Environment()
     processor = Processor(env, 1.0)
     flat, job = processor.attach(), processor.attach()
-    processor.kept_up(flat, 0.4, 1.0)
+    env.run(until=1.0)
+    processor.kept_up(flat, 0.4)
     ends: list[float] = []
     processor.start(job, 0.6, lambda: ends.append(env.now))
     env.run()
-    assert ends == [pytest.approx(1.0)]
+    assert ends == [pytest.approx(2.0)]
 
 
 # traces -------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ the segment waits in the port's outbox, and a producer with a waiting segment do
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from twin.engine.network import Nic
     from twin.engine.partition import Deal
     from twin.engine.pool import Pool
+    from twin.engine.route import Leg
     from twin.engine.task import Task
 
 
@@ -50,12 +51,12 @@ class Inbox:
 
 
 class Path:
-    """From one producer's host to one inbox: a network card with latency, or none within a host."""
+    """From one producer's host to one inbox: a network card with latency, a route of hops, or none within a host."""
 
     __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
 
     def __init__(
-        self, inbox: Inbox, nic: Nic | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
+        self, inbox: Inbox, nic: Nic | Leg | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
     ) -> None:
         self.inbox = inbox
         self.nic = nic
@@ -107,6 +108,21 @@ class Port:
         weights = self.deal.weights
         self._only = self.paths[0] if len(weights) == 1 else None
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a tuple sent
+
+    def unsent(self) -> Iterable[tuple[Path, Segment]]:
+        """What has not left, and which way it will go."""
+        return self.outbox
+
+    def waiting(self) -> int:
+        """Tuples that have not left."""
+        return sum(segment.n for _, segment in self.unsent())
+
+    def flush(self) -> None:
+        """Lets go what waits for others to travel with; nothing in a port that sends at once."""
+
+    def clear(self) -> None:
+        """Drops what has not left."""
+        self.outbox.clear()
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""

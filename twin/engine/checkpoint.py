@@ -15,12 +15,13 @@ from twin.engine.join import JoinTask
 from twin.engine.ledger import Buffer
 from twin.engine.operators import SinkTask
 from twin.engine.replay import ReplayableSource
+from twin.engine.route import destination
 from twin.engine.segment import Segment
 from twin.engine.task import Task
 from twin.engine.window import Results, WindowTask
 
 if TYPE_CHECKING:
-    from twin.wiring import World
+    from twin.world import World
 
 KEPT: dict[type[Task], tuple[str, ...]] = {
     WindowTask: ("seen", "_due", "_planned", "_pending", "_boundary_s", "_late_s", "state_tuples"),
@@ -61,13 +62,17 @@ def take_checkpoint(world: World) -> Checkpoint:
             if isinstance(task, SinkTask):
                 checkpoint.counted += task.counted
             for port in task.ports:
-                for path, segment in port.outbox:
+                for path, segment in port.unsent():
                     unsent = copy.copy(segment)
                     unsent.inbox, unsent.fetch_s = path.inbox, path.fetch_s
                     checkpoint.flying.append(unsent)
-    flying = [segment for segment in world.in_flight() if segment.inbox and isinstance(segment.inbox.task, Task)]
+    for segment in world.in_flight():
+        inbox = destination(segment)
+        if inbox is not None and isinstance(inbox.task, Task | Buffer):
+            checkpoint.flying.append(copy.copy(segment))
+            checkpoint.flying[-1].inbox = inbox
     held = [segment for buffer in world.ledger.buffers for segment in buffer.segments]
-    checkpoint.flying += [copy.copy(segment) for segment in (*flying, *held)]
+    checkpoint.flying += [copy.copy(segment) for segment in held]
     return checkpoint
 
 

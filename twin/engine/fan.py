@@ -14,6 +14,7 @@ from twin.engine.ledger import Buffer
 from twin.engine.partition import Deal, KeyedDeal
 from twin.engine.task import Task
 from twin.randomness import stream as random_stream
+from twin.stream_wiring import make_port
 
 if TYPE_CHECKING:
     from twin.engine.keys import KeyGroups
@@ -93,11 +94,13 @@ class Fan:
     def renew(self) -> None:
         """All paths into the operator, after somebody came or moved."""
         for stream, producer, port in self.ports():
+            port.flush()  # batches are made for the receivers that there were
             port.paths = self._paths(stream, producer)
         self.refresh()
 
     def renew_from(self, producer: Task, stream: Stream, port: Port) -> None:
         """The paths from one producer, after it moved."""
+        port.flush()
         port.paths = self._paths(stream, producer)
         port.refresh()
 
@@ -107,11 +110,11 @@ class Fan:
         if self.keys is not None:
             draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
             deal = KeyedDeal(self.keys, draws)
-        return type(sibling)(producer, self._paths(stream, producer), deal, sibling.cap)
+        return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)
 
     def _paths(self, stream: Stream, producer: Task) -> Paths:
-        size = self.wiring.engine.bytes_of(self.wiring.query.columns_out[stream.producer])
-        return self.wiring.paths_to(self.wiring.places[producer], self.places, self.inboxes[stream], size)
+        size = self.wiring.engine.output_bytes(self.wiring.query, stream.producer)
+        return self.wiring.network.paths(self.wiring.places[producer], self.places, self.inboxes[stream], size)
 
     # who gets what -------------------------------------------------------------------------------------------------
 

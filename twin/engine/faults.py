@@ -11,13 +11,14 @@ import simpy
 
 from twin.engine.checkpoint import Checkpoint, finish, restore, take_checkpoint
 from twin.engine.fan import UNBOUNDED
-from twin.engine.ledger import NOWHERE, Buffer
+from twin.engine.ledger import Buffer
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.engine.route import destination
 from twin.engine.task import Task
 from twin.events import Failure, LinkDegradation, SlowDown
-from twin.plan import Location
 
 if TYPE_CHECKING:
+    from twin.engine.network import Nic
     from twin.engine.reconfiguration import Reconfigurer
     from twin.rewiring import Rewiring
 
@@ -28,34 +29,34 @@ def slow_down(wiring: Rewiring, event: SlowDown) -> Process:
     """Multiplies the host's CPU work while it lasts."""
     env = wiring.world.env
     record = wiring.world.ledger.record(event.kind, event.host, env.now, factor=event.factor)
-    _throttle(wiring, event.host, event.factor)
+    wiring.throttle(event.host, event.factor)
     if event.duration_s is not None:
         yield env.timeout(event.duration_s)
-        _throttle(wiring, event.host, 1.0 / event.factor)
+        wiring.throttle(event.host, 1.0 / event.factor)
         record.end_s = env.now
-
-
-def _throttle(wiring: Rewiring, host: str, factor: float) -> None:
-    if host not in wiring.world.memories:
-        wiring.open(Location(host))
-    memory = wiring.world.memories[host]
-    memory.throttle *= factor
-    for processor in memory.processors:
-        processor.slowdown = memory.slowdown * memory.throttle
 
 
 def degrade(wiring: Rewiring, event: LinkDegradation) -> Process:
     """Multiplies bandwidth and latency while it lasts."""
     env, ledger = wiring.world.env, wiring.world.ledger
-    name = event.host or event.link or ""
-    nic = wiring.nic(name) if event.host else getattr(wiring.world, "links", {})[name]
+    nics = _degraded(wiring, event)
     factors = {"bandwidth_factor": event.bandwidth_factor, "latency_factor": event.latency_factor}
-    record = ledger.record(event.kind, name, env.now, **factors)
-    nic.degrade(event.bandwidth_factor, event.latency_factor)
+    record = ledger.record(event.kind, event.component, env.now, **factors)
+    for nic in nics:
+        nic.degrade(event.bandwidth_factor, event.latency_factor)
     if event.duration_s is not None:
         yield env.timeout(event.duration_s)
-        nic.degrade(1.0 / event.bandwidth_factor, 1.0 / event.latency_factor)
+        for nic in nics:
+            nic.degrade(1.0 / event.bandwidth_factor, 1.0 / event.latency_factor)
         record.end_s = env.now
+
+
+def _degraded(wiring: Rewiring, event: LinkDegradation) -> list[Nic]:
+    """A host's card, or both directions of a link."""
+    if event.link is None:
+        assert event.host is not None
+        return [wiring.network.nic(event.host)]
+    return [wiring.world.links["->".join(ends)] for ends in (event.link, event.link[::-1])]
 
 
 @dataclass(slots=True)
@@ -141,9 +142,9 @@ class Recovery:
         self.change.interrupt()
         before = ledger.lost
         for segment in world.in_flight():
-            if segment.inbox is not None and isinstance(segment.inbox.task, Task | Buffer):
-                ledger.lost += segment.n
-                segment.inbox = NOWHERE
+            inbox = destination(segment)
+            if inbox is not None and isinstance(inbox.task, Task | Buffer):
+                ledger.lose(segment)
         for buffer in ledger.buffers:
             ledger.lost += buffer.queued
             buffer.segments.clear()
@@ -166,7 +167,7 @@ class Recovery:
         elif isinstance(task, SourceTask | SinkTask):
             ledger.aborted[task.name] += task.in_service
         for stream, port in zip(self.wiring.query.outputs(operator), task.ports, strict=True):
-            ledger.unsent[stream.producer, stream.consumer] += sum(segment.n for _, segment in port.outbox)
+            ledger.unsent[stream.producer, stream.consumer] += port.waiting()
         if isinstance(task, SourceTask):  # its queue is the broker's, which loses nothing
             waiting, queued = list(task.queue), task.queued
             task.stop()

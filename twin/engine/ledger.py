@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from twin.engine.channel import Inbox
+from twin.engine.route import Leg
 from twin.engine.segment import Segment
 
 if TYPE_CHECKING:
+    from twin.engine.network import Nic
     from twin.engine.task import Task
     from twin.plan import Location
 
@@ -40,13 +42,14 @@ class EventRecord:
 
 
 class _Nowhere:
-    """Where tuples arrive that a failure has lost."""
+    """Where tuples arrive that were on the network when a failure lost them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
 
     def deliver(self, segment: Segment) -> None:
-        """They are counted already."""
-
-
-NOWHERE = Inbox(cast("Task", _Nowhere()), 0, 0)
+        """They are counted as lost already, and no longer on the network."""
+        self.ledger.transfers -= segment.n
 
 
 class Buffer:
@@ -87,14 +90,16 @@ class Ledger:
 
     lost: queued at or on the way to a task when the job stopped. restored: put back into queues from a checkpoint.
     unsent: by stream, lost before they were sent. aborted: by task name, in service when the job stopped.
-    replayed: by source task name, read from the broker again. transfers: pieces of state on the network. overlap_s: by
-    place, core-seconds of segments in service while tasks came or went, which were planned for another sharing.
+    replayed: by source task name, read from the broker again. transfers: pieces of state, and lost tuples, that
+    are still on the network. cut_short: by card or link, lost tuples that had more hops to go. overlap_s: by place,
+    core-seconds of segments in service while tasks came or went, which were planned for another sharing.
     """
 
     lost: int = 0
     restored: int = 0
     duplicates: int = 0
     transfers: int = 0
+    cut_short: Counter[Nic] = field(default_factory=Counter)
     unsent: Counter[tuple[str, str]] = field(default_factory=Counter)
     aborted: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
@@ -103,6 +108,15 @@ class Ledger:
     retired: dict[str, list[Task]] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def lose(self, segment: Segment) -> None:
+        """A segment on the network will arrive nowhere."""
+        self.lost += segment.n
+        self.transfers += segment.n
+        stop: object = segment.inbox
+        if isinstance(stop, Leg):
+            self.cut_short[stop.nic] += segment.n
+        segment.inbox = Inbox(cast("Task", _Nowhere(self)), 0, 0)
 
     def record(self, kind: str, component: str, at_s: float, **detail: Any) -> EventRecord:
         """A new event; the caller fills in its end."""

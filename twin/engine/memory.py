@@ -20,7 +20,6 @@ class HostMemory:
     tuple_bytes: list[float]
     used_mb: float = 0.0
     slowdown: float = 1.0
-    throttle: float = 1.0  # by what is not the job's own doing
 
     def add(self, task: Task, tuple_bytes: float) -> None:
         """A task comes to this host."""
@@ -43,5 +42,5 @@ class HostMemory:
         share = self.used_mb / self.ram_mb
         self.slowdown = self.law.slowdown(share)
         for processor in self.processors:
-            processor.slowdown = self.slowdown * self.throttle
+            processor.slow("memory", self.slowdown)
         return share >= self.law.crash

@@ -16,7 +16,7 @@ import simpy
 from twin.engine.aggregate import AggregateTask
 from twin.engine.fan import Fan
 from twin.engine.join import JoinTask
-from twin.engine.ledger import NOWHERE, Buffer, EventRecord
+from twin.engine.ledger import Buffer, EventRecord
 from twin.engine.state import give, held_tuples, take
 from twin.engine.task import Task
 from twin.engine.transfer import carry
@@ -68,11 +68,11 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
         yield env.timeout(LOOK_S)
     paused_s = env.now
     size = wiring.state_bytes(task, operator) + task.queued * wiring.tuple_bytes(operator)
-    whole = wiring.path(start, place, NOWHERE, size)
-    yield from _work(task, wiring.serialise_s(start, place, size))
+    send_s, fetch_s = wiring.network.costs_s(start, place, size)
+    yield from _work(task, send_s)
     yield from carry(wiring, start, place, size)
     wiring.relocate(task, operator, place)
-    yield from _work(task, whole.fetch_s)
+    yield from _work(task, fetch_s)
     record.paused_s = float(env.now - paused_s)
     record.bytes = float(size)
     task.unblock()
@@ -117,11 +117,12 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
         paused_s = env.now
         size = part * held_tuples(source) * wiring.tuple_bytes(fan.operator)
         size += len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0
-        whole = wiring.path(fan.places[flow.source], fan.places[flow.target], NOWHERE, size)
+        start, place = fan.places[flow.source], fan.places[flow.target]
+        send_s, fetch_s = wiring.network.costs_s(start, place, size)
         state = take(source, part)
-        yield from _beside(source, wiring.serialise_s(fan.places[flow.source], fan.places[flow.target], size))
-        yield from carry(wiring, fan.places[flow.source], fan.places[flow.target], size)
-        yield from _beside(target, whole.fetch_s)
+        yield from _beside(source, send_s)
+        yield from carry(wiring, start, place, size)
+        yield from _beside(target, fetch_s)
         give(target, state)
         record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
         record.bytes = float((record.bytes or 0.0) + size)

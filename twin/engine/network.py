@@ -1,16 +1,20 @@
-"""A host's network card: outgoing bandwidth shared by all streams, then a latency."""
+"""A host's network card, or one direction of a link: bandwidth shared by all streams, then a latency."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import simpy
 
 from twin.engine.alarm import once
 from twin.engine.segment import Segment
 
-if TYPE_CHECKING:
-    from twin.engine.channel import Path
+
+class Hop(Protocol):
+    """One stream's use of a card or link."""
+
+    latency_s: float
+    bytes_each: float
 
 
 class Nic:
@@ -18,11 +22,14 @@ class Nic:
 
     __slots__ = (
         "_backlog_s",
+        "_capacity_bytes",
         "_last_s",
+        "_latency_factor",
+        "_since_s",
         "bytes_out",
         "bytes_per_s",
         "env",
-        "latency_factor",
+        "hops",
         "tuples_in",
         "tuples_out",
     )
@@ -33,16 +40,14 @@ class Nic:
         self.bytes_out = 0.0
         self.tuples_in = 0
         self.tuples_out = 0
-        self.latency_factor = 1.0
+        self.hops: list[Hop] = []  # who crosses it
         self._backlog_s = 0.0
         self._last_s = 0.0
+        self._latency_factor = 1.0
+        self._capacity_bytes = 0.0
+        self._since_s = 0.0
 
-    def degrade(self, bandwidth_factor: float, latency_factor: float) -> None:
-        """Multiplies bandwidth and latency, from now on; the inverse factors restore them."""
-        self.bytes_per_s *= bandwidth_factor
-        self.latency_factor *= latency_factor
-
-    def transmit(self, segment: Segment, path: Path) -> None:
+    def transmit(self, segment: Segment, path: Hop) -> None:
         """Sends a segment; it is delivered to the path's inbox when its last tuple has arrived."""
         n, span = segment.n, segment.b_s - segment.a_s
         size = n * path.bytes_each
@@ -58,9 +63,8 @@ class Nic:
         after = before + time_s - (elapsed if elapsed < span else span)
         self._backlog_s = after = after if after > 0.0 else 0.0
         each = time_s / n
-        latency_s = path.latency_s * self.latency_factor
-        segment.b_s += (after if after > each else each) + latency_s
-        first_s = segment.a_s + before + each + latency_s
+        segment.b_s += (after if after > each else each) + path.latency_s
+        first_s = segment.a_s + before + each + path.latency_s
         # a single tuple has no span, or its consumer would serve it while it arrives
         segment.a_s = first_s if n > 1 and first_s < segment.b_s else segment.b_s
         self.bytes_out += size
@@ -71,3 +75,46 @@ class Nic:
         segment = event._value
         self.tuples_out += segment.n
         segment.inbox.task.deliver(segment)
+
+    # what is asked or changed rarely ----------------------------------------------------------------------------
+
+    def carry(self, hop: Hop) -> None:
+        """Makes a stream's use of it known."""
+        hop.latency_s *= self._latency_factor
+        self.hops.append(hop)
+
+    def degrade(self, bandwidth_factor: float = 1.0, latency_factor: float = 1.0) -> None:
+        """Multiplies bandwidth and latency, from now on; the inverse factors restore them.
+
+        What waits here already leaves as was planned; what comes after it stays behind it, also where the latency
+        falls: it then waits for what is still under way.
+        Raises ValueError for factors that are not positive.
+        """
+        if bandwidth_factor <= 0.0 or latency_factor <= 0.0:
+            raise ValueError(
+                f"a link needs factors > 0 of its bandwidth and latency, got {bandwidth_factor} and {latency_factor}; "
+                "for a broken link use a very small bandwidth factor"
+            )
+        now = self.env.now
+        self._capacity_bytes, self._since_s = self.capacity_bytes(), now
+        waiting_s = self.wait_s(now)
+        self.bytes_per_s *= bandwidth_factor
+        self._latency_factor *= latency_factor
+        shorter_s = 0.0
+        for hop in self.hops:
+            shorter_s = max(shorter_s, hop.latency_s * (1.0 - latency_factor))
+            hop.latency_s *= latency_factor
+        self._backlog_s = waiting_s + shorter_s
+        self._last_s = max(self._last_s, now)
+
+    def wait_s(self, at_s: float) -> float:
+        """Time that a tuple handed over at `at_s` waits before it is sent."""
+        return max(0.0, self._backlog_s - max(0.0, at_s - self._last_s))
+
+    def unsent_bytes(self) -> float:
+        """Bytes that wait to be sent, now."""
+        return self.wait_s(self.env.now) * self.bytes_per_s
+
+    def capacity_bytes(self) -> float:
+        """Bytes that could have been sent so far."""
+        return self._capacity_bytes + (self.env.now - self._since_s) * self.bytes_per_s

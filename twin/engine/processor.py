@@ -89,6 +89,7 @@ class Processor:
         "_slope",
         "capacity",
         "env",
+        "factors",
         "shared",
         "shares",
         "slowdown",
@@ -99,7 +100,8 @@ class Processor:
     def __init__(self, env: simpy.Environment, capacity: float) -> None:
         self.env = env
         self.capacity = capacity
-        self.slowdown = 1.0
+        self.slowdown = 1.0  # factor on all work that begins now
+        self.factors: dict[str, float] = {}
         self.shares: list[Share] = []
         self.shared = False
         self.speed = min(1.0, capacity)
@@ -113,6 +115,16 @@ class Processor:
         self._armed_at = math.inf
         self._fixed = 0.0
         self._slope = 0.0
+
+    def slow(self, cause: str, factor: float) -> None:
+        """Sets one cause's factor on work; the slow-down is the product of all causes'."""
+        self.factors[cause] = factor
+        self.slowdown = math.prod(self.factors.values())
+
+    def pause(self, until_s: float) -> None:
+        """Nothing proceeds before that time."""
+        self._advance()
+        self._since = max(self._since, until_s)
 
     def attach(self) -> Share:
         """Adds a task. Sharing begins when more tasks sit here than there are cores."""
@@ -226,7 +238,7 @@ class Processor:
         if not self._jobs:
             self._armed, self._armed_at = None, math.inf
             return
-        due = self.env.now + max(0.0, self._jobs[0][0] - self._clock) / self._level
+        due = max(self.env.now, self._since) + max(0.0, self._jobs[0][0] - self._clock) / self._level
         if due < self._armed_at - 1e-12:
             self._armed, self._armed_at = Alarm(self.env, self._ring), due
             self._armed.set(due)

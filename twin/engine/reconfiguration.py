@@ -10,6 +10,7 @@ import simpy
 from twin.engine import migration, scaling
 from twin.engine.fan import Fan
 from twin.engine.ledger import EventRecord
+from twin.engine.route import destination
 from twin.engine.task import Task
 from twin.errors import BadInput
 from twin.events import Move, Rescale
@@ -117,13 +118,17 @@ class Reconfigurer:
 
     def outstanding(self, task: Task) -> int:
         """Tuples queued at a task, on the way to it, and waiting to be sent to it."""
-        flying = sum(segment.n for segment in self.world.in_flight() if _receiver(segment) is task)
+        flying = sum(
+            segment.n
+            for segment in self.world.in_flight()
+            if (inbox := destination(segment)) is not None and inbox.task is task
+        )
         unsent = sum(
             segment.n
             for tasks in self.world.tasks.values()
             for producer in tasks
             for port in producer.ports
-            for path, segment in port.outbox
+            for path, segment in port.unsent()
             if path.inbox.task is task
         )
         return task.queued + flying + unsent
@@ -143,10 +148,6 @@ class Reconfigurer:
                 check_move(move, self.wiring.deployment, whose, None if rescales else placement)
             except ValueError as error:
                 raise BadInput(str(error)) from None
-
-
-def _receiver(segment: Any) -> Any:
-    return None if segment.inbox is None else segment.inbox.task
 
 
 def _caught(work: Process) -> Process:

@@ -60,7 +60,13 @@ def rescale(
 def _drain(change: Reconfigurer, task: Task) -> Generator[simpy.Event, Any, None]:
     """Waits until a replica that gets no more input has nothing left to do or to send."""
     wait_s = LOOK_S
-    while change.outage is not None or task.busy or task.blocked or task.queued or change.outstanding(task):
+    while (
+        change.outage is not None
+        or task.busy
+        or task.blocked
+        or change.outstanding(task)
+        or any(port.waiting() for port in task.ports)
+    ):
         yield change.env.timeout(wait_s)
         wait_s = min(2 * wait_s, DRAIN_LOOK_S)
 

@@ -9,6 +9,7 @@ from typing import Any
 import simpy
 
 from twin.engine.broker import Broker
+from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SinkTask
@@ -169,14 +170,21 @@ class Statistics:
     """A SimPy process that closes a row of every meter each period, and the last, shorter one at the horizon."""
 
     def __init__(
-        self, env: simpy.Environment, operators: Sequence[OperatorMeter], hosts: Sequence[HostMeter], period_s: float
+        self,
+        env: simpy.Environment,
+        operators: Sequence[OperatorMeter],
+        hosts: Sequence[HostMeter],
+        links: Sequence[LinkMeter],
+        period_s: float,
     ) -> None:
         self.env = env
         self.operators = operators
         self.hosts = list(hosts)
+        self.links = list(links)
         self.listeners: list[Callable[[Sequence[Row], Sequence[Row]], None]] = []  # hear of each period that ends
         self.operator_rows: list[Row] = []
         self.host_rows: list[Row] = []
+        self.link_rows: list[Row] = []
         self._period = 0
         self._start_s = 0.0
         self._period_s = period_s
@@ -189,6 +197,11 @@ class Statistics:
     def left(self, operator: str, task: Task, now_s: float) -> None:
         """An operator has lost a replica."""
         self._meter(operator).left(task, now_s)
+
+    def appeared(self, host: HostMeter, card: LinkMeter) -> None:
+        """A host is used for the first time."""
+        self.hosts.append(host)
+        self.links.append(card)
 
     def _meter(self, operator: str) -> OperatorMeter:
         return next(meter for meter in self.operators if meter.name == operator)
@@ -205,8 +218,10 @@ class Statistics:
         span = (self._period, self._start_s, now_s)
         operators = [meter.row(*span) for meter in self.operators]
         hosts = [meter.row(*span) for meter in self.hosts]
+        links = [(meter.nic, meter.row(*span)) for meter in self.links]
         self.operator_rows += operators
         self.host_rows += hosts
+        self.link_rows += [row for nic, row in links if nic.hops]  # of those that a stream crosses
         self._period += 1
         self._start_s = now_s
         for listener in self.listeners:

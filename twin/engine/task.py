@@ -303,7 +303,26 @@ class Task:
         self.debt_s = 0.0
         self._last_s = 0.0  # what is read again is not late
         for port in self.ports:
-            port.outbox.clear()
+            port.clear()
+
+    def pause(self, until_s: float) -> None:
+        """Does nothing until then; what is in service ends that much later."""
+        lost_s = until_s - self.env.now
+        segment, start_s, end_s, time_s = self._current
+        if self.busy:
+            if self._finish_alarm.callbacks is not None:  # else its job, which its processor has paused
+                self._finish_alarm.callbacks = []
+                self._finish_alarm = Alarm(self.env, self._finish)
+                self._finish_alarm.set(end_s + lost_s)
+                self._current = (segment, start_s, end_s + lost_s, time_s + lost_s)
+        elif self.exact or end_s - start_s <= time_s * 1.001 or self.blocked:
+            self.free_s = max(self.free_s, until_s)
+        else:
+            # It serves segments as they come, and is free that much into the one that is coming. Delays fall from
+            # there to its end; where it could make up for more than it lost, they are scaled to keep their sum,
+            # rate x lost^2 / (2 (1 - load)).
+            spare_s = end_s - start_s - time_s
+            self.free_s = max(self.free_s, self._last_s) + (lost_s if spare_s < lost_s else lost_s**2 / spare_s)
 
     def block(self) -> None:
         """A port has a segment that its channel cannot take."""

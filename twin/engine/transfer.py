@@ -24,34 +24,36 @@ PIECES = 100
 
 
 class Arrival:
-    """Where a piece arrives: in place of a task, it only tells that it is there."""
+    """Where pieces arrive: in place of a task, it only tells that all are there."""
 
-    __slots__ = ("event", "ledger")
+    __slots__ = ("event", "ledger", "missing")
 
-    def __init__(self, env: simpy.Environment, ledger: Ledger) -> None:
+    def __init__(self, env: simpy.Environment, ledger: Ledger, pieces: int) -> None:
         self.event = env.event()
         self.ledger = ledger
+        self.missing = pieces
 
     def deliver(self, segment: Segment) -> None:
-        """The piece has arrived."""
+        """A piece has arrived."""
         self.ledger.transfers -= 1
-        self.event.succeed()
+        self.missing -= 1
+        if not self.missing:
+            self.event.succeed()
 
 
 def carry(wiring: Rewiring, start: Location, end: Location, size: float) -> Generator[simpy.Event, Any, None]:
     """Sends `size` bytes from a place to another and ends when the last one is there; at once within a host."""
     world = wiring.world
     pieces = min(PIECES, math.ceil(size / PIECE_BYTES))
+    if not pieces or start.host == end.host:
+        return
+    arrival = Arrival(world.env, world.ledger, pieces)
+    path = wiring.network.path(start, end, Inbox(cast("Task", arrival), 0, 0), size / pieces)
+    assert path.nic is not None
     for left in range(pieces, 0, -1):
-        arrival = Arrival(world.env, world.ledger)
-        path = wiring.path(start, end, Inbox(cast("Task", arrival), 0, 0), size / pieces)
-        if path.nic is None:
-            return
         now = world.env.now
-        segment = Segment(1, now, now, now, now, now, now, inbox=path.inbox)
         world.ledger.transfers += 1
-        path.nic.transmit(segment, path)
+        path.nic.transmit(Segment(1, now, now, now, now, now, now, inbox=path.inbox), path)
         if left > 1:  # the next piece goes when this one has left the card
-            yield world.env.timeout(max(0.0, segment.b_s - path.latency_s * path.nic.latency_factor - now))
-        else:
-            yield arrival.event
+            yield world.env.timeout(world.nics[start.host].wait_s(now))
+    yield arrival.event

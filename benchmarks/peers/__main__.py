@@ -1,0 +1,95 @@
+"""Speed against peers, as ratios, with memory and error beside them. Run: python -m benchmarks.peers [--rounds N]
+
+Simulators take turns within each round, so that a disturbance of the machine meets all of them; the best CPU time of
+the rounds counts. Ciw is in the optional group `peers` (pip install -c constraints.txt -e '.[peers]'). YAFS is left
+out: the package index offers no release of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import defaultdict
+
+import numpy as np
+
+from benchmarks.peers import in_ciw, ours
+from benchmarks.peers.cases import CASES, FAST_CUSTOMERS, expected
+from benchmarks.peers.measure import SIMULATORS
+from benchmarks.table import print_table
+
+LIMITS = (
+    ("exact", "SimPy by hand", 1 / 1.3, ("loss", "tandem")),
+    ("exact", "Ciw 3.2.7", 2.0, ("loss", "tandem")),
+    ("fast", "SimPy by hand", 20.0, ("pipeline",)),
+)
+"""The first must be so many times as fast as the second, in those cases."""
+
+
+def main() -> None:
+    """Prints a table a case, and the limits."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--share", type=float, default=1.0, help="of the customers, to try it out")
+    options = parser.parse_args()
+    speeds: dict[tuple[str, str], float] = {}
+    for case in CASES:
+        if case == "loss" and not ours.can_lose():
+            print("\nM/M/3/10 is left out: channels of this version cannot drop")
+            continue
+        speeds |= _table(case, options.rounds, options.share)
+    if not in_ciw.installed():
+        print("\nCiw is not installed: pip install -c constraints.txt -e '.[peers]'")
+    print("\nYAFS is not compared: the package index offers no release of it")
+    for first, second, least, cases in LIMITS:
+        for case in cases:
+            if (first, case) in speeds and (second, case) in speeds:
+                ratio = speeds[first, case] / speeds[second, case]
+                word = "kept" if ratio >= least else "NOT KEPT"
+                print(f"{CASES[case].name}: {first} is {ratio:.2f} x {second} (limit {least:.2f}): {word}")
+
+
+def _table(case: str, rounds: int, share: float) -> dict[tuple[str, str], float]:
+    names = [name for name in SIMULATORS if "Ciw" not in name or in_ciw.installed()]
+    customers = {
+        name: int(share * (FAST_CUSTOMERS[case] if name == "fast" else CASES[case].customers)) for name in names
+    }
+    found: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for seed in range(rounds):
+        for name in names:
+            found[name].append(_run(name, case, customers[name], seed))
+    speeds = {name: customers[name] / min(each["cpu_s"] for each in runs) for name, runs in found.items()}
+    theory = expected(case)
+    rows = []
+    for name, runs in found.items():
+        answers = np.array([each["answer"] for each in runs])
+        error = answers.std(ddof=1) / np.sqrt(rounds) if rounds > 1 else float("nan")
+        rows.append(
+            (
+                name,
+                customers[name],
+                speeds[name],
+                speeds[name] / speeds["SimPy by hand"],
+                max(each["peak_mb"] for each in runs),
+                float(answers.mean()),
+                100 * float(answers.mean() / theory - 1),
+                100 * float(error) / theory,
+            )
+        )
+    model = CASES[case]
+    header = ("simulator", model.what, f"{model.what}/CPU s", "ratio", "peak MB", model.answer, "off by %", "s.e. %")
+    print_table(f"{model.name}; {rounds} rounds; in theory {theory:.4g}", header, rows)
+    return {(name, case): speed for name, speed in speeds.items()}
+
+
+def _run(name: str, case: str, customers: int, seed: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.peers.measure", name, case, str(customers), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""BriskStream's Table 3: time per tuple by the distance between an operator and its producer, simulated beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import get_args
+
+from benchmarks.validity.runs import Job, run_all
+from benchmarks.validity.store import Store
+from twin.cluster import CACHE_LINE_BYTES
+from twin.deployment import Deployment
+from twin.profiles import STORM
+from twin.scenario import Fidelity, RunSettings
+from twin.spec import parse
+
+PAIRS = ("local", "S0-S1", "S0-S3", "S0-S4", "S0-S7")
+CONSUMER_SOCKETS = (0, 1, 3, 4, 7)
+MEASURED = {
+    "Splitter": (1612.8, 1666.5, 1708.2, 2050.6, 2371.3),
+    "Counter": (612.3, 611.4, 623.1, 889.9, 870.2),
+}
+ESTIMATED = {
+    "Splitter": (1612.8, 1991.1, 1994.9, 2923.7, 3196.4),
+    "Counter": (612.3, 665.2, 665.9, 837.9, 888.4),
+}
+"""ns a tuple; Server A; published figures, taken from the paper (SIGMOD 2019, Table 3), not measured here."""
+LINES = {"Splitter": 3.2, "Counter": 0.5}
+"""Cache lines fetched a tuple, which is what the paper's estimates imply; the tuples' sizes are not published."""
+LIMIT = 0.05
+"""Largest relative deviation from the paper's estimate, which follows the same formula."""
+JUMBO_TUPLES = 64
+RATE_PER_S = {"Splitter": 1.5e6, "Counter": 4e6}
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """One cell of the table, ns a tuple."""
+
+    operator: str
+    sockets: str
+    measured: float
+    estimated: float
+    exact: float
+    fast: float
+
+    def kept(self) -> bool:
+        """Whether both fidelities are within the limit of the published estimate."""
+        return all(abs(each / self.estimated - 1) <= LIMIT for each in (self.exact, self.fast))
+
+
+def can_place_on_server_a() -> bool:
+    """Whether the twin knows the paper's server."""
+    return find_spec("twin.numa") is not None
+
+
+def distances(store: Store, workers: int) -> list[Distance]:
+    """The whole table. An operator is saturated, so that its time per tuple is one over its throughput."""
+    cells = [
+        (operator, index, fidelity)
+        for operator in MEASURED
+        for index in range(len(PAIRS))
+        for fidelity in get_args(Fidelity)
+    ]
+    jobs = [
+        Job(f"table 3 {operator} {PAIRS[index]}", _two_sockets(operator, CONSUMER_SOCKETS[index]), _settings(fidelity))
+        for operator, index, fidelity in cells
+    ]
+    results = run_all(jobs, store, workers, "runs on Server A")
+    found = {cell: 1e9 / each["throughput_per_s"] for cell, each in zip(cells, results, strict=True)}
+    return [
+        Distance(
+            operator,
+            PAIRS[index],
+            MEASURED[operator][index],
+            ESTIMATED[operator][index],
+            found[operator, index, "exact"],
+            found[operator, index, "fast"],
+        )
+        for operator in MEASURED
+        for index in range(len(PAIRS))
+    ]
+
+
+def _settings(fidelity: Fidelity) -> RunSettings:
+    horizon_s = 0.1 if fidelity == "exact" else 2.0
+    return RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 5, fidelity=fidelity)
+
+
+def _two_sockets(operator: str, socket: int) -> Deployment:
+    from twin.numa import server_a  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    service_s = MEASURED[operator][0] * 1e-9
+    cluster = server_a()
+    host = cluster.hosts[0].name
+    engine = STORM.model_copy(update={"batch_tuples": JUMBO_TUPLES, "flush_s": 0.01, "name": "table-3"})
+    operators = [
+        {"kind": "source", "name": "source", "service_time_s": 0, "tuple_bytes": LINES[operator] * CACHE_LINE_BYTES},
+        {"kind": "map", "name": operator, "service_time_s": service_s, "service_scv": 0},
+        {"kind": "sink", "name": "sink", "service_time_s": 0},
+    ]
+    names = [each["name"] for each in operators]
+    return parse(
+        Deployment,
+        {
+            "query": {
+                "operators": operators,
+                "streams": [{"producer": a, "consumer": b} for a, b in pairwise(names)],
+            },
+            "cluster": cluster.model_dump(mode="json"),
+            "plan": {"placement": {"source": f"{host}/0", operator: f"{host}/{socket}", "sink": f"{host}/{socket}"}},
+            "workload": {"arrivals": {"source": {"law": "constant", "rate_per_s": RATE_PER_S[operator]}}},
+            "engine": engine.model_dump(mode="json"),
+        },
+    )
+
+
+def distance_table(found: Sequence[Distance]) -> list[tuple[str, ...]]:
+    """Header and rows."""
+    rows: list[tuple[str, ...]] = [
+        ("operator", "sockets", "measured (paper)", "estimated (paper)", "exact", "fast", "off the estimate %", "kept")
+    ]
+    for each in found:
+        off = 100 * (each.fast / each.estimated - 1)
+        numbers = [f"{value:.1f}" for value in (each.measured, each.estimated, each.exact, each.fast)]
+        rows.append((each.operator, each.sockets, *numbers, f"{off:+.1f}", "yes" if each.kept() else "**no**"))
+    return rows

@@ -1,0 +1,268 @@
+"""Links: routes, hops in a row, conservation, degradation, and what a bad network says."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.twin.worlds import chain, deployment, sink, source
+from twin.cluster import Cluster
+from twin.deployment import Deployment
+from twin.engine.network import Nic
+from twin.engine.segment import Segment
+from twin.errors import BadInput
+from twin.rate_model import RateModel
+from twin.routes import Routes
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+from twin.spec import parse
+from twin.wiring import Wiring
+
+
+def host(name: str, **more: Any) -> dict[str, Any]:
+    """Large and well connected unless told."""
+    return {"name": name, "cpu_percent": 400, "ram_mb": 64_000, "bandwidth_mbps": 1000, "latency_ms": 500} | more
+
+
+def link(one: str, other: str, mbps: float = 1000, ms: float = 1) -> dict[str, Any]:
+    return {"between": [one, other], "bandwidth_mbps": mbps, "latency_ms": ms}
+
+
+def linked(job: Deployment, links: list[dict[str, Any]], switches: tuple[str, ...] = ()) -> Deployment:
+    """The same job on a network of links."""
+    document = job.model_dump(mode="json")
+    document["cluster"] |= {"links": links, "switches": list(switches)}
+    return parse(Deployment, document)
+
+
+def across(rate: Any, links: list[dict[str, Any]], switches: tuple[str, ...] = (), **more: Any) -> Deployment:
+    """source on a, sink on c."""
+    hosts = [host(name) for name in "abc"]
+    job = chain([], rate, hosts=hosts, placement={"source": "a", "sink": "c"}, **more)
+    return linked(job, links, switches)
+
+
+# routes -------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    edges=st.dictionaries(
+        st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda ends: ends[0] < ends[1]),
+        st.integers(0, 20),
+        min_size=1,
+    )
+)
+def test_routes_have_the_lowest_latency_and_then_the_fewest_hops(edges: dict[tuple[int, int], int]) -> None:
+    names = [f"n{k}" for k in range(7)]
+    links = [(names[i], names[j], float(ms)) for (i, j), ms in edges.items()]
+    routes, again = Routes(names, links), Routes(names, links)
+    graph: nx.Graph[str] = nx.Graph()
+    graph.add_nodes_from(names)
+    graph.add_weighted_edges_from(links)
+    for start in names:
+        for end in names:
+            assert routes.connected(start, end) == nx.has_path(graph, start, end)
+            if not routes.connected(start, end):
+                continue
+            taken = routes.between(start, end)
+            assert taken == again.between(start, end)
+            best = list(nx.all_shortest_paths(graph, start, end, weight="weight"))
+            assert sum(graph.edges[step]["weight"] for step in taken) == nx.shortest_path_length(
+                graph, start, end, weight="weight"
+            )
+            assert len(taken) == min(len(path) for path in best) - 1
+
+
+# hops ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_latency_is_the_sum_of_the_links_and_the_transmissions(fidelity: str) -> None:
+    """The card and every link take the time of one tuple's bytes; hosts' own latencies do not count."""
+    job = across(
+        {"law": "constant", "rate_per_s": 50},
+        [link("a", "s", 1, 7), link("s", "t", 2, 11), link("t", "c", 4, 13)],
+        ("s", "t"),
+    )
+    size = job.engine.bytes_of(job.query.columns_out["source"])
+    wire_s = sum(size * 8e-6 / mbps for mbps in (1000, 1, 2, 4))
+    cpu_s = size * job.engine.deserialise_ns_per_byte * 1e-9
+    run = simulate(job, RunSettings(horizon_s=40, fidelity=fidelity, warmup_s=10))
+    assert run.metrics.processing_latency_s is not None
+    sending_s = size * job.engine.serialise_ns_per_byte * 1e-9
+    assert run.metrics.processing_latency_s.mean == pytest.approx(0.031 + wire_s + cpu_s + sending_s, rel=0.002)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_the_narrowest_link_bounds_the_throughput(fidelity: str) -> None:
+    job = across(1000, [link("a", "s", 100), link("s", "c", 0.25)], ("s",))
+    size = job.engine.bytes_of(job.query.columns_out["source"])
+    run = simulate(job, RunSettings(horizon_s=40, warmup_s=10, fidelity=fidelity, segments=1000))
+    assert run.metrics.throughput_per_s == pytest.approx(0.25e6 / 8 / size, rel=0.01)
+    rows = [row for row in run.link_rows if row["link"] == "s->c" and row["start_s"] >= 10]
+    assert min(row["utilisation"] for row in rows) > 0.98
+    assert sum(row["bytesOut"] for row in rows) == pytest.approx(30 * 0.25e6 / 8, rel=0.01)
+
+
+def test_fast_agrees_with_exact_where_streams_meet_on_a_link() -> None:
+    """Two sources share one link at 80 % of its bandwidth: waits come from the queue in front of it."""
+    operators = [source("one"), source("two"), sink()]
+    job = deployment(
+        operators,
+        [("one", "sink"), ("two", "sink")],
+        {"one": 120, "two": 120},
+        hosts=[host(name) for name in "abc"],
+        placement={"one": "a", "two": "b", "sink": "c"},
+    )
+    size = job.engine.bytes_of(job.query.columns_out["one"])
+    job = linked(job, [link("a", "s"), link("b", "s"), link("s", "c", 240 * size * 8e-6 / 0.8, 20)], ("s",))
+    runs = [simulate(job, RunSettings(horizon_s=120, fidelity=fidelity)) for fidelity in ("exact", "fast")]
+    exact, fast = (run.metrics for run in runs)
+    assert exact.throughput_per_s == pytest.approx(fast.throughput_per_s, rel=0.03)
+    assert exact.processing_latency_s is not None and fast.processing_latency_s is not None
+    assert fast.processing_latency_s.mean == pytest.approx(exact.processing_latency_s.mean, rel=0.1)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    fidelity=st.sampled_from(["exact", "fast"]),
+    mbps=st.lists(st.sampled_from([0.2, 1, 50]), min_size=3, max_size=3),
+    replicas=st.integers(1, 3),
+)
+def test_random_networks_conserve_tuples_and_bytes(seed: int, fidelity: str, mbps: list[float], replicas: int) -> None:
+    """simulate() checks the laws; the rows of the links must add up to the same."""
+    middle = {"kind": "map", "name": "middle", "selectivity": 1.5}
+    job = chain(
+        [middle],
+        400,
+        hosts=[host(name) for name in "abc"],
+        placement={"source": "a", "middle": {"b": replicas, "c": 1}, "sink": "c"},
+    )
+    job = linked(job, [link(*ends, width) for ends, width in zip(["as", "sb", "sc"], mbps, strict=True)], ("s",))
+    run = simulate(job, RunSettings(horizon_s=5, period_s=1, fidelity=fidelity, seed=seed))
+    for name in {row["link"] for row in run.link_rows}:
+        rows = [row for row in run.link_rows if row["link"] == name]
+        entered, arrived = (sum(row[key] for row in rows) for key in ("tuplesIn", "tuplesOut"))
+        assert 0 <= arrived <= entered
+        assert all(0 <= row["utilisation"] <= 1 for row in rows)
+
+
+def test_links_change_nothing_where_streams_stay_on_their_host() -> None:
+    job = chain([], 100, hosts=[host("h"), host("g")])
+    runs = [simulate(each, RunSettings(horizon_s=10)) for each in (job, linked(job, [link("h", "g")]))]
+    assert runs[0].operator_rows == runs[1].operator_rows
+
+
+# the rate model -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width_mbps", [0.4, 20])
+def test_the_rate_model_sees_latency_and_the_narrowest_link(width_mbps: float) -> None:
+    links = [link("a", "s", 100, 40), link("s", "c", width_mbps, 60)]
+    job = across({"law": "constant", "rate_per_s": 1000}, links, ("s",))
+    found = RateModel(60).predict(job, [job.plan])
+    run = simulate(job, RunSettings(horizon_s=60)).metrics
+    assert found.throughput_per_s[0] == pytest.approx(run.throughput_per_s, rel=0.03)
+    assert (found.backpressured[0] > 0.5) == run.backpressured == (width_mbps < 1)
+    if not run.backpressured:
+        assert run.processing_latency_s is not None
+        assert found.processing_latency_s[0] == pytest.approx(run.processing_latency_s.mean, rel=0.05)
+
+
+# degradation --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended(fidelity: str) -> None:
+    job = across(300, [link("a", "c", 1, 10)])
+    size = job.engine.bytes_of(job.query.columns_out["source"])
+    wiring = Wiring(job, RunSettings(fidelity=fidelity))
+    world = wiring.build()
+    carried = world.links["a->c"]
+    counts = []
+    for at_s, factors in ((20.0, (0.1, 50.0)), (40.0, (10.0, 0.02)), (60.0, (1.0, 1.0))):
+        world.env.run(until=at_s)
+        counts.append((carried.tuples_out, carried.capacity_bytes()))
+        carried.degrade(*factors)
+    assert counts[0][0] == pytest.approx(20 * 300, rel=0.05)
+    assert (counts[1][0] - counts[0][0]) * size == pytest.approx(19.5 * 0.1e6 / 8, rel=0.05)
+    assert [after[1] - before[1] for before, after in pairwise(counts)] == pytest.approx([20e5 / 8, 20e6 / 8])
+
+
+@given(falls=st.lists(st.tuples(st.floats(0.01, 0.5), st.floats(0.1, 5), st.floats(0.1, 3)), min_size=2, max_size=12))
+def test_tuples_keep_their_order_when_a_link_changes(falls: list[tuple[float, float, float]]) -> None:
+    env = simpy.Environment()
+    nic = Nic(env, 8e-3)  # 1,000 bytes a second
+    hop = type("Hop", (), {"latency_s": 0.4, "bytes_each": 20.0})()
+    nic.carry(hop)
+    arrivals: list[float] = []
+
+    class Catch:
+        """In place of an inbox and its task."""
+
+        def __init__(self) -> None:
+            self.task = self
+
+        def deliver(self, segment: Any) -> None:
+            arrivals.append(segment.born0_s)
+
+    def send() -> Any:
+        number = 0
+        for gap_s, latency, bandwidth in falls:
+            for _ in range(3):
+                segment = Segment(1, env.now, env.now, number, number, 0, 0)
+                segment.inbox = Catch()  # type: ignore[assignment]
+                nic.transmit(segment, hop)
+                number += 1
+            yield env.timeout(gap_s)
+            nic.degrade(bandwidth, latency)
+
+    env.process(send())
+    env.run()
+    assert arrivals == sorted(arrivals) and len(arrivals) == 3 * len(falls)
+
+
+# bad networks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("links", "switches", "message"),
+    [
+        ([link("a", "x")], (), r"unknown node 'x'"),
+        ([link("a", "a")], (), "connects a node with itself"),
+        ([link("a", "b"), link("b", "a")], (), "given twice"),
+        ([], ("s",), "switches without links"),
+        ([link("a", "b")], ("a",), "switch name 'a' is used more than once"),
+        ([link("a", "b", 0)], (), "greater than 0"),
+        ([link("a", "b", 1, -1)], (), "greater than or equal to 0"),
+        ([link("a", "b")], (), "stream source -> sink: no route from host 'a' to 'c'"),
+    ],
+)
+def test_bad_networks_are_named(links: list[dict[str, Any]], switches: tuple[str, ...], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        across(10, links, switches)
+
+
+def test_forward_streams_need_only_their_own_routes() -> None:
+    document = across(10, [link("a", "c")]).model_dump(mode="json")
+    document["query"]["streams"][0]["partitioning"] = "forward"
+    document["plan"]["placement"] = {"source": ["a", "b"], "sink": ["c", "b"]}
+    run = simulate(parse(Deployment, document), RunSettings(horizon_s=10))
+    assert run.metrics.tuples_out > 50
+
+
+def test_a_factor_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="factors > 0"):
+        Nic(simpy.Environment(), 1).degrade(bandwidth_factor=0)
+
+
+def test_a_cluster_without_links_has_none() -> None:
+    assert parse(Cluster, {"hosts": [host("a")]}).links == ()

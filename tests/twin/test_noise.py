@@ -1,0 +1,112 @@
+"""What disturbs a run, and that all of it can be switched off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin.worlds import HOST, chain
+from twin.deployment import Deployment
+from twin.engine.jitter import Jitter
+from twin.errors import BadInput
+from twin.profiles import STORM
+from twin.randomness import stream
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+
+
+def job(rate: Any, load: float, noise: dict[str, Any], service_scv: float = 1.0, **more: Any) -> Deployment:
+    per_s = rate["rate_per_s"] if isinstance(rate, dict) else rate
+    middle = {"kind": "map", "name": "work", "service_time_s": load / per_s, "service_scv": service_scv}
+    engine = STORM.model_dump(mode="json") | {"name": "noisy", "noise": noise}
+    return chain([middle], rate, engine=engine, **more)
+
+
+def both(deployment: Deployment, **more: Any) -> list[Any]:
+    return [simulate(deployment, RunSettings(fidelity=fidelity, **more)).metrics for fidelity in ("exact", "fast")]
+
+
+PAUSES = {"gc_interval_s": 2, "gc_pause_s": 0.1}
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_pauses_take_their_share_of_a_saturated_operator(fidelity: str) -> None:
+    run = simulate(job(300, 1.5, PAUSES), RunSettings(horizon_s=100, warmup_s=5, fidelity=fidelity))
+    assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_shared_processor_pauses_too(fidelity: str) -> None:
+    """Two saturated operators and their neighbours on one core."""
+    host = HOST | {"cpu_percent": 100}
+    run = simulate(job(300, 1.5, PAUSES, hosts=[host]), RunSettings(horizon_s=100, warmup_s=5, fidelity=fidelity))
+    assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
+
+
+def test_tuples_wait_for_pauses_as_fluids_do() -> None:
+    """Evenly spaced tuples and equal services do not wait but for pauses: d^2 / (2 (1 - load)) for each, end to end."""
+    exact, fast = both(job({"law": "constant", "rate_per_s": 200}, 0.5, PAUSES, 0.0), horizon_s=300)
+    expected_s = 0.1**2 / (2 * 2.1 * 0.5) + 0.5 / 200
+    assert exact.e2e_latency_s.mean == pytest.approx(expected_s, rel=0.2)
+    assert fast.e2e_latency_s.mean == pytest.approx(exact.e2e_latency_s.mean, rel=0.35)
+
+
+def test_fast_agrees_with_exact_under_long_pauses() -> None:
+    exact, fast = both(job(200, 0.5, {"gc_interval_s": 10, "gc_pause_s": 1}), horizon_s=200)
+    assert fast.throughput_per_s == pytest.approx(exact.throughput_per_s, rel=0.02)
+    assert fast.processing_latency_s.mean == pytest.approx(exact.processing_latency_s.mean, rel=0.25)
+
+
+def test_without_noise_a_queue_of_evenly_spaced_tuples_never_waits() -> None:
+    noisy = PAUSES | {"jitter_scv": 0.5}
+    hosts = [HOST, HOST | {"name": "g", "latency_ms": 20}]
+    deployment = job({"law": "constant", "rate_per_s": 100}, 0.9, noisy, 2.0, hosts=hosts, placement={"source": "g"})
+    for fidelity in ("exact", "fast"):
+        run = simulate(deployment, RunSettings(horizon_s=20, fidelity=fidelity, noise=False))
+        latency = run.metrics.processing_latency_s
+        assert latency is not None
+        assert latency.p99 <= latency.mean * 1.03
+        assert latency.mean == pytest.approx(0.02 + 0.009, rel=0.03)
+
+
+def test_jitter_has_the_moments_it_states() -> None:
+    jitter = Jitter(stream(0, "jitter"), 0.3)
+    factors = np.array([jitter.factor(0.013 * k) for k in range(200_000)])
+    assert factors.mean() == pytest.approx(1, rel=0.02)
+    assert factors.var() == pytest.approx(0.3, rel=0.05)
+    assert factors.min() >= 0
+
+
+def test_jitter_spreads_latencies_alike_in_exact_and_fast_runs() -> None:
+    hosts = [HOST | {"latency_ms": 50}, HOST | {"name": "g"}]
+    jittery, steady = (
+        chain([], 100, engine=STORM.model_dump(mode="json") | {"name": "jittery", "noise": {"jitter_scv": scv}},
+              hosts=hosts, placement={"sink": "g"})
+        for scv in (0.5, 0.0)
+    )  # fmt: skip
+    exact, fast = both(jittery, horizon_s=100)
+    calm = both(steady, horizon_s=100)[0]
+    assert exact.processing_latency_s.mean == pytest.approx(calm.processing_latency_s.mean, rel=0.05)
+    assert exact.processing_latency_s.p95 > 1.8 * calm.processing_latency_s.p95
+    for one, other in zip(
+        (exact.processing_latency_s.mean, exact.processing_latency_s.p95),
+        (fast.processing_latency_s.mean, fast.processing_latency_s.p95),
+        strict=True,
+    ):
+        assert one == pytest.approx(other, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        ({"gc_interval_s": 5}, "needs both"),
+        ({"gc_pause_s": 1}, "needs both"),
+        ({"gc_interval_s": 0, "gc_pause_s": 1}, "greater than 0"),
+        ({"jitter_scv": -1}, "greater than or equal to 0"),
+    ],
+)
+def test_bad_noise_is_named(noise: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        job(10, 0.5, noise)

@@ -1,0 +1,173 @@
+"""Sockets: fetching by distance, clocks, bandwidth limits, too many tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.twin.worlds import HOST, chain
+from twin.cluster import Cluster
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.numa import hops_a, server_a, server_b
+from twin.profiles import STORM
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+from twin.spec import parse
+
+FREE = STORM.model_dump(mode="json") | {"name": "free", "batch_tuples": 100, "flush_s": 1.0, "memory_factor": 0.0}
+
+
+def work(name: str = "work", **more: Any) -> dict[str, Any]:
+    """One tuple out for one in; the same time for each unless told."""
+    return {"kind": "map", "name": name, "service_scv": 0} | more
+
+
+def on_server(cluster: Cluster, middle: dict[str, Any], rate: float, placement: dict[str, Any], **engine: Any) -> Any:
+    return chain(
+        [middle],
+        {"law": "constant", "rate_per_s": rate},
+        hosts=[cluster.hosts[0].model_dump(mode="json")],
+        placement=placement,
+        engine=FREE | engine,
+    )
+
+
+# distance -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize(
+    ("operator", "local_ns", "lines", "estimated_ns"),
+    [
+        ("splitter", 1612.8, 3.2, {1: 1991.1, 3: 1994.9, 4: 2923.7, 7: 3196.4}),
+        ("counter", 612.3, 0.5, {1: 665.2, 3: 665.9, 4: 837.9, 7: 888.4}),
+    ],
+)
+def test_time_per_tuple_by_distance_follows_the_published_estimates(
+    fidelity: str, operator: str, local_ns: float, lines: float, estimated_ns: dict[int, float]
+) -> None:
+    """BriskStream, Table 3: one operator that is always busy; its throughput is 1 / (Te + Tf)."""
+    for socket, published_ns in {0: local_ns, **estimated_ns}.items():
+        middle = work(operator, service_time_s=local_ns * 1e-9)
+        here = {"source": "server-a/0", operator: f"server-a/{socket}", "sink": f"server-a/{socket}"}
+        job = on_server(server_a(), middle, 2e6, here)
+        document = job.model_dump(mode="json")
+        document["query"]["operators"][0]["tuple_bytes"] = lines * 64
+        horizon_s = 0.004 if fidelity == "exact" else 0.1
+        settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 4, warmup_s=horizon_s / 4, fidelity=fidelity)
+        run = simulate(parse(Deployment, document), settings)
+        time_ns = 1e9 / next(each for each in run.operators if each.operator == operator).rate_in_per_s
+        assert time_ns == pytest.approx(published_ns, rel=0.06)
+
+
+def test_hops_of_server_a_are_symmetric_and_two_within_a_tray() -> None:
+    assert all(hops_a(i, j) == hops_a(j, i) for i in range(8) for j in range(8))
+    assert [hops_a(0, j) for j in range(8)] == [0, 1, 2, 1, 3, 3, 4, 4]
+    assert hops_a(1, 3) == 2 and hops_a(4, 6) == 2
+
+
+def test_servers_have_the_published_totals() -> None:
+    first, second = server_a().hosts[0], server_b().hosts[0]
+    assert sum(each.cores for each in first.sockets) == 144 and sum(each.cores for each in second.sockets) == 64
+    assert first.core_speed(0) == pytest.approx(1)
+    assert second.core_speed(0) == pytest.approx(2.27 / 1.2)
+
+
+# clocks -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize("replicas", [1, 6])
+def test_a_fast_socket_serves_by_its_clock(fidelity: str, replicas: int) -> None:
+    """4 cores at 3 and 4 at 1 GHz, worth 8 reference cores: a core of the fast socket is worth 1.5, of the slow 0.5."""
+    host = HOST | {"cpu_percent": 800, "sockets": [{"cores": 4, "clock_ghz": 3}, {"cores": 4, "clock_ghz": 1}]}
+    for socket, speed in enumerate((1.5, 0.5)):
+        here = dict.fromkeys(("source", "sink"), "h") | {"work": {f"h/{socket}": replicas}}
+        job = chain([work(service_time_s=0.01)], 4000, hosts=[host], placement=here)
+        run = simulate(job, RunSettings(horizon_s=10, period_s=1, warmup_s=2, fidelity=fidelity))
+        assert run.metrics.throughput_per_s == pytest.approx(100 * speed * min(replicas, 4), rel=0.03)
+
+
+# bandwidth ----------------------------------------------------------------------------------------------------------
+
+NARROW = HOST | {
+    "cpu_percent": 1600,
+    "sockets": [{"cores": 8, "bandwidth_gbps": 0.01}, {"cores": 8}],
+    "numa": {"latency_ns": [[0, 100], [100, 0]], "bandwidth_gbps": [[1, 0.004], [0.004, 1]]},
+}
+
+
+@pytest.mark.parametrize(("fidelity", "rate"), [("exact", 15_000), ("fast", 15_000), ("fast", 9000), ("fast", 40_000)])
+def test_local_bandwidth_bounds_the_throughput(fidelity: str, rate: float) -> None:
+    """10 MB/s and 1,000 bytes a tuple: 10,000 tuples a second, whatever is offered and however fast the cores."""
+    middle = work(service_time_s=5e-5, service_scv=0.5, memory_bytes=1000)
+    job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/0": 3}, "sink": "h/0"})
+    run = simulate(job, RunSettings(horizon_s=5, period_s=1, warmup_s=2, fidelity=fidelity))
+    assert run.metrics.throughput_per_s == pytest.approx(min(rate, 10_000), rel=0.02)
+    rates = [row["numRecordsIn"] for row in run.operator_rows if row["kind"] == "sink" and row["start_s"] >= 2]
+    assert max(rates) - min(rates) < 0.06 * min(rate, 10_000), "it settles"
+
+
+@pytest.mark.parametrize(("fidelity", "rate"), [("exact", 12_000), ("fast", 12_000), ("fast", 5000)])
+def test_the_channel_between_sockets_bounds_the_throughput(fidelity: str, rate: float) -> None:
+    """4 MB/s and 500 bytes a tuple fetched: 8,000 a second."""
+    middle = work(service_time_s=5e-5)
+    job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/1": 4}, "sink": "h/1"})
+    document = job.model_dump(mode="json")
+    document["query"]["operators"][0]["tuple_bytes"] = 500
+    settings = RunSettings(horizon_s=5, period_s=1, warmup_s=2, fidelity=fidelity)
+    run = simulate(parse(Deployment, document), settings)
+    assert run.metrics.throughput_per_s == pytest.approx(min(rate, 8000), rel=0.02)
+
+
+def test_two_limits_on_one_task_hold_both() -> None:
+    middle = work(service_time_s=5e-5, memory_bytes=1500)
+    here = {"source": "h/1", "work": {"h/0": 4}, "sink": "h/0"}
+    document = chain([middle], 20_000, hosts=[NARROW], placement=here).model_dump(mode="json")
+    document["query"]["operators"][0]["tuple_bytes"] = 600
+    run = simulate(parse(Deployment, document), RunSettings(horizon_s=10, period_s=1, warmup_s=5))
+    assert run.metrics.throughput_per_s == pytest.approx(4e6 / 600, rel=0.02)
+
+
+# over-subscription --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_more_runnable_tasks_than_cores_cost_switches(fidelity: str) -> None:
+    """4 busy tasks a core and 10 % a task beyond the first: 1.3 times the work. Fewer tasks than cores: nothing."""
+    host = HOST | {"cpu_percent": 400, "sockets": [{"cores": 2}, {"cores": 2}]}
+    for replicas, factor in ((8, 1.3), (2, 1.0)):
+        here = {"source": "h/1", "work": {"h/0": replicas}, "sink": "h/1"}
+        job = chain(
+            [work(service_time_s=0.01)],
+            4000,
+            hosts=[host],
+            placement=here,
+            engine=STORM.model_dump(mode="json") | {"name": "switching", "context_switch": 0.1},
+        )
+        run = simulate(job, RunSettings(horizon_s=8, period_s=1, warmup_s=3, fidelity=fidelity))
+        assert run.metrics.throughput_per_s == pytest.approx(200 / factor, rel=0.03)
+
+
+# bad sockets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sockets": [{"cores": 8, "clock_ghz": 2}, {"cores": 8}]}, "clock_ghz for all sockets or for none"),
+        ({"sockets": [{"cores": 8, "bandwidth_gbps": 0}, {"cores": 8}]}, "greater than 0"),
+        ({"numa": {"latency_ns": [[0, 1], [1, 0]], "bandwidth_gbps": [[1, 0], [1, 1]]}}, r"bandwidth_gbps\[0\]\[1\]"),
+        ({"numa": {"latency_ns": [[0, 1], [1, 0]], "bandwidth_gbps": [[1]]}}, "must be 2 x 2"),
+    ],
+)
+def test_bad_sockets_are_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        parse(Cluster, {"hosts": [NARROW | change]})
+
+
+def test_batches_need_a_time_out() -> None:
+    with pytest.raises(BadInput, match="need flush_s"):
+        chain([], 10, engine=FREE | {"flush_s": None})

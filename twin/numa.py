@@ -1,0 +1,85 @@
+"""The two eight-socket servers of BriskStream (SIGMOD 2019), from the class figures that its Table 2 gives.
+
+One reference core (`cpu_percent` 100) is one core of Server A at 1.2 GHz: BriskStream's operator profiles refer to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twin.cluster import Cluster, Host, Numa, Socket
+
+REFERENCE_GHZ = 1.2
+SOCKETS = 8
+HALF_TRAY, TRAY = 2, 4
+
+RAM_MB = 512_000.0
+"""Not published."""
+CARD_MBPS, CARD_MS = 10_000.0, 0.1
+"""Not published; nothing leaves the one host."""
+
+A_FETCH_NS = {1: 119.0, 2: 171.0, 3: 404.0, 4: 479.0}
+"""By hops: what a remote cache line costs beyond a local one, as the estimates of the paper's Table 3 imply. The idle
+latencies of Table 2 (307.7 ns one hop, 548.0 ns most hops) hold the local access too."""
+A_GBPS = {1: 13.2, 2: 13.2, 3: 5.8, 4: 5.8}
+"""One hop and most hops are published; within a tray counts as one hop."""
+
+B_FETCH_NS = {1: 185.2 - 50.0, 2: 349.6 - 50.0}
+"""Within a tray and across: the published idle latencies less that of the last-level cache. Assumed, as Table 3 is of
+Server A alone."""
+B_GBPS = {1: 10.6, 2: 10.8}
+
+
+def hops_a(i: int, j: int) -> int:
+    """Hops between two sockets of Server A: trays 0-3 and 4-7; in a tray, 0-2 and 1-3 are two hops, others one.
+
+    Across trays 3, or 4 where the halves of the trays (0-1 and 4-5, 2-3 and 6-7) are not opposite.
+    """
+    if i == j:
+        return 0
+    if i // TRAY == j // TRAY:
+        return 2 if abs(i - j) == HALF_TRAY else 1
+    opposite = i % TRAY // HALF_TRAY == j % TRAY // HALF_TRAY
+    return 3 if opposite else 4
+
+
+def hops_b(i: int, j: int) -> int:
+    """Server B's node controller makes all sockets of the other tray equally far: 2; within a tray 1."""
+    if i == j:
+        return 0
+    return 1 if i // TRAY == j // TRAY else 2
+
+
+def server_a(name: str = "server-a") -> Cluster:
+    """8 sockets of 18 cores at 1.2 GHz, 54.3 GB/s each, connected directly (glue-less)."""
+    return _server(name, 18, 1.2, 54.3, hops_a, A_FETCH_NS, A_GBPS)
+
+
+def server_b(name: str = "server-b") -> Cluster:
+    """8 sockets of 8 cores at 2.27 GHz, 24.2 GB/s each, joined by a node controller (glue-assisted)."""
+    return _server(name, 8, 2.27, 24.2, hops_b, B_FETCH_NS, B_GBPS)
+
+
+def _server(
+    name: str,
+    cores: int,
+    clock_ghz: float,
+    local_gbps: float,
+    hops: Callable[[int, int], int],
+    fetch_ns: dict[int, float],
+    gbps: dict[int, float],
+) -> Cluster:
+    every = range(SOCKETS)
+    latency = tuple(tuple(fetch_ns.get(hops(i, j), 0.0) for j in every) for i in every)
+    bandwidth = tuple(tuple(gbps.get(hops(i, j), local_gbps) for j in every) for i in every)
+    socket = Socket(cores=cores, clock_ghz=clock_ghz, bandwidth_gbps=local_gbps)
+    host = Host(
+        name=name,
+        cpu_percent=100.0 * SOCKETS * cores * clock_ghz / REFERENCE_GHZ,
+        ram_mb=RAM_MB,
+        bandwidth_mbps=CARD_MBPS,
+        latency_ms=CARD_MS,
+        sockets=(socket,) * SOCKETS,
+        numa=Numa(latency_ns=latency, bandwidth_gbps=bandwidth),
+    )
+    return Cluster(hosts=(host,))

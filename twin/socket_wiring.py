@@ -1,0 +1,94 @@
+"""The limits of the sockets that a run uses, from its cluster, query and engine; none where nothing is given."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from twin.engine.channel import Inbox
+from twin.engine.sockets import BandwidthLimit, OverSubscription, RemoteTraffic, Surcharge, Traffic, control
+from twin.engine.task import Task
+
+if TYPE_CHECKING:
+    from twin.wiring import Wiring
+
+GIGA = 1e9
+TICK_S = 0.05
+SEGMENTS_A_TICK = 20
+"""A tick of a fast run lasts at least as long as that many segments of a source: prices must not follow their noise."""
+
+
+def limit_sockets(wiring: Wiring) -> None:
+    """Starts one process for all limits of the run's sockets, if there are any."""
+    if not any(host.sockets for host in wiring.hosts.values()) and wiring.engine.context_switch == 0.0:
+        return
+    surcharges = {task: Surcharge(task) for tasks in wiring.world.tasks.values() for task in tasks}
+    found = [*_local(wiring, surcharges), *_remote(wiring, surcharges)]
+    limits = [BandwidthLimit(number, *each) for number, each in enumerate(found)]
+    controls: list[BandwidthLimit | OverSubscription] = [*limits, *_switches(wiring)]
+    if controls:
+        settings, env = wiring.settings, wiring.world.env
+        spaced_s = 0.0 if wiring.exact else SEGMENTS_A_TICK * settings.horizon_s / settings.segments
+        wiring.world.limits = limits
+        env.process(control(env, controls, max(TICK_S, spaced_s)))
+
+
+Limited = tuple[float, Sequence[Traffic]]
+"""Bytes a second, and what shares them."""
+
+
+def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited]:
+    found: list[Limited] = []
+    for location in wiring.world.processors:
+        sockets = wiring.hosts[location.host].sockets
+        gbps = sockets[location.socket].bandwidth_gbps if sockets else None
+        if gbps is None:
+            continue
+        traffic = [
+            Traffic(surcharges[task], size)
+            for operator in wiring.query.operators
+            for task, place in zip(wiring.world.tasks[operator.name], wiring.locations[operator.name], strict=True)
+            if place == location and (size := wiring.engine.memory_bytes(wiring.query, operator)) > 0.0
+        ]
+        if traffic:
+            found.append((gbps * GIGA, traffic))
+    return found
+
+
+def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited]:
+    if not any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in wiring.hosts.values()):
+        return []
+    inboxes: dict[Task, list[Inbox]] = defaultdict(list)
+    for each in (inbox for group in wiring.world.inboxes.values() for inbox in group):
+        if isinstance(each.task, Task):  # a common queue is on one socket (twin.deployment)
+            inboxes[each.task].append(each)
+    fetched: dict[tuple[str, int, int], list[Traffic]] = defaultdict(list)
+    for stream in wiring.query.streams:
+        position = wiring.query.outputs(stream.producer).index(stream)
+        for task, start in zip(wiring.world.tasks[stream.producer], wiring.locations[stream.producer], strict=True):
+            port = task.ports[position]
+            for index, end in enumerate(wiring.locations[stream.consumer]):
+                if start.host == end.host and start.socket != end.socket:
+                    taker = port.paths[index].inbox.task
+                    assert isinstance(taker, Task)
+                    traffic = RemoteTraffic(surcharges[taker], port, index, inboxes[taker])
+                    fetched[start.host, start.socket, end.socket].append(traffic)
+    found: list[Limited] = []
+    for (host, start_socket, end_socket), shared in fetched.items():
+        numa = wiring.hosts[host].numa
+        if numa is not None and numa.bandwidth_gbps is not None:
+            found.append((numa.bandwidth_gbps[start_socket][end_socket] * GIGA, shared))
+    return found
+
+
+def _switches(wiring: Wiring) -> list[OverSubscription]:
+    if wiring.engine.context_switch == 0.0:
+        return []
+    found = []
+    for processor in wiring.world.processors.values():
+        tasks = [task for tasks in wiring.world.tasks.values() for task in tasks if task.processor is processor]
+        cores = max(1.0, processor.capacity)  # of its own clock
+        if len(tasks) > cores:
+            found.append(OverSubscription(processor, tasks, cores, wiring.engine.context_switch))
+    return found
