@@ -24,6 +24,13 @@ def optimizers() -> dict[str, str]:
     return {name: _summary(sys.modules[type(optimizer).__module__]) for name, optimizer in sorted(OPTIMIZERS.items())}
 
 
+def policies() -> dict[str, str]:
+    """Name and summary of every policy: what its module says it does."""
+    from optimizers.policies import POLICIES
+
+    return {name: _summary(sys.modules[policy.__module__]) for name, policy in sorted(POLICIES.items())}
+
+
 def spaces() -> dict[str, str]:
     """Name and summary of every parameter space that `twin corpus --space` takes."""
     from scenarios import generator

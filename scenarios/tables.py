@@ -15,8 +15,9 @@ QUANTILES = ("mean", "p50", "p95", "p99")
 
 
 def of_run(name: str, document: Mapping[str, Any]) -> list[Table]:
-    """Metrics, operators and hosts of one run; `document` is `Run.to_dict()`."""
-    return [_metrics(name, document), _operators(document["operators"]), _hosts(document["hosts"])]
+    """Metrics, operators, hosts and, if there were any, events of one run; `document` is `Run.to_dict()`."""
+    tables = [_metrics(name, document), _operators(document["operators"]), _hosts(document["hosts"])]
+    return [*tables, _events(document["events"])] if document.get("events") else tables
 
 
 def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -138,6 +139,31 @@ def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Table:
         "sent_mbps": "sent (Mbit/s)",
     }
     return of_rows("hosts", columns, rows)
+
+
+def _events(events: Sequence[Mapping[str, Any]]) -> Table:
+    columns = {
+        "at": "at",
+        "kind": "event",
+        "component": "of",
+        "lasted": "lasted",
+        "paused": "paused",
+        "moved": "moved (MB)",
+        "detail": "detail",
+    }
+    return of_rows("events", columns, (_event_row(event) for event in events))
+
+
+def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
+    end_s = event["end_s"]
+    return {
+        **event,
+        "at": f"{event['at_s']:g} s",
+        "lasted": "to the end" if end_s is None else seconds(end_s - event["at_s"]) if end_s > event["at_s"] else None,
+        "paused": None if event["paused_s"] is None else seconds(event["paused_s"]),
+        "moved": None if event["bytes"] is None else event["bytes"] / 1e6,
+        "detail": ", ".join(f"{key} {_cell(value)}" for key, value in event["detail"].items() if value not in ("", {})),
+    }
 
 
 def _shares(row: Mapping[str, Any], *keys: str) -> dict[str, str]:

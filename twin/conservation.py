@@ -7,8 +7,9 @@ from collections import defaultdict
 
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.route import Leg
+from twin.engine.task import Task
 from twin.query import Query
-from twin.wiring import World
+from twin.world import World
 
 SHARING_TOLERANCE = 0.05
 """A fast run shares a processor by estimated demands; this much beyond its capacity is an error of the estimate."""
@@ -36,30 +37,37 @@ def _brokers(world: World) -> None:
     for brokers in world.brokers.values():
         for broker in brokers:
             taken = broker.source.tuples_in + broker.backlog
-            _require(broker.arrived == taken, "arrived = taken + backlog", broker.source.name, broker.arrived, taken)
+            offered = broker.arrived + world.ledger.replayed[broker.source.name]
+            _require(offered == taken, "arrived + replayed = taken + backlog", broker.source.name, offered, taken)
 
 
 def _streams(query: Query, world: World) -> None:
     for stream in query.streams:
-        producers, inboxes = world.tasks[stream.producer], world.inboxes[stream.producer, stream.consumer]
+        producers = [*world.tasks[stream.producer], *world.ledger.retired.get(stream.producer, ())]
+        inboxes = world.inboxes[stream.producer, stream.consumer]
         place = f"{stream.producer} -> {stream.consumer}"
         copies = len(inboxes) if query.partitioning(stream) == "broadcast" else 1
         position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
         waiting = sum(task.ports[position].waiting() for task in producers)
         made = sum(task.tuples_out for task in producers) * copies
+        ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
-        lost = sum(task.ports[position].dropped for task in producers)
+        lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[stream.producer, stream.consumer]
         known = sent + waiting + lost
-        _require(made == known, "made = sent + waiting + dropped", place, made, known)
+        _require(made == known, "made = sent + waiting + lost unsent", place, made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
-    here = sum(
-        task.tuples_in + task.queued
-        for tasks in world.tasks.values()
-        for task in tasks
-        if not isinstance(task, SourceTask)
-    )
-    flying = sum(nic.tuples_in - nic.tuples_out for nic in (*world.nics.values(), *world.links.values()))
-    _require(sent == here + flying, "sent = taken + queued + in flight", "the network", sent, here + flying)
+    ledger = world.ledger
+    here = sum(task.tuples_in + task.queued for task in _tasks(world) if not isinstance(task, SourceTask))
+    here += sum(buffer.queued for buffer in ledger.buffers)
+    carried = sum(nic.tuples_in - nic.tuples_out for nic in (*world.nics.values(), *world.links.values()))
+    flying = carried - ledger.transfers
+    left, right = sent + ledger.restored, here + flying + ledger.lost
+    _require(left == right, "sent + restored = taken + queued + in flight + lost", "the network", left, right)
+
+
+def _tasks(world: World) -> list[Task]:
+    """All tasks that there ever were."""
+    return [task for tasks in (*world.tasks.values(), *world.ledger.retired.values()) for task in tasks]
 
 
 def _routes(world: World) -> None:
@@ -75,29 +83,33 @@ def _routes(world: World) -> None:
         onward = sum(leg.onward.tuples for leg in legs if leg.onward is not None)
         ended = sum(leg.tuples for leg in legs if leg.onward is None)
         _require(
-            onward <= nic.tuples_out <= onward + ended, "arrived = onward + delivered", name, nic.tuples_out, onward
+            onward <= nic.tuples_out <= onward + ended + world.ledger.cut_short[nic],
+            "arrived = onward + delivered",
+            name,
+            nic.tuples_out,
+            onward,
         )
 
 
 def _operators(world: World) -> None:
-    for tasks in world.tasks.values():
-        for task in tasks:
-            if isinstance(task, SelectTask) and task.thins:
-                out = task.tuples_out + task.dropped + task.in_service_out
-                _require(task.tuples_in == out, "in = out + dropped + in service", task.name, task.tuples_in, out)
-            elif isinstance(task, SourceTask):
-                out = task.tuples_out + task.in_service
-                _require(task.tuples_in == out, "in = out + in service", task.name, task.tuples_in, out)
-            elif isinstance(task, SinkTask):
-                out = task.counted + task.in_service
-                _require(task.tuples_in == out, "in = counted + in service", task.name, task.tuples_in, out)
+    for task in _tasks(world):
+        aborted = world.ledger.aborted[task.name]
+        if isinstance(task, SelectTask) and task.thins:
+            out = task.tuples_out + task.dropped + task.in_service_out + aborted
+            _require(task.tuples_in == out, "in = out + dropped + in service + stopped", task.name, task.tuples_in, out)
+        elif isinstance(task, SourceTask):
+            out = task.tuples_out + task.in_service + aborted
+            _require(task.tuples_in == out, "in = out + in service + stopped", task.name, task.tuples_in, out)
+        elif isinstance(task, SinkTask):
+            out = task.counted + task.in_service + aborted
+            _require(task.tuples_in == out, "in = counted + in service + stopped", task.name, task.tuples_in, out)
 
 
 def _work(world: World, tolerance: float) -> None:
     ahead: dict[int, float] = defaultdict(float)  # work is booked when its service begins: it may lie beyond the end
-    for tasks in world.tasks.values():
-        for task in tasks:
-            ahead[id(task.processor)] += task.in_service_work_s if task.busy else 0.0
+    for task in _tasks(world):
+        ahead[id(task.processor)] += task.in_service_work_s if task.busy else 0.0
     for location, processor in world.processors.items():
         limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[id(processor)]
+        limit += world.ledger.overlap_s.get(location, 0.0)
         _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)

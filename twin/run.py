@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,8 @@ class Run:
     operator_rows: tuple[Row, ...]
     host_rows: tuple[Row, ...]
     link_rows: tuple[Row, ...] = ()
+    event_rows: tuple[Row, ...] = ()
+    duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the metrics, then operators and hosts by name."""
@@ -64,6 +67,8 @@ class Run:
             "crashed": self.crashed,
             "operators": {each.operator: _without(each, "operator") for each in self.operators},
             "hosts": {each.host: _without(each, "host") for each in self.hosts},
+            "duplicates": self.duplicates,
+            "events": [dict(row) for row in self.event_rows],
             "warnings": list(self.warnings),
             "manifest": self.manifest,
         }
@@ -86,6 +91,7 @@ class Run:
             "operators": [{"run": run, **row} for row in self.operator_rows],
             "hosts": [{"run": run, **row} for row in self.host_rows],
             "links": [{"run": run, **row} for row in self.link_rows],
+            "events": [{"run": run, **row, "detail": json.dumps(row["detail"])} for row in self.event_rows],
         }
 
 
@@ -146,7 +152,7 @@ def _operator(name: str, rows: Sequence[Row]) -> OperatorTotals:
     return OperatorTotals(
         operator=name,
         kind=rows[0]["kind"],
-        replicas=rows[0]["replicas"],
+        replicas=rows[-1]["replicas"],
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         rate_in_per_s=tuples_in / seconds,

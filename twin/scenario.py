@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from twin.deployment import Deployment
+from twin.events import AnyEvent, Event, check_events
 from twin.spec import Spec
 
 Fidelity = Literal["exact", "fast"]
@@ -25,6 +27,12 @@ class RunSettings(Spec):
     segments: Annotated[
         int, Field(ge=100, le=10**8, description="fast: how many segments the sources' tuples are grouped into")
     ] = 2000
+    checkpoint_interval_s: Annotated[
+        float, Field(gt=0, le=10**7, description="between checkpoints, from which a failed job starts again")
+    ] = 10.0
+    decision_latency_s: Annotated[
+        float, Field(ge=0, le=10**7, description="from the end of a period until a policy's decision is carried out")
+    ] = 0.0
 
     noise: Annotated[
         bool, Field(description="false: no variability of services, no pauses, no jitter; arrivals keep theirs")
@@ -38,11 +46,17 @@ class RunSettings(Spec):
 
 
 class Scenario(Deployment):
-    """A deployment with a name and run settings."""
+    """A deployment with a name, run settings, and what happens while it runs."""
 
     name: Annotated[str, Field(min_length=1)] = "scenario"
     description: str = ""
     run: RunSettings = RunSettings()
+    events: tuple[Event, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_events(self) -> Self:
+        check_events(self.events, self)
+        return self
 
     @property
     def deployment(self) -> Deployment:
@@ -50,10 +64,16 @@ class Scenario(Deployment):
         return Deployment(**{field: getattr(self, field) for field in Deployment.model_fields})
 
 
-def config_hash(deployment: Deployment, settings: RunSettings) -> str:
+def config_hash(
+    deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent] = (), policy: str | None = None
+) -> str:
     """16 hex digits over everything that decides a run except its seed; name and description do not count."""
     body = {
         field: value for field, value in deployment.model_dump(mode="json").items() if field in Deployment.model_fields
     }
     body["run"] = settings.model_dump(mode="json", exclude={"seed"})
+    if events:
+        body["events"] = [event.model_dump(mode="json") for event in events]
+    if policy is not None:
+        body["policy"] = policy
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]

@@ -4,46 +4,70 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import simpy
 
 from twin import conservation
+from twin.control import Policy
 from twin.deployment import Deployment
+from twin.engine.controller import Controller
+from twin.engine.reconfiguration import Reconfigurer
 from twin.engine.statistics import Statistics
+from twin.engine.timeline import Timeline
 from twin.errors import BadInput
+from twin.events import AnyEvent, Failure, check_events
 from twin.query import Aggregate, Join
+from twin.rewiring import Rewiring
 from twin.run import Run, host_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, config_hash
 from twin.version import VERSION
-from twin.wiring import Wiring, World
+from twin.wiring import Wiring
+from twin.world import World
 
 MEMORY_TICK_S = 1.0
 MEMORY_TICKS = 2000
 """No more than that many a run, however long it is."""
 
 
-def simulate(deployment: Deployment, settings: RunSettings | None = None) -> Run:
+def simulate(
+    deployment: Deployment,
+    settings: RunSettings | None = None,
+    events: Sequence[AnyEvent] = (),
+    policy: Policy | None = None,
+) -> Run:
     """Runs a deployment for `settings.horizon_s` simulated seconds. Same arguments: the same run, on any machine.
 
-    Raises BadInput if the settings leave nothing to measure; ConservationError if the simulator broke a law.
+    events: what happens meanwhile. policy: asked at the end of each period, and obeyed; it may keep a history, so use
+    a fresh one a run. Raises BadInput if the settings leave nothing to measure, an event does not fit the deployment or
+    a policy orders what cannot be; ConservationError if the simulator broke a law.
     """
     settings = settings or RunSettings()
+    try:
+        check_events(events, deployment)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
     last_start_s = _last_period_start_s(settings)
     if settings.warmup_s > last_start_s:
         raise BadInput(
             f"run.warmup_s = {settings.warmup_s:g} leaves no whole period to measure; make it at most {last_start_s:g}"
         )
     started_s = time.process_time()
-    wiring = Wiring(deployment, settings)
+    if events or policy is not None:
+        wiring: Wiring = Rewiring(deployment, settings, replayable=any(isinstance(each, Failure) for each in events))
+    else:
+        wiring = Wiring(deployment, settings)
     world = wiring.build()
     statistics = Statistics(world.env, *wiring.meters(), settings.period_s)
+    if isinstance(wiring, Rewiring):
+        _prepare_change(wiring, statistics, events, policy)
     crash: list[float] = []
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
     with _collector_paused():
         world.env.run(until=settings.horizon_s)
+    statistics.listeners.clear()
     statistics.close(settings.horizon_s)
     conservation.check(deployment.query, world, settings.fidelity == "exact")
     rows, crashed = statistics.operator_rows, bool(crash)
@@ -51,15 +75,27 @@ def simulate(deployment: Deployment, settings: RunSettings | None = None) -> Run
         metrics=metrics_of(rows, settings.warmup_s, crashed),
         operators=operator_totals(rows, settings.warmup_s),
         hosts=host_totals(statistics.host_rows, settings.warmup_s),
-        warnings=_warnings(deployment, settings, crash, rows),
-        manifest=manifest(deployment, settings),
+        warnings=(*_warnings(deployment, settings, crash, rows), *_event_warnings(world, settings, events)),
+        manifest=manifest(deployment, settings, events, policy.name if policy else None),
         deployment_json=deployment.model_dump_json(exclude_none=True, include=set(Deployment.model_fields)),
         crashed=crashed,
         cpu_s=time.process_time() - started_s,
         operator_rows=tuple(rows),
         host_rows=tuple(statistics.host_rows),
         link_rows=tuple(statistics.link_rows),
+        event_rows=tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s)),
+        duplicates=world.ledger.duplicates,
     )
+
+
+def _prepare_change(
+    wiring: Rewiring, statistics: Statistics, events: Sequence[AnyEvent], policy: Policy | None
+) -> None:
+    change = Reconfigurer(wiring, statistics)
+    wiring.new_host = statistics.appeared
+    Timeline(change, events, wiring.settings.checkpoint_interval_s)
+    if policy is not None:
+        Controller(change, policy, wiring.settings.decision_latency_s)
 
 
 @contextmanager
@@ -74,11 +110,13 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def manifest(deployment: Deployment, settings: RunSettings) -> dict[str, Any]:
+def manifest(
+    deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent] = (), policy: str | None = None
+) -> dict[str, Any]:
     """What it takes to make the run again: version, configuration hash, seed, and the settings."""
     return {
         "version": VERSION,
-        "config_hash": config_hash(deployment, settings),
+        "config_hash": config_hash(deployment, settings, events, policy),
         **settings.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"}),
     }
 
@@ -97,6 +135,20 @@ def _watch_memory(world: World, tick_s: float, crash: list[float]) -> Generator[
     for tasks in world.tasks.values():  # one worker's crash fails the job; the brokers go on filling
         for task in tasks:
             task.halted = True
+
+
+def _event_warnings(world: World, settings: RunSettings, events: Sequence[AnyEvent]) -> list[str]:
+    warnings = [
+        f"events.{index} ({event.kind}) at {event.at_s:g} s lies beyond the horizon of {settings.horizon_s:g} s and "
+        "never happens; run longer or move it"
+        for index, event in enumerate(events)
+        if event.at_s >= settings.horizon_s
+    ]
+    warnings += world.ledger.warnings
+    for record in world.ledger.events:
+        if record.kind in ("migration", "scale") and record.end_s is None:
+            warnings.append(f"{record.kind} of {record.component} at {record.at_s:g} s had not ended at the horizon")
+    return warnings
 
 
 def _warnings(

@@ -99,6 +99,19 @@ LINKS = pa.schema(
     ]
 )
 """One row a network card or direction of a link that a stream crosses, and period."""
+EVENTS = pa.schema(
+    [
+        pa.field("run", _S, nullable=False),
+        ("at_s", _F),
+        ("end_s", _F),  # null: it lasts until the end of the run
+        ("kind", _S),  # of twin.events, or "decision" of a policy
+        ("component", _S),  # operator, host, source, link, or policy
+        ("paused_s", _F),  # how long the replica, the key groups or the job stood still
+        ("bytes", _F),  # of state that was moved
+        ("detail", _S),  # JSON
+    ]
+)
+"""One row a change of the running job."""
 
 TRAINING_ROWS = pa.schema(
     [
@@ -122,14 +135,23 @@ TRAINING_ROWS = pa.schema(
 )
 """One row a successful simulation: what `twin dataset` makes of a corpus and the cost model is trained on."""
 
-TABLES: Mapping[str, pa.Schema] = {"runs": RUNS, "operators": OPERATORS, "hosts": HOSTS, "links": LINKS}
+TABLES: Mapping[str, pa.Schema] = {
+    "runs": RUNS,
+    "operators": OPERATORS,
+    "hosts": HOSTS,
+    "links": LINKS,
+    "events": EVENTS,
+}
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """For each table name, its rows; a table without rows may be left out."""
 
 
 def write_trace(rows: Rows, folder: Path) -> None:
-    """Writes all tables to `folder`, which appears only when complete. Raises BadInput if it exists."""
+    """Writes all tables, empty where `rows` has none, to `folder`, which appears only when complete.
+
+    Raises BadInput if it exists.
+    """
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)

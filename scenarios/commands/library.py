@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_all(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
-    """Scenarios, optimizers and cost models, a line each.
+    """Scenarios, optimizers, policies and cost models, a line each.
 
     Example: `twin list --json`
     """
@@ -32,6 +32,7 @@ def list_all(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> 
     parts = {
         "scenarios": scenarios,
         "optimizers": catalogue.optimizers(),
+        "policies": catalogue.policies(),
         "cost_models": dict(catalogue.COST_MODELS),
         "spaces": catalogue.spaces(),
     }

@@ -29,6 +29,9 @@ def run(
     set_: Set = None,
     fidelity: FidelityName = None,
     horizon: Horizon = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", metavar="NAME", help="Who reconfigures the running job; see `twin list`.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write the trace to this new folder.")
     ] = None,
@@ -36,11 +39,13 @@ def run(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulates a scenario and prints throughput, latency and load.
+    """Simulates a scenario, with its events, and prints throughput, latency and load.
 
     Examples: `twin run smart-grid` · `twin run smart-grid --set plan.placement.compare=fog-2` ·
+    `twin run failover` · `twin run rush-hour-scaling --policy ds2` ·
     `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
+    from optimizers.policies import policy_by_name
     from scenarios import files, tables
     from scenarios.overrides import set_value, set_values
     from scenarios.traces import check_free, write_run
@@ -55,7 +60,8 @@ def run(
         if value is not None:
             flag, path = option.split()
             loaded = set_value(loaded, f"{path}={value}", flag)
-    result = simulate(loaded.deployment, loaded.run)
+    chosen = policy_by_name(policy, loaded.deployment) if policy is not None else None
+    result = simulate(loaded.deployment, loaded.run, loaded.events, chosen)
     if out is not None:
         write_run(result, loaded.name, out)
         terminal.note(f"trace written to {out}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twin.engine.alarm import Alarm
-from twin.engine.channel import Paths, Port
+from twin.engine.channel import Path, Paths, Port
 from twin.engine.draws import Draws
 from twin.engine.partition import Deal
 from twin.engine.segment import Segment
@@ -60,6 +61,10 @@ class GatheringPort(Port):
 
     def _flush(self, alarm: Alarm) -> None:
         self._armed = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Incomplete batches leave."""
         for index in [index for index, buffer in self._buffers.items() if buffer]:
             self._leave(index)
 
@@ -70,9 +75,12 @@ class GatheringPort(Port):
             piece.a_s = piece.b_s = now
             self._pass(self.paths[index], piece)
 
-    def waiting(self) -> int:
-        """Tuples in the buffers count."""
-        return super().waiting() + sum(piece.n for buffer in self._buffers.values() for piece in buffer)
+    def unsent(self) -> Iterable[tuple[Path, Segment]]:
+        """What is in the buffers counts."""
+        return [
+            *self.outbox,
+            *((self.paths[index], piece) for index in self._buffers for piece in self._buffers[index]),
+        ]
 
     def clear(self) -> None:
         """Drops what is in the buffers too."""
@@ -163,14 +171,14 @@ class DelayingPort(Port):
         if isinstance(task, WindowTask):
             return  # its segments are the bursts
         leaving = max(1.0, min(batch, per_s * flush_s))
+        consumer: Task | None = None
         for index, weight in enumerate(self.deal.weights):
-            if weight > 0.0:
-                path = self.paths[index]
-                consumer = path.inbox.task
-                assert isinstance(consumer, Task)  # a fast run has no common queues
+            if weight > 0.0 and isinstance(taker := self.paths[index].inbox.task, Task):  # else state is on its way
+                path, consumer = self.paths[index], taker
                 self.bursts[consumer].size = leaving
-        assert isinstance(consumer, Task)
-        if consumer.queued < batch:  # a backlogged consumer would be as busy with tuples one by one
+        if (
+            consumer is not None and consumer.queued < batch
+        ):  # a backlogged consumer would be as busy with tuples one by one
             each_s = (consumer.service_s + path.fetch_s + consumer.send_s) * consumer.processor.slowdown
             self._together_s += (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
 

@@ -8,7 +8,7 @@ the segment waits in the port's outbox, and a producer with a waiting segment do
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -109,9 +109,16 @@ class Port:
         self._only = self.paths[0] if len(weights) == 1 else None
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a tuple sent
 
+    def unsent(self) -> Iterable[tuple[Path, Segment]]:
+        """What has not left, and which way it will go."""
+        return self.outbox
+
     def waiting(self) -> int:
         """Tuples that have not left."""
-        return sum(segment.n for _, segment in self.outbox)
+        return sum(segment.n for _, segment in self.unsent())
+
+    def flush(self) -> None:
+        """Lets go what waits for others to travel with; nothing in a port that sends at once."""
 
     def clear(self) -> None:
         """Drops what has not left."""

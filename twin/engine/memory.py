@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twin.engine.processor import Processor
@@ -16,11 +15,22 @@ class HostMemory:
 
     ram_mb: float
     law: Memory
-    processors: Sequence[Processor]
-    tasks: Sequence[Task]
-    tuple_bytes: Sequence[float]
+    processors: list[Processor]
+    tasks: list[Task]
+    tuple_bytes: list[float]
     used_mb: float = 0.0
     slowdown: float = 1.0
+
+    def add(self, task: Task, tuple_bytes: float) -> None:
+        """A task comes to this host."""
+        self.tasks.append(task)
+        self.tuple_bytes.append(tuple_bytes)
+
+    def remove(self, task: Task) -> None:
+        """A task leaves this host."""
+        if task in self.tasks:
+            index = self.tasks.index(task)
+            del self.tasks[index], self.tuple_bytes[index]
 
     def update(self) -> bool:
         """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""

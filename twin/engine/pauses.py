@@ -5,7 +5,7 @@ A task that is idle or in service starts or ends that much later; the jobs of a 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 import simpy
@@ -16,18 +16,21 @@ from twin.engine.task import Task
 
 def pauses(
     env: simpy.Environment,
-    tasks: Sequence[Task],
-    processors: Sequence[Processor],
+    tasks: Callable[[], Sequence[Task]],
+    processors: Callable[[], Sequence[Processor]],
     interval_s: float,
     pause_s: float,
     rng: np.random.Generator,
 ) -> Generator[simpy.Event, object, None]:
-    """The SimPy process of one host: pauses of equal length, with exponential times in between."""
+    """The SimPy process of one host: pauses of equal length, with exponential times in between.
+
+    tasks, processors: those that a pause meets, asked for when it begins.
+    """
     while True:
         yield env.timeout(float(rng.exponential(interval_s)))
         until_s = env.now + pause_s
-        for processor in processors:
+        for processor in processors():
             processor.pause(until_s)
-        for task in tasks:
+        for task in tasks():
             task.pause(until_s)
         yield env.timeout(pause_s)

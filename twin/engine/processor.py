@@ -132,6 +132,20 @@ class Processor:
         self.shared = len(self.shares) > 1 and len(self.shares) > self.capacity
         return self.shares[-1]
 
+    def detach(self, share: Share) -> None:
+        """Takes a task away, with whatever it still had to do."""
+        self.cancel(share)
+        self.shares = [other for other in self.shares if other is not share]
+        self.shared = len(self.shares) > 1 and len(self.shares) > self.capacity
+
+    def cancel(self, share: Share) -> None:
+        """Drops a task's job; its `done` is never called."""
+        self._advance()
+        self._jobs = [job for job in self._jobs if job[2] is not share]
+        heapq.heapify(self._jobs)
+        share.running = False
+        self._relevel()
+
     def available(self, share: Share) -> float:
         """Rate, in cores, that a task which keeps up would have got on average since it last asked."""
         self._advance()

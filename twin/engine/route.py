@@ -40,3 +40,13 @@ class Leg:
         """What has crossed this hop goes on."""
         assert self.onward is not None
         self.onward.transmit(segment, None)
+
+
+def destination(segment: Segment) -> Inbox | None:
+    """The inbox at the end of a segment's way; None if it is not on its way to one."""
+    stop: object = segment.inbox
+    if not isinstance(stop, Leg):
+        return segment.inbox
+    while stop.onward is not None:
+        stop = stop.onward
+    return stop.inbox

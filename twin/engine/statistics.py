@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import simpy
@@ -26,11 +27,32 @@ class OperatorMeter:
     ) -> None:
         self.name = name
         self.kind = kind
-        self.tasks = tasks
+        self.tasks = list(tasks)  # all that there ever were
         self.brokers = brokers
         self.tuple_bytes = tuple_bytes
-        self._before = self._counters()
+        self.since_s = [0.0] * len(tasks)
+        self.until_s = [math.inf] * len(tasks)
         self._busy_debt_s = [0.0] * len(tasks)
+        self._before = self._counters()
+
+    def joined(self, task: Task, now_s: float) -> None:
+        """A new replica."""
+        before = self._counters()
+        self.tasks.append(task)
+        self.since_s.append(now_s)
+        self.until_s.append(math.inf)
+        self._busy_debt_s.append(0.0)
+        fresh = self._counters()
+        self._before |= {key: value for key, value in fresh.items() if key not in before}
+
+    def left(self, task: Task, now_s: float) -> None:
+        """A replica is gone; what it did still counts."""
+        self.until_s[self.tasks.index(task)] = now_s
+
+    def present(self, start_s: float, end_s: float) -> float:
+        """Replicas on average over a period."""
+        spans = zip(self.since_s, self.until_s, strict=True)
+        return sum(max(0.0, min(end_s, until) - max(start_s, since)) / (end_s - start_s) for since, until in spans)
 
     def _counters(self) -> dict[str, float]:
         return {
@@ -46,13 +68,13 @@ class OperatorMeter:
         """The period's row; resets the meter."""
         now, before = self._counters(), self._before
         self._before = now
-        busy, blocked = self._times(now, before, end_s - start_s)
-        count = len(self.tasks)
+        busy, blocked = self._times(now, before, start_s, end_s)
+        count = self.present(start_s, end_s)
         source = self.kind == "source"
         row: Row = {
             "operator": self.name,
             "kind": self.kind,
-            "replicas": count,
+            "replicas": sum(until >= end_s for until in self.until_s),
             "period": period,
             "start_s": start_s,
             "end_s": end_s,
@@ -70,16 +92,22 @@ class OperatorMeter:
         }
         return row | self._latencies()
 
-    def _times(self, now: dict[str, float], before: dict[str, float], length_s: float) -> tuple[float, float]:
+    def _times(
+        self, now: dict[str, float], before: dict[str, float], start_s: float, end_s: float
+    ) -> tuple[float, float]:
         """Shares of the period that all replicas together were busy and blocked.
 
         A service is booked when it ends, so a long one can exceed its period; the rest is carried over.
         """
         busy = blocked = 0.0
+        length_s = end_s - start_s
         for k in range(len(self.tasks)):
-            held = min(length_s, now[f"blocked{k}"] - before[f"blocked{k}"])
+            there_s = min(end_s, self.until_s[k]) - max(start_s, self.since_s[k])
+            if there_s <= 0.0:
+                continue
+            held = min(there_s, now[f"blocked{k}"] - before[f"blocked{k}"])
             due = now[f"busy{k}"] - before[f"busy{k}"] + self._busy_debt_s[k]
-            worked = min(due, length_s - held)
+            worked = min(due, there_s - held)
             self._busy_debt_s[k] = due - worked
             busy += worked / length_s
             blocked += held / length_s
@@ -122,7 +150,7 @@ class HostMeter:
         """The period's row; resets the meter. Work is booked when its service begins and carried over, as for tasks."""
         capacity_s = sum(processor.capacity for processor in self.processors) * (end_s - start_s)
         due_s = sum(processor.work_s for processor in self.processors) - self._work_s
-        done_s = min(due_s, capacity_s)
+        done_s = max(0.0, min(due_s, capacity_s))  # work of a service that was stopped is taken back
         self._work_s += done_s
         sent = self.nic.bytes_out - self._bytes
         self._bytes = self.nic.bytes_out
@@ -151,8 +179,9 @@ class Statistics:
     ) -> None:
         self.env = env
         self.operators = operators
-        self.hosts = hosts
-        self.links = links
+        self.hosts = list(hosts)
+        self.links = list(links)
+        self.listeners: list[Callable[[Sequence[Row], Sequence[Row]], None]] = []  # hear of each period that ends
         self.operator_rows: list[Row] = []
         self.host_rows: list[Row] = []
         self.link_rows: list[Row] = []
@@ -160,6 +189,22 @@ class Statistics:
         self._start_s = 0.0
         self._period_s = period_s
         env.process(self._run())
+
+    def joined(self, operator: str, task: Task, now_s: float) -> None:
+        """An operator has a new replica."""
+        self._meter(operator).joined(task, now_s)
+
+    def left(self, operator: str, task: Task, now_s: float) -> None:
+        """An operator has lost a replica."""
+        self._meter(operator).left(task, now_s)
+
+    def appeared(self, host: HostMeter, card: LinkMeter) -> None:
+        """A host is used for the first time."""
+        self.hosts.append(host)
+        self.links.append(card)
+
+    def _meter(self, operator: str) -> OperatorMeter:
+        return next(meter for meter in self.operators if meter.name == operator)
 
     def _run(self) -> Any:
         while True:
@@ -171,8 +216,13 @@ class Statistics:
         if now_s - self._start_s <= 1e-9:
             return
         span = (self._period, self._start_s, now_s)
-        self.operator_rows += [meter.row(*span) for meter in self.operators]
-        self.host_rows += [meter.row(*span) for meter in self.hosts]
-        self.link_rows += [meter.row(*span) for meter in self.links]
+        operators = [meter.row(*span) for meter in self.operators]
+        hosts = [meter.row(*span) for meter in self.hosts]
+        links = [(meter.nic, meter.row(*span)) for meter in self.links]
+        self.operator_rows += operators
+        self.host_rows += hosts
+        self.link_rows += [row for nic, row in links if nic.hops]  # of those that a stream crosses
         self._period += 1
         self._start_s = now_s
+        for listener in self.listeners:
+            listener(operators, hosts)

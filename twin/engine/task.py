@@ -324,6 +324,21 @@ class Task:
         elif segment.a_s < since_s:
             segment.a_s = since_s
 
+    def stop(self) -> None:
+        """Drops what is queued, in service and waiting to be sent; a service under way ends without effect."""
+        self.queue.clear()
+        self.queued = 0
+        self.processor.cancel(self.share)
+        if self.busy:
+            self.processor.work_s -= self.in_service_work_s
+            self._finish_alarm.silence()
+            self._finish_alarm = Alarm(self.env, self._finish)
+            self.busy = False
+        self.debt_s = 0.0
+        self._last_s = 0.0  # what is read again is not late
+        for port in self.ports:
+            port.clear()
+
     def pause(self, until_s: float) -> None:
         """Does nothing until then; what is in service ends that much later."""
         lost_s = until_s - self.env.now

@@ -67,6 +67,7 @@ class WindowTask(Task):
         "_clock",
         "_due",
         "_late_s",
+        "_pending",
         "_planned",
         "by_time",
         "fires",
@@ -94,10 +95,17 @@ class WindowTask(Task):
         self._planned: list[Results] = []
         self._due: deque[float] = deque()  # boundaries whose evaluation waits for this task
         self._late_s = 0.0  # how long after a tuple's service it is remembered here
+        self._pending: list[Results] | None = None  # of the evaluation that is a job of its own
         if self.by_time:
-            self._boundary_s = self.slide
+            self._boundary_s = (self.env.now // self.slide + 1.0) * self.slide
             self._clock = Alarm(self.env, self._boundary)
-            self._clock.set(self.slide)
+            self._clock.set(self._boundary_s)
+
+    def stop(self) -> None:
+        """Drops the results under way, too."""
+        super().stop()
+        self._pending = None
+        self._planned = []
 
     # what subclasses say -------------------------------------------------------------------------------------------
 
@@ -230,8 +238,12 @@ class WindowTask(Task):
         started_s = self.env.now
         self.busy = True
         self.in_service_work_s = work_s
+        pending = self._pending = [] if results is None else [results]
 
         def done(_: object = None) -> None:
+            if self._pending is not pending:  # stopped meanwhile
+                return
+            self._pending = None
             now = self.env.now
             self.busy_s += now - started_s
             self.free_s = now

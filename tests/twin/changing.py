@@ -1,0 +1,57 @@
+"""A job on four equal hosts that tests change while it runs, and the runs of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.twin.worlds import chain
+from twin.control import Policy
+from twin.deployment import Deployment
+from twin.events import AnyEvent
+from twin.run import Run
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+
+HOSTS = [
+    {"name": f"h{k}", "cpu_percent": 400, "ram_mb": 64_000, "bandwidth_mbps": 100, "latency_ms": 5} for k in range(4)
+]
+
+
+def job(rate: Any = 400, service_s: float = 5e-4, window: dict[str, Any] | None = None, **aggregate: Any) -> Deployment:
+    """source -> m (a map) -> a (a grouped window, two replicas) -> sink, on h0, h0, h1 and h2."""
+    return chain(
+        [
+            {"kind": "map", "name": "m", "service_time_s": service_s},
+            {
+                "kind": "aggregate",
+                "name": "a",
+                "window": window or {"policy": "time", "size_s": 2, "slide_s": 0.5},
+                "group_by": "int",
+                "groups": 20,
+                "service_time_s": 1e-4,
+                **aggregate,
+            },
+        ],
+        rate,
+        hosts=HOSTS,
+        placement={"source": "h0", "m": "h0", "a": ["h1", "h1"], "sink": "h2"},
+    )
+
+
+def run(
+    deployment: Deployment, *events: AnyEvent, fidelity: str = "fast", policy: Policy | None = None, **settings: Any
+) -> Run:
+    """20 s by default."""
+    defaults = {"horizon_s": 20.0, "period_s": 1.0, "fidelity": fidelity, "segments": 400}
+    return simulate(deployment, RunSettings(**(defaults | settings)), events, policy)
+
+
+def column(result: Run, operator: str, key: str) -> list[Any]:
+    """One value a period."""
+    return [row[key] for row in result.operator_rows if row["operator"] == operator]
+
+
+def e2e_s(result: Run) -> list[float | None]:
+    """Mean end-to-end latency of each period's results."""
+    rows = [row for row in result.operator_rows if row["operator"] == "sink"]
+    return [row["e2eLatencySum_s"] / row["latencyCount"] if row["latencyCount"] else None for row in rows]

@@ -1,0 +1,160 @@
+"""Jobs that change where tuples cross links, travel in batches, and hosts pause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.twin.changing import e2e_s, job, run
+from tests.twin.test_faults import FAULTS
+from tests.twin.worlds import chain
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Scale, SlowDown
+from twin.profiles import STORM
+from twin.spec import parse
+
+BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
+LINKS = [
+    {"between": [host, "switch-1" if host in ("h0", "h1") else "switch-2"], "bandwidth_mbps": 100, "latency_ms": 2}
+    for host in ("h0", "h1", "h2", "h3")
+]
+LINKS.append({"between": ["switch-1", "switch-2"], "bandwidth_mbps": 100, "latency_ms": 30})
+BATCHES = {"batch_tuples": 40, "flush_s": 0.2}
+PAUSES = {"noise": {"gc_interval_s": 1, "gc_pause_s": 0.1}}
+JITTER = {"noise": {"jitter_scv": 0.5}}
+
+
+def changed(deployment: Deployment, links: list[dict[str, Any]] | None = None, **engine: Any) -> Deployment:
+    """The same job on two racks behind two switches, or on other links, with another engine."""
+    document = deployment.model_dump(mode="json")
+    if links is not None:
+        nodes = {end for link in links for end in link["between"]}
+        switches = sorted(node for node in nodes if node.startswith("switch"))
+        document["cluster"] |= {"links": links, "switches": switches}
+    document["engine"] = STORM.model_dump(mode="json") | {"name": "other"} | engine
+    return parse(Deployment, document)
+
+
+@pytest.mark.parametrize("engine", [{}, BATCHES, PAUSES, JITTER, BATCHES | PAUSES], ids=["", "b", "p", "j", "bp"])
+@pytest.mark.parametrize("links", [LINKS, None], ids=["links", "cards"])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(events=FAULTS, fidelity=st.sampled_from(["exact", "fast"]), slow=st.booleans())
+def test_random_changes_conserve_tuples(
+    engine: dict[str, Any], links: Any, events: list[AnyEvent], fidelity: str, slow: bool
+) -> None:
+    """The laws of twin.conservation, checked inside: also for each hop of each stream."""
+    deployment = job(rate=200, service_s=8e-3 if slow else 5e-4, key_groups=6, state_bytes_per_group=1e5)
+    result = run(
+        changed(deployment, links, **engine), *events, fidelity=fidelity, horizon_s=12, checkpoint_interval_s=2
+    )
+    assert result.duplicates >= 0
+
+
+@BOTH
+def test_what_is_on_its_way_over_several_links_is_lost_and_restored(fidelity: str) -> None:
+    """A pass-through job: every tuple reaches the sink once, but for the duplicates."""
+    slow = [link | {"latency_ms": 400} for link in LINKS]
+    deployment = job(rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1})
+    result = run(
+        changed(deployment, slow), Failure(at_s=8.5, host="h1", recover_after_s=4), fidelity=fidelity, horizon_s=40,
+        checkpoint_interval_s=3, segments=2000,
+    )  # fmt: skip
+    (event,) = result.event_rows
+    assert event["detail"]["lost"] > 400 * 2.0 * 0.8  # 800 ms to a, 1,200 ms to the sink
+    arrived = sum(row["arrived"] for row in result.operator_rows if row["operator"] == "source")
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived - 2 * 400, abs=100)
+
+
+def test_a_run_may_end_while_lost_tuples_are_on_the_network() -> None:
+    slow = [link | {"latency_ms": 400} for link in LINKS]
+    run(changed(job(), slow), Failure(at_s=8.5, host="h1", recover_after_s=4), horizon_s=8.6)
+
+
+@BOTH
+def test_a_degraded_link_delays_both_directions_until_it_is_mended(fidelity: str) -> None:
+    """h1 to h2 crosses the switches one way; events name the link either way round."""
+    for ends in (("switch-1", "switch-2"), ("switch-2", "switch-1")):
+        event = LinkDegradation(at_s=8, link=ends, latency_factor=50, duration_s=4)
+        result = run(changed(job(), LINKS), event, fidelity=fidelity)
+        latency = [value for value in e2e_s(result) if value is not None]
+        assert max(latency) > min(latency[3:7]) + 1.3
+        assert latency[-1] == pytest.approx(latency[6], abs=0.2)
+        (row,) = result.event_rows
+        assert row["component"] == " - ".join(ends) and row["end_s"] == 12
+
+
+@BOTH
+def test_links_that_a_moved_replica_uses_have_rows_from_then_on(fidelity: str) -> None:
+    deployment = changed(job(), LINKS)
+    result = run(deployment, Migration(at_s=9.5, operator="sink", replica=0, to="h3"), fidelity=fidelity)
+    carried = {
+        name: [row["period"] for row in result.link_rows if row["link"] == name and row["tuplesIn"]]
+        for name in ("switch-2->h2", "switch-2->h3")
+    }
+    assert max(carried["switch-2->h2"]) < 12
+    assert 9 <= min(carried["switch-2->h3"]) < 12 and max(carried["switch-2->h3"]) == 19
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "move", [Migration(at_s=10, operator="m", replica=0, to="h3"), Scale(at_s=10, operator="m", placement=("h3",))]
+)
+def test_a_replica_takes_part_in_the_pauses_of_its_new_host(fidelity: str, move: AnyEvent) -> None:
+    """Half of the time is paused: a replica that is busy 70 % of it keeps up neither before nor after."""
+    engine = {"noise": {"gc_interval_s": 0.2, "gc_pause_s": 0.2}}
+    deployment = changed(chain_on_four(rate=700, service_s=1e-3), **engine)
+    result = run(deployment, move, fidelity=fidelity, horizon_s=60, segments=2000)
+    rates = [row["numRecordsIn"] for row in result.operator_rows if row["operator"] == "m"]
+    assert sum(rates[2:9]) / 7 == pytest.approx(500, rel=0.15)
+    assert sum(rates[20:]) / 40 == pytest.approx(500, rel=0.1)
+
+
+@BOTH
+def test_clock_and_slow_down_multiply_on_a_processor_that_is_opened_later(fidelity: str) -> None:
+    """Cores of h1 are worth a half: 1 ms of reference work takes 2 ms there, and 6 ms while the host is slow."""
+    document = chain_on_four(rate=2000, service_s=1e-3).model_dump(mode="json")
+    document["cluster"]["hosts"][1] |= {"cpu_percent": 200, "sockets": [{"cores": 4, "clock_ghz": 2}]}
+    deployment = parse(Deployment, document)
+    slow = SlowDown(at_s=0, host="h1", factor=3, duration_s=20)
+    result = run(deployment, slow, Migration(at_s=5, operator="m", replica=0, to="h1"), fidelity=fidelity, horizon_s=30)
+    rates = [row["numRecordsIn"] for row in result.operator_rows if row["operator"] == "m"]
+    assert sum(rates[10:18]) / 8 == pytest.approx(1000 / 6, rel=0.06)
+    assert sum(rates[22:]) / 8 == pytest.approx(1000 / 2, rel=0.06)
+
+
+def chain_on_four(rate: float, service_s: float) -> Deployment:
+    """source and sink on h2, a map on h0."""
+    hosts = job().model_dump(mode="json")["cluster"]["hosts"]
+    middle = [{"kind": "map", "name": "m", "service_time_s": service_s}]
+    return chain(middle, rate, hosts=hosts, placement={"source": "h2", "m": "h0", "sink": "h2"})
+
+
+LIMITED = {"sockets": [{"cores": 2, "bandwidth_gbps": 10}]}
+
+
+@pytest.mark.parametrize(
+    "event", [Migration(at_s=1, operator="a", replica=0, to="h3"), Scale(at_s=1, operator="a", placement=("h1", "h3"))]
+)
+def test_replicas_cannot_move_where_traffic_is_limited(event: AnyEvent) -> None:
+    document = job().model_dump(mode="json")
+    document["cluster"]["hosts"][0] |= LIMITED
+    for deployment in (parse(Deployment, document), changed(job(), context_switch=0.1)):
+        with pytest.raises(BadInput, match="bandwidth_gbps of sockets or numa, or context_switch"):
+            run(deployment, event)
+
+
+@pytest.mark.parametrize(
+    "event", [Migration(at_s=1, operator="a", replica=1, to="h3"), Scale(at_s=1, operator="m", placement=("h0", "h3"))]
+)
+def test_replicas_cannot_go_where_no_route_leads(event: AnyEvent) -> None:
+    with pytest.raises(BadInput, match=r"no route from host 'h[01]' to 'h3'"):
+        run(changed(job(), [link for link in LINKS if "h3" not in link["between"]]), event)
+
+
+def test_a_host_among_links_has_no_latency_to_change() -> None:
+    with pytest.raises(BadInput, match="no latency of its own"):
+        run(changed(job(), LINKS), LinkDegradation(at_s=1, host="h0", latency_factor=2))

@@ -1,0 +1,127 @@
+"""The controller: what a policy is told, and that the loop closes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from optimizers.policies import POLICIES, policy_by_name
+from tests.twin.changing import column, job, run
+from twin.control import PeriodStatistics, Reconfiguration
+from twin.errors import BadInput
+from twin.events import Failure, Move, RateChange, Rescale
+
+BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
+
+
+@dataclass
+class Scripted:
+    """Says what it was told to, period by period, and keeps what it saw."""
+
+    script: dict[int, Reconfiguration] = field(default_factory=dict)
+    seen: list[PeriodStatistics] = field(default_factory=list)
+    name: str = "scripted"
+
+    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+        self.seen.append(statistics)
+        return self.script.get(round(statistics.end_s))
+
+
+def test_a_policy_sees_each_period_as_the_trace_records_it() -> None:
+    policy = Scripted()
+    result = run(job(key_groups=8, state_bytes_per_group=1000.0), policy=policy, horizon_s=6)
+    assert [each.end_s for each in policy.seen] == [1, 2, 3, 4, 5]
+    last = policy.seen[-1]
+    assert last.operators["a"] == [row for row in result.operator_rows if row["operator"] == "a"][4]
+    assert set(last.hosts) == {"h0", "h1", "h2"}
+    assert last.placement["a"] == ("h1", "h1")
+    groups = last.key_groups["a"]
+    assert sum(each.rate_per_s for each in groups) == pytest.approx(last.operators["a"]["numRecordsIn"], rel=0.1)
+    assert {each.replica for each in groups} == {0, 1}
+    assert min(each.state_bytes for each in groups) >= 1000
+
+
+def test_a_policy_that_does_nothing_changes_nothing() -> None:
+    assert run(job(), policy=Scripted()).operator_rows == run(job()).operator_rows
+
+
+@BOTH
+def test_decisions_are_carried_out_after_their_latency(fidelity: str) -> None:
+    order = Reconfiguration(
+        moves=(Move(operator="m", replica=0, to="h3"),),
+        rescales=(Rescale(operator="a", placement=("h1", "h2", "h3")),),
+        reason="told to",
+    )
+    policy = Scripted({3: order})
+    result = run(job(), policy=policy, fidelity=fidelity, decision_latency_s=0.5, horizon_s=8)
+    assert policy.seen[-1].placement == {"source": ("h0",), "m": ("h3",), "a": ("h1", "h2", "h3"), "sink": ("h2",)}
+    decision, scale, move = result.event_rows
+    assert (decision["kind"], decision["component"], decision["at_s"]) == ("decision", "scripted", 3.0)
+    assert (scale["kind"], move["kind"]) == ("scale", "migration")
+    assert scale["at_s"] == 3.5 and move["at_s"] >= 3.5
+    assert result.manifest["config_hash"] != run(job(), horizon_s=8, decision_latency_s=0.5).manifest["config_hash"]
+
+
+def test_a_policy_is_not_asked_during_an_outage() -> None:
+    policy = Scripted()
+    run(job(), Failure(at_s=4.5, host="h1", recover_after_s=3), policy=policy, horizon_s=10)
+    assert [each.end_s for each in policy.seen] == [1, 2, 3, 4, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("order", "complaint"),
+    [
+        (Reconfiguration(moves=(Move(operator="a", replica=5, to="h1"),)), "has no replica 5"),
+        (Reconfiguration(moves=(Move(operator="b", replica=0, to="h1"),)), "unknown operator 'b'"),
+        (Reconfiguration(rescales=(Rescale(operator="source", placement=("h1",)),)), "fixed partitions"),
+    ],
+)
+def test_an_impossible_order_is_an_error_that_names_the_policy(order: Reconfiguration, complaint: str) -> None:
+    with pytest.raises(BadInput, match=f"policy 'scripted'.*{complaint}"):
+        run(job(), policy=Scripted({2: order}))
+
+
+@BOTH
+def test_ds2_scales_until_backpressure_ends(fidelity: str) -> None:
+    """A rate step to 1.7 times what one replica can do: alone it is backpressured, with the policy it is not."""
+    deployment = job(rate=300, service_s=2e-3)
+    step = RateChange(at_s=8, source="source", factor=2.8)
+    alone = run(deployment, step, fidelity=fidelity, horizon_s=40)
+    helped = run(deployment, step, fidelity=fidelity, horizon_s=40, policy=policy_by_name("ds2", deployment))
+    assert alone.metrics.backpressured and column(alone, "source", "backlog")[-1] > 3000
+    assert column(helped, "source", "backlog")[-1] < 100
+    assert max(column(helped, "m", "replicas")) >= 2
+    decisions = [row for row in helped.event_rows if row["kind"] == "decision"]
+    assert 1 <= len(decisions) <= 6, "it settles"
+
+
+def test_ds2_asks_for_what_the_true_rates_say() -> None:
+    """Offered 300/s at 2 ms each is 0.6 of a core: one replica at 80 %; 840/s is 1.68: three."""
+    deployment = job(rate={"law": "constant", "rate_per_s": 840}, service_s=2e-3)
+    policy = Scripted()
+    run(
+        deployment.with_plan(
+            deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "m": ("h0", "h0", "h0")}})
+        ),
+        policy=policy,
+        horizon_s=6,
+    )
+    wanted = POLICIES["ds2"](deployment).replicas_wanted(policy.seen[-1])  # type: ignore[attr-defined]
+    assert wanted["m"] == 3
+
+
+@BOTH
+def test_relieve_moves_the_busiest_replica_off_a_hot_host(fidelity: str) -> None:
+    deployment = job(rate=300, service_s=2e-3, service_time_s=4e-3)  # "a" needs 1.2 cores, on h1
+    narrow = [host.model_copy(update={"cpu_percent": 100}) for host in deployment.cluster.hosts]
+    cluster = deployment.cluster.model_copy(update={"hosts": tuple(narrow)})
+    deployment = deployment.model_copy(update={"cluster": cluster})
+    result = run(deployment, fidelity=fidelity, policy=policy_by_name("relieve", deployment), horizon_s=40)
+    assert next(row["component"] for row in result.event_rows if row["kind"] == "migration") == "a"
+    assert column(result, "source", "backlog")[-1] < 150
+
+
+def test_an_unknown_policy_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(BadInput, match="unknown policy 'ds1'; did you mean 'ds2'"):
+        policy_by_name("ds1", job())

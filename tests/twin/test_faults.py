@@ -1,0 +1,140 @@
+"""Failure and recovery: the outage in latency and backlog, what is lost, replayed and repeated."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.twin.changing import column, e2e_s, job, run
+from twin.engine.faults import outages
+from twin.events import AnyEvent, Failure, Migration, Scale
+
+BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
+DOWN = Failure(at_s=8.5, host="h1", recover_after_s=4)
+
+
+@BOTH
+def test_during_an_outage_the_backlog_grows_at_the_offered_rate_and_drains_after(fidelity: str) -> None:
+    result = run(job(rate={"law": "constant", "rate_per_s": 400}), DOWN, fidelity=fidelity, horizon_s=30)
+    backlog = column(result, "source", "backlog")
+    growth = [after - before for before, after in pairwise(backlog[8:12])]
+    assert growth == pytest.approx([400, 400, 400], abs=30)
+    assert backlog[-1] < 60 and not result.metrics.backpressured
+    assert column(result, "sink", "latencyCount")[9:12] == [0, 0, 0]
+
+
+@BOTH
+def test_end_to_end_latency_shows_the_outage(fidelity: str) -> None:
+    """The first results after the restart hold tuples read before the failure: they waited all of it."""
+    latency = e2e_s(run(job(), DOWN, fidelity=fidelity, horizon_s=30, checkpoint_interval_s=4))
+    assert latency[7] == pytest.approx(1.9, abs=0.2)
+    assert latency[13] is not None and latency[13] > 4 + 0.5
+    assert latency[-1] == pytest.approx(1.9, abs=0.2)
+
+
+@BOTH
+def test_replay_goes_back_to_the_last_checkpoint(fidelity: str) -> None:
+    deployment = job(rate={"law": "constant", "rate_per_s": 400})
+    (event,) = run(deployment, DOWN, fidelity=fidelity, checkpoint_interval_s=3).event_rows
+    assert event["detail"]["checkpoint_s"] == 6.0
+    assert event["detail"]["replayed"] == pytest.approx(2.5 * 400, abs=45)
+    assert (event["at_s"], event["end_s"], event["paused_s"]) == (8.5, 12.5, 4.0)
+
+
+@BOTH
+def test_results_repeated_by_replay_are_counted(fidelity: str) -> None:
+    """Each second 2 evaluations of 20 groups; from the checkpoint at 6 s to the failure at 8.5 s that is 5 (or 4)."""
+    result = run(job(), DOWN, fidelity=fidelity, checkpoint_interval_s=3)
+    assert 80 <= result.duplicates <= 100
+    assert result.to_dict()["duplicates"] == result.duplicates
+
+
+@BOTH
+def test_what_is_repeated_and_replayed_adds_up(fidelity: str) -> None:
+    """A pass-through job: every tuple reaches the sink once, and those counted twice are the duplicates."""
+    deployment = job(
+        rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1}, groups=20
+    )
+    result = run(deployment, DOWN, fidelity=fidelity, horizon_s=30, checkpoint_interval_s=3)
+    arrived = sum(column(result, "source", "arrived"))
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived, abs=60)
+
+
+def test_a_host_that_never_recovers_ends_the_job() -> None:
+    result = run(job(), Failure(at_s=8, host="h1"))
+    assert "never recovers" in result.warnings[0]
+    assert column(result, "sink", "latencyCount")[9:] == [0] * 11
+    assert result.metrics.backpressured and result.event_rows[0]["end_s"] is None
+
+
+def test_without_a_result_before_it_a_failure_that_lasts_fails_the_job() -> None:
+    assert not run(job(), Failure(at_s=0, host="h1")).metrics.success
+
+
+def test_a_host_without_operators_may_fail_with_a_warning() -> None:
+    result = run(job(), Failure(at_s=8, host="h3", recover_after_s=1))
+    assert "carries no operator" in result.warnings[0]
+    assert result.duplicates == 0
+
+
+def test_overlapping_failures_are_one_outage() -> None:
+    failures = [
+        Failure(at_s=5, host="h1", recover_after_s=4),
+        Failure(at_s=7, host="h2", recover_after_s=5),
+        Failure(at_s=20, host="h1", recover_after_s=1),
+    ]
+    assert [(each.start_s, each.end_s, each.hosts) for each in outages(failures[::-1])] == [
+        (5, 12, ["h1", "h2"]),
+        (20, 21, ["h1"]),
+    ]
+
+
+def test_a_move_waits_for_the_restart_and_one_that_is_interrupted_is_made_again() -> None:
+    big = {"key_groups": 4, "state_bytes_per_group": 20e6}  # some 3 s on the network
+    move = Migration(at_s=7, operator="a", replica=0, to="h3")
+    result = run(job(**big), move, DOWN, horizon_s=30)
+    migration, failure = result.event_rows
+    assert migration["detail"]["interrupted"] == 1
+    assert migration["end_s"] > failure["end_s"]
+    late = run(job(), Migration(at_s=9, operator="a", replica=0, to="h3"), DOWN, horizon_s=30)
+    assert late.event_rows[1]["end_s"] >= 12.5
+
+
+FAULTS: Any = st.lists(
+    st.one_of(
+        st.builds(
+            Failure,
+            at_s=st.floats(0, 10),
+            host=st.sampled_from(["h0", "h1", "h2"]),
+            recover_after_s=st.sampled_from([0.5, 2.0]),
+        ),
+        st.builds(
+            Scale,
+            at_s=st.floats(0, 10),
+            operator=st.sampled_from(["a", "m"]),
+            placement=st.lists(st.sampled_from(["h0", "h1", "h3"]), min_size=1, max_size=3).map(tuple),
+        ),
+        st.builds(
+            Migration,
+            at_s=st.floats(0, 10),
+            operator=st.just("a"),
+            key_groups=st.just((0, 1, 4)),
+            to_replica=st.integers(0, 1),
+        ),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(events=FAULTS, fidelity=st.sampled_from(["exact", "fast"]), service_s=st.sampled_from([5e-4, 8e-3]))
+def test_random_failures_among_moves_conserve_tuples(events: list[AnyEvent], fidelity: str, service_s: float) -> None:
+    """arrived + replayed = taken + backlog; sent + restored = taken + queued + in flight + lost: checked inside."""
+    deployment = job(rate=200, service_s=service_s, key_groups=6, state_bytes_per_group=1e6)
+    result = run(deployment, *events, fidelity=fidelity, horizon_s=12, checkpoint_interval_s=2)
+    assert result.duplicates >= 0

@@ -1,0 +1,230 @@
+"""Moves of replicas, key groups and shares: what they cost, and that they lose and repeat nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.twin.changing import column, e2e_s, job, run
+from twin.engine.history import History
+from twin.engine.ledger import Buffer
+from twin.engine.scaling import even_flows
+from twin.engine.segment import Segment
+from twin.events import AnyEvent, LinkDegradation, Migration, Scale
+from twin.run import Run
+
+BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
+
+
+def transfer_s(size: float, engine: Any) -> float:
+    """Serialise, send at 100 Mbit/s over 5 ms, deserialise; on an idle core and an idle card."""
+    cpu_s = size * (engine.serialise_ns_per_byte + engine.deserialise_ns_per_byte) * 1e-9
+    return float(cpu_s + size * 8 / 100e6 + 0.005)
+
+
+@BOTH
+def test_a_moved_replica_pauses_for_its_state(fidelity: str) -> None:
+    deployment = job(rate=1000, window={"policy": "time", "size_s": 10, "slide_s": 2})
+    (event,) = run(deployment, Migration(at_s=15, operator="a", replica=1, to="h3"), fidelity=fidelity).event_rows
+    half_a_window = 0.5 * 1000 * 10 * deployment.engine.bytes_of(deployment.query.columns_in["a"])
+    assert event["bytes"] == pytest.approx(half_a_window, rel=0.3)
+    assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], deployment.engine), rel=1e-6)
+
+
+@BOTH
+def test_moved_key_groups_pause_for_their_state(fidelity: str) -> None:
+    deployment = job(key_groups=8, state_bytes_per_group=200_000)
+    apart = deployment.with_plan(
+        deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": ("h1", "h3")}})
+    )
+    move = Migration(at_s=10, operator="a", key_groups=(0, 1), to_replica=1)
+    (event,) = run(apart, move, fidelity=fidelity).event_rows
+    windows = 0.25 * 400 * 2 * apart.engine.bytes_of(apart.query.columns_in["a"])
+    assert event["bytes"] == pytest.approx(400_000 + windows, rel=0.2)
+    # the card is not quite idle: results leave through it as well
+    assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], apart.engine), rel=0.02)
+
+
+@BOTH
+def test_the_pause_shows_in_the_latency(fidelity: str) -> None:
+    """A slow card: the moved operator is away for seconds, then works off what has come meanwhile."""
+    deployment = job(window={"policy": "count", "size_tuples": 1}, groups=1, group_by=None)
+    slow = LinkDegradation(at_s=0, host="h1", bandwidth_factor=1e-3)
+    result = run(
+        deployment.with_plan(
+            deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": ("h1",)}})
+        ),
+        slow,
+        Migration(at_s=8, operator="a", replica=0, to="h3"),
+        fidelity=fidelity,
+    )
+    paused_s = result.event_rows[1]["paused_s"]
+    worst = max(latency for latency in e2e_s(result) if latency is not None)
+    assert paused_s < 0.1 or worst > 0.3 * paused_s
+    assert result.metrics.tuples_out == pytest.approx(result.metrics.tuples_in, rel=0.02)
+
+
+MOVES = st.lists(
+    st.one_of(
+        st.builds(
+            Migration,
+            at_s=st.floats(0, 9),
+            operator=st.just("a"),
+            replica=st.integers(0, 1),
+            to=st.sampled_from(["h0", "h1", "h3"]),
+        ),
+        st.builds(
+            Migration,
+            at_s=st.floats(0, 9),
+            operator=st.just("a"),
+            key_groups=st.lists(st.integers(0, 5), min_size=1, max_size=6, unique=True).map(tuple),
+            to_replica=st.integers(0, 1),
+        ),
+        st.builds(
+            Scale,
+            at_s=st.floats(0, 9),
+            operator=st.sampled_from(["a", "m", "sink"]),
+            placement=st.lists(st.sampled_from(["h0", "h1", "h2", "h3"]), min_size=1, max_size=3).map(tuple),
+        ),
+        st.builds(Migration, at_s=st.floats(0, 9), operator=st.just("source"), replica=st.just(0), to=st.just("h3")),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    events=MOVES,
+    fidelity=st.sampled_from(["exact", "fast"]),
+    policy=st.sampled_from(["count", "time"]),
+    service_s=st.sampled_from([5e-4, 4e-3]),
+)
+def test_random_moves_lose_and_repeat_nothing(
+    events: list[AnyEvent], fidelity: str, policy: str, service_s: float
+) -> None:
+    """Conservation is checked inside; below saturation, all that came in came out at the window, too."""
+    window = (
+        {"policy": "count", "size_tuples": 20} if policy == "count" else {"policy": "time", "size_s": 1, "slide_s": 0.5}
+    )
+    deployment = job(rate=200, service_s=service_s, window=window, key_groups=6, state_bytes_per_group=1e5)
+    result = run(deployment, *events, fidelity=fidelity, horizon_s=12)
+    totals = {each.operator: each for each in result.operators}
+    assert totals["a"].tuples_in == pytest.approx(totals["m"].tuples_out, abs=60)
+    assert totals["m"].tuples_in == pytest.approx(totals["source"].tuples_out, abs=60)
+    assert result.duplicates == 0
+
+
+@BOTH
+def test_a_scaled_window_keeps_its_content(fidelity: str) -> None:
+    """All groups are in every window, whatever replicas they live on: no result is lost, none comes twice."""
+    deployment = job(rate=2000, window={"policy": "time", "size_s": 4, "slide_s": 1})
+    scale = [
+        Scale(at_s=8.3, operator="a", placement=("h1", "h1", "h3")),
+        Scale(at_s=12.3, operator="a", placement=("h3",)),
+    ]
+    results = column(run(deployment, *scale, fidelity=fidelity, period_s=4), "sink", "latencyCount")
+    assert results[1:] == pytest.approx([80, 80, 80, 80], abs=3)
+
+
+@BOTH
+def test_replicas_are_counted_as_they_come_and_go(fidelity: str) -> None:
+    scale = [
+        Scale(at_s=4.5, operator="m", placement=("h0", "h3", "h3")),
+        Scale(at_s=9.5, operator="m", placement=("h3",)),
+    ]
+    result = run(job(rate=1000), *scale, fidelity=fidelity)
+    replicas = column(result, "m", "replicas")
+    assert (replicas[3], replicas[6], replicas[-1]) == (1, 3, 1)
+    busy = column(result, "m", "busyTimeMsPerSecond")
+    assert busy[6] == pytest.approx(busy[2] / 3, rel=0.25)
+    for row in result.operator_rows:
+        parts = [row[f"{key}TimeMsPerSecond"] for key in ("busy", "backPressured", "idle")]
+        assert sum(parts) == pytest.approx(1000) and min(parts) > -1e-6
+
+
+@BOTH
+def test_scaling_out_multiplies_capacity(fidelity: str) -> None:
+    overloaded = job(rate=500, service_s=4e-3)
+    result = run(overloaded, Scale(at_s=10, operator="m", placement=("h0", "h3")), fidelity=fidelity, period_s=5)
+    taken = column(result, "m", "numRecordsIn")
+    assert taken[1] == pytest.approx(1250, rel=0.05)
+    assert taken[2] > 1.9 * 1250 * 0.95
+
+
+def test_a_move_to_a_replica_that_is_gone_is_refused_with_a_warning() -> None:
+    result = run(
+        job(),
+        Scale(at_s=2, operator="a", placement=("h1",)),
+        Migration(at_s=5, operator="a", replica=1, to="h3"),
+    )
+    assert any("no replica 1" in warning for warning in result.warnings)
+
+
+def test_same_moves_same_run() -> None:
+    events: list[AnyEvent] = [
+        Migration(at_s=3, operator="a", replica=0, to="h3"),
+        Scale(at_s=6, operator="a", placement=("h1", "h2", "h3")),
+    ]
+    first, second = (run(job(), *events) for _ in range(2))
+    assert _facts(first) == _facts(second)
+
+
+def _facts(result: Run) -> Any:
+    return result.operator_rows, result.host_rows, result.event_rows
+
+
+def test_a_buffer_hands_over_in_order_and_then_passes_on() -> None:
+    class Recorder:
+        def __init__(self) -> None:
+            self.taken: list[tuple[int, float]] = []
+
+        def deliver(self, segment: Segment) -> None:
+            self.taken.append((segment.n, segment.b_s))
+
+    buffer, target = Buffer(), Recorder()
+    for n in (1, 2, 3):
+        buffer.deliver(Segment(n, n, n, n, n, n, n))
+    assert buffer.queued == 6
+    buffer.open(target, 10.0)  # type: ignore[arg-type]
+    buffer.deliver(Segment(4, 11.0, 11.0, 11.0, 11.0, 11.0, 11.0))
+    assert buffer.queued == 0
+    assert target.taken == [(1, 10.0), (2, 10.0), (3, 10.0), (4, 11.0)]
+
+
+@given(
+    shares=st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(lambda shares: sum(shares) > 0.1),
+    data=st.data(),
+)
+def test_even_flows_make_shares_even(shares: list[float], data: st.DataObject) -> None:
+    shares = [share / sum(shares) for share in shares]
+    stay = data.draw(st.lists(st.integers(0, len(shares) - 1), min_size=1, unique=True))
+    for flow in even_flows(shares, stay):
+        assert flow.amount > 0
+        shares[flow.source] -= flow.amount
+        shares[flow.target] += flow.amount
+    for index, share in enumerate(shares):
+        assert share == pytest.approx(1 / len(stay) if index in stay else 0, abs=1e-9)
+
+
+@given(
+    counts=st.lists(st.integers(1, 9), max_size=30), forgotten=st.integers(0, 30), share=st.sampled_from([0, 0.3, 1])
+)
+def test_state_that_is_split_and_joined_again_is_the_same_number_of_tuples(
+    counts: list[int], forgotten: int, share: float
+) -> None:
+    from twin.engine import state
+
+    history = History()
+    for k, n in enumerate(counts):
+        history.add(k, k + 0.5, n, (k, k, k, k))
+    history.forget_until(forgotten)
+    before = history.held()
+    pieces = state._pieces(history)
+    assert sum(piece[2] for piece in pieces) == before
+    state._replace(history, pieces)
+    assert history.held() == before
+    assert history.count_until(1e9) - history.count_until(10) == sum(counts[max(10, forgotten) :])

@@ -1,0 +1,38 @@
+"""A source that can read tuples again: it notes what it takes from its broker."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from twin.engine.operators import SourceTask
+from twin.engine.segment import Segment
+
+
+class ReplayableSource(SourceTask):
+    """`log`: copies of all that it took and had not emitted at the last checkpoint, or took since."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.log: list[Segment] = []
+
+    def plan(self, segment: Segment) -> float:
+        """Called for each segment taken, with the broker's stamps still on it."""
+        self.log.append(copy.copy(segment))
+        return super().plan(segment)
+
+    def checkpoint(self) -> None:
+        """From here on it can go back to this point."""
+        self.log = self.log[-1:] if self.busy else []
+
+    def rewind(self) -> int:
+        """Goes back to the last checkpoint: tuples that it will read again."""
+        again, self.log = self.log, []
+        for segment in again:
+            segment.waited = True
+        self.queue.extendleft(reversed(again))
+        tuples = sum(segment.n for segment in again)
+        self.queued += tuples
+        return tuples

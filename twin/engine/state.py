@@ -1,0 +1,104 @@
+"""The state of a task: what its windows hold, how big that is, and how a share of it is taken out and put in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twin.engine.aggregate import AggregateTask
+from twin.engine.history import History
+from twin.engine.join import JoinTask
+from twin.engine.task import Task
+from twin.engine.window import WindowTask
+
+Piece = tuple[float, float, float, tuple[float, float, float, float]]
+"""Low and high position, tuples, stamps."""
+
+
+@dataclass(slots=True)
+class State:
+    """Window contents on their way from one replica to another; one list a history. Count positions are relative."""
+
+    pieces: list[list[Piece]] = field(default_factory=list)
+
+    @property
+    def tuples(self) -> float:
+        """Tuples in it."""
+        return sum(piece[2] for pieces in self.pieces for piece in pieces)
+
+
+def histories(task: Task) -> list[History]:
+    """The window contents of a task; none for most operators."""
+    if isinstance(task, AggregateTask):
+        return [task.history]
+    if isinstance(task, JoinTask):
+        return list(task.sides)
+    return []
+
+
+def held_tuples(task: Task) -> int:
+    """Tuples in a task's windows."""
+    return round(sum(history.held() for history in histories(task)))
+
+
+def take(task: Task, share: float) -> State:
+    """Takes that share of the window contents out of a task, evenly over their length.
+
+    What is in service is not there yet: its last piece may still be corrected, so it stays.
+    """
+    state = State()
+    for history in histories(task):
+        origin = _origin(task)
+        kept: list[Piece] = []
+        taken: list[Piece] = []
+        seen = given = 0.0
+        pieces = _pieces(history)
+        in_service = [pieces.pop()] if task.busy and pieces else []
+        for low, high, n, stamps in pieces:
+            seen += n
+            whole = n.is_integer()  # tuples stay whole, where segments have not merged them with others
+            out = min(n, max(0.0, round(share * seen) - given)) if whole else n * share
+            given += out
+            if out:
+                taken.append((low - origin, high - origin, out, stamps))
+            if n > out:
+                kept.append((low, high, n - out, stamps))
+        _replace(history, kept + in_service)
+        state.pieces.append(taken)
+    task.state_tuples = float(held_tuples(task))
+    return state
+
+
+def give(task: Task, state: State) -> None:
+    """Merges window contents into those of a task, by their positions."""
+    for history, pieces in zip(histories(task), state.pieces, strict=True):
+        origin = _origin(task)
+        moved = [(low + origin, high + origin, n, stamps) for low, high, n, stamps in pieces]
+        present = _pieces(history)
+        in_service = [present.pop()] if task.busy and present else []  # must stay the last
+        _replace(history, sorted([*present, *moved], key=lambda piece: piece[1]) + in_service)
+    task.state_tuples = float(held_tuples(task))
+
+
+def _origin(task: Task) -> float:
+    """Positions of time windows are times, the same everywhere; those of count windows count a replica's tuples."""
+    assert isinstance(task, WindowTask)
+    if task.by_time:
+        return 0.0
+    return task._position if isinstance(task, JoinTask) and task._merger is not None else float(task.seen)
+
+
+def _pieces(history: History) -> list[Piece]:
+    counts, start = history.counts, history._start
+    before = [counts[start - 1] if start else 0.0, *counts[start:]][:-1]
+    return [
+        (low, high, float(count - less), stamps)
+        for low, high, count, less, stamps in zip(
+            history.lows[start:], history.highs[start:], counts[start:], before, history.stamps[start:], strict=True
+        )
+    ]
+
+
+def _replace(history: History, pieces: list[Piece]) -> None:
+    history.__init__()  # type: ignore[misc]
+    for piece in pieces:
+        history.add(*piece)

@@ -1,0 +1,81 @@
+"""Streams: an inbox for each consumer replica, a port for each producer replica."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from twin.engine.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
+from twin.engine.channel import Inbox, Paths, Port
+from twin.engine.draws import Draws
+from twin.engine.partition import Deal, KeyedDeal, deal
+from twin.engine.shedding import SheddingPort
+from twin.engine.task import Task
+from twin.plan import Location
+from twin.query import Stream
+from twin.randomness import stream
+
+if TYPE_CHECKING:
+    from twin.wiring import Wiring
+
+SHED_PARTS = 4
+"""Where a full channel drops, segments are this much smaller, or they would drop more than single tuples do."""
+
+
+def connect(wiring: Wiring, each: Stream) -> None:
+    """Makes the inboxes and ports of a stream whose tasks there are."""
+    producers, consumers = wiring.world.tasks[each.producer], wiring.world.tasks[each.consumer]
+    inboxes = _inboxes(wiring, each)
+    wiring.world.inboxes[each.producer, each.consumer] = inboxes
+    how, consumer = wiring.query.partitioning(each), wiring.query.operator(each.consumer)
+    size = wiring.engine.output_bytes(wiring.query, each.producer)
+    groups = wiring.world.key_groups.get(each.consumer)
+    paths: dict[Location, Paths] = {}
+    for index, task in enumerate(producers):
+        start = wiring.locations[each.producer][index]
+        if start not in paths:
+            paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, size)
+        if groups is None:
+            dealt = deal(how, consumer, len(producers), index, len(inboxes))
+        else:
+            draws = Draws(stream(wiring.settings.seed, f"keys:{task.name}->{each.consumer}"))
+            dealt = KeyedDeal(groups, draws, index * len(consumers) // len(producers), len(producers))
+        task.ports.append(make_port(wiring, task, paths[start], dealt, each))
+    if groups is not None:
+        groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
+
+
+def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
+    """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
+    consumers, room, side = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples, wiring.side(each)
+    pool = wiring.world.pools.get(each.consumer)
+    if pool is not None:
+        return [Inbox(pool, side, room)]
+    if wiring.servers(each.consumer) > 1:
+        room = -(-room // len(consumers))
+    return [Inbox(task, side, room) for task in consumers]
+
+
+def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:
+    """One that sends at once, in batches, or drops what finds no room."""
+    batch = wiring.engine.batch_of(wiring.engine.output_bytes(wiring.query, each.producer))
+    cap = max(1, wiring.cap // wiring.servers(each.consumer))  # the largest segment that may travel
+    if each.overflow == "drop":
+        return SheddingPort(task, paths, dealt, max(1, cap // SHED_PARTS))
+    if batch == 1 or wiring.engine.flush_s is None:
+        return Port(task, paths, dealt, cap)
+    rng = stream(wiring.settings.seed, f"batches:{task.name}->{each.consumer}")
+    flush_s = wiring.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
+    batching = Batching(batch, flush_s, float(rng.random()) * flush_s)
+    if wiring.exact:
+        return GatheringPort(task, paths, dealt, cap, batching)
+    return DelayingPort(task, paths, dealt, cap, batching, wiring.bursts, Draws(rng))
+
+
+def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:
+    """Brings up to date what producers pay for sending on one of their ports."""
+    for task in producers:
+        port = task.ports[number]
+        before, port.send_s = port.send_s, port.paths.mean_send_s(shares)
+        task.send_s += port.send_s - before
