@@ -220,7 +220,7 @@ def test_a_job_gets_what_flat_demands_leave() -> None:
     processor = Processor(env, 1.0)
     flat, job = processor.attach(), processor.attach()
     env.run(until=1.0)
-    processor.kept_up(flat, 0.4)
+    processor.kept_up(flat, 0.4, 1.0)
     ends: list[float] = []
     processor.start(job, 0.6, lambda: ends.append(env.now))
     env.run()

@@ -37,6 +37,7 @@ class Share:
         "mark_s",
         "mark_slope",
         "running",
+        "spare_s",
         "time_sum",
         "work_sum",
     )
@@ -50,6 +51,7 @@ class Share:
         self.mark_fixed = 0.0
         self.mark_slope = 0.0
         self.mark_s = 0.0
+        self.spare_s = 0.0  # core-seconds that it could have worked lately and did not
         self._free_s = 0.0  # time outside of jobs and not blocked, since it was last asked for
         self._since_s: float | None = 0.0  # since when it is neither running nor blocked
 
@@ -63,6 +65,11 @@ class Share:
         """Its job has ended, or it is unblocked."""
         if not self.running and not self.blocked:
             self._since_s = now_s
+
+    def could_s(self, now_s: float, speed: float) -> float:
+        """Core-seconds that it can have worked since `free_time_s` was last asked for, and did not before."""
+        free_s = self._free_s + (now_s - self._since_s if self._since_s is not None else 0.0)
+        return self.spare_s + free_s * speed
 
     def free_time_s(self, now_s: float) -> float:
         """Time in which flat work could be done, since it was last asked for."""
@@ -159,10 +166,15 @@ class Processor:
         floor = min(1.0, self.capacity / len(self.shares))
         return min(1.0, max(rate, floor))
 
-    def kept_up(self, share: Share, work_s: float) -> None:
-        """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums."""
+    def kept_up(self, share: Share, work_s: float, speed: float) -> None:
+        """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums.
+
+        speed: in cores, at which it could have worked.
+        """
+        time_s = share.free_time_s(self.env.now)
         share.work_sum = share.work_sum * FORGET + work_s
-        share.time_sum = share.time_sum * FORGET + share.free_time_s(self.env.now)
+        share.time_sum = share.time_sum * FORGET + time_s
+        share.spare_s = max(0.0, share.spare_s + time_s * speed - work_s) * FORGET
         if share.time_sum > 0.0:
             flat = min(1.0, share.work_sum / share.time_sum)
             if flat != share.flat:

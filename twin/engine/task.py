@@ -244,18 +244,20 @@ class Task:
         """On a shared processor only the work that is left becomes a job; the rest was flat demand."""
         now = self.env.now
         end_s = self._current[2]
-        if keeps_up:
-            self.processor.kept_up(self.share, work_s)
+        could_s = self.share.could_s(now, speed)  # it cannot have worked while it had a job or was blocked
+        if keeps_up and work_s <= could_s:
+            self.processor.kept_up(self.share, work_s, speed)
             if end_s > now:
                 self._finish_alarm.set(end_s)
             else:
                 self._complete()
             return
         left_s = min(work_s, max(0.0, end_s - now) * speed)
+        left_s = max(left_s, work_s - could_s)
         if left_s > work_s * (1.0 - 1e-9):  # nothing was served before now; do not let rounding make a flat demand
             left_s = work_s
         else:
-            self.processor.kept_up(self.share, work_s - left_s)
+            self.processor.kept_up(self.share, work_s - left_s, speed)
         if left_s > 0.0:
             self.processor.start(self.share, left_s, self._job_done)
         else:
