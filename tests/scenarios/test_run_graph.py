@@ -285,7 +285,7 @@ BAD = {
     "cycle": (source(0, 1, 1) + filter_node(1, 2, 1) + filter_node(2, 2, 1) + edges((0, 1), (1, 2), (2, 1)), "cycle"),
     "loop that stays": (source(0, 1, 1) + filter_node(1, 2, 1) + edges((0, 1), (1, 1)), "cycle"),
     "unfed": (LINEAR + filter_node(3, 2, 1), "no input stream"),
-    "join of three": (JOINED + source(4, 1, 1) + edges((4, 2)), "exactly 2"),
+    "join of one": (source(0, 1, 1) + join(2, 1, 1) + edges((0, 2)), "at least 2"),
     "edge to nowhere": (LINEAR + edges((2, 9)), "there is no node 'q-9'"),
     "unknown host": (LINEAR.replace("host=bb", "host=cc"), "unknown host 'cc'"),
     "not a rate": (LINEAR.replace("inputRate=500", "inputRate=NaN"), "inputRate must be a number >= 0, got 'NaN'"),

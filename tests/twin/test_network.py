@@ -123,7 +123,9 @@ def test_fast_agrees_with_exact_where_streams_meet_on_a_link() -> None:
     )
     size = job.engine.bytes_of(job.query.columns_out["one"])
     job = linked(job, [link("a", "s"), link("b", "s"), link("s", "c", 240 * size * 8e-6 / 0.8, 20)], ("s",))
-    runs = [simulate(job, RunSettings(horizon_s=120, fidelity=fidelity)) for fidelity in ("exact", "fast")]
+    runs = [
+        simulate(job, RunSettings(horizon_s=120, fidelity=fidelity, segments=3000)) for fidelity in ("exact", "fast")
+    ]
     exact, fast = (run.metrics for run in runs)
     assert exact.throughput_per_s == pytest.approx(fast.throughput_per_s, rel=0.03)
     assert exact.processing_latency_s is not None and fast.processing_latency_s is not None

@@ -147,7 +147,9 @@ def test_more_runnable_tasks_than_cores_cost_switches(fidelity: str) -> None:
             placement=here,
             engine=STORM.model_dump(mode="json") | {"name": "switching", "context_switch": 0.1},
         )
-        run = simulate(job, RunSettings(horizon_s=8, period_s=1, warmup_s=3, fidelity=fidelity))
+        # 200 tuples a second: segments of two, or counting them would be the error
+        settings = RunSettings(horizon_s=8, period_s=1, warmup_s=3, fidelity=fidelity, segments=16_000)
+        run = simulate(job, settings)
         assert run.metrics.throughput_per_s == pytest.approx(200 / factor, rel=0.03)
 
 
