@@ -10,9 +10,9 @@ import simpy
 from twin.engine.alarm import Alarm
 from twin.engine.hidden import HiddenWait
 from twin.engine.segment import Segment
+from twin.engine.sender import Sender
 
 if TYPE_CHECKING:
-    from twin.engine.channel import Port
     from twin.engine.draws import Draws
     from twin.engine.processor import Processor
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NOTHING = (Segment(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
 
-class Task:
+class Task(Sender):
     """The base of all operators: passes every tuple on. Subclasses say what a segment becomes (`plan`, `emit`).
 
     Times in a segment may lie up to one segment in the past: the clock lags, the stamps do not. `free_s` is when, on
@@ -28,36 +28,22 @@ class Task:
     """
 
     __slots__ = (
-        "_blocked_since_s",
         "_current",
         "_finish_alarm",
         "_last_s",
-        "blocked",
-        "blocked_s",
-        "busy",
         "busy_s",
         "debt_s",
-        "draws",
         "dropped",
-        "env",
-        "exact",
-        "free_s",
         "halted",
         "hidden",
         "in_service_work_s",
         "load",
-        "name",
-        "ports",
-        "processor",
         "queue",
         "queued",
-        "send_s",
         "service_s",
-        "share",
         "state_bytes",
         "state_tuples",
         "tuples_in",
-        "tuples_out",
     )
 
     def __init__(
@@ -70,33 +56,20 @@ class Task:
         service_scv: float,
         exact: bool,
     ) -> None:
-        self.env = env
-        self.name = name
-        self.processor = processor
-        self.share = processor.attach()
-        self.draws = draws
+        super().__init__(env, name, processor, draws, exact)
         self.service_s = service_s
-        self.exact = exact
-        self.ports: list[Port] = []
-        self.send_s = 0.0  # CPU seconds per tuple sent to all consumers
         self.queue: deque[Segment] = deque()
-        self.busy = False
-        self.blocked = 0
         self.halted = False
-        self.free_s = 0.0
         self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
         self.hidden = HiddenWait(service_scv)
         self.load = self.hidden.load
         self._last_s = 0.0
         self._finish_alarm = Alarm(env, self._finish)
         self._current: tuple[Segment, float, float, float] = _NOTHING
-        self._blocked_since_s = 0.0
         self.queued = 0
         self.tuples_in = 0
-        self.tuples_out = 0
         self.dropped = 0
         self.busy_s = 0.0
-        self.blocked_s = 0.0
         self.state_tuples = 0.0
         self.state_bytes = 0.0  # held beside the content of a window
         self.in_service_work_s = 0.0  # core-seconds of the last service taken up
@@ -297,35 +270,6 @@ class Task:
         segment.taken0_s -= older_s
         segment.taken1_s -= older_s
 
-    # output --------------------------------------------------------------------------------------------------------
-
-    def send(self, segment: Segment) -> None:
-        """Sends one segment on every output stream; single tuples each where the run is exact."""
-        self.tuples_out += segment.n
-        if self.exact and segment.n > 1:
-            for piece in singles(segment, self.draws):
-                self._send_copies(piece)
-                self.ports[0].send(piece)
-            return
-        ports = self.ports
-        if len(ports) > 1:
-            self._send_copies(segment)
-        ports[0].send(segment)
-
-    def _send_copies(self, segment: Segment) -> None:
-        for port in self.ports[1:]:
-            port.send(segment.part(segment.n, 0.0, 1.0))
-
-    def held_back(self, segment: Segment, since_s: float) -> None:
-        """A segment that a full channel held back leaves now. Room for its tuples came one by one since `since_s`."""
-        now = self.env.now
-        if segment.b_s < now:
-            segment.b_s = now
-        if segment.n == 1:
-            segment.a_s = segment.b_s
-        elif segment.a_s < since_s:
-            segment.a_s = since_s
-
     def stop(self) -> None:
         """Drops what is queued, in service and waiting to be sent; a service under way ends without effect."""
         self.queue.clear()
@@ -360,34 +304,9 @@ class Task:
             spare_s = end_s - start_s - time_s
             self.free_s = max(self.free_s, self._last_s) + (lost_s if spare_s < lost_s else lost_s**2 / spare_s)
 
-    def block(self) -> None:
-        """A port has a segment that its channel cannot take."""
-        self.blocked += 1
-        if self.blocked == 1:
-            self._blocked_since_s = self.env.now
-            if self.processor.shared:
-                self.processor.block(self.share, True)
-
-    def unblock(self) -> None:
-        """A port has sent all it held; with the last of them the task works again."""
-        self.blocked -= 1
-        if self.blocked:
-            return
-        now = self.env.now
-        self.blocked_s += now - self._blocked_since_s
-        if self.processor.shared:
-            self.processor.block(self.share, False)
-        if not self.busy:
-            self.free_s = max(self.free_s, now)
-            self.resume()
-
     def resume(self) -> None:
         """Goes on after having been blocked."""
         self.work()
-
-    def blocked_until_now_s(self) -> float:
-        """Time spent blocked so far."""
-        return self.blocked_s + (self.env.now - self._blocked_since_s if self.blocked else 0.0)
 
 
 def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:
@@ -398,15 +317,3 @@ def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:
     if n == 1 and not alone:
         segment.collapse(0.5)
     return segment
-
-
-def singles(segment: Segment, draws: Draws) -> list[Segment]:
-    """The segment's tuples one by one, their ages in random order."""
-    span_s = segment.b_s - segment.a_s
-    pieces = []
-    for k in range(segment.n):
-        at = draws.uniform()
-        piece = segment.part(1, at, at)
-        piece.a_s = piece.b_s = segment.a_s + span_s * (k + 0.5) / segment.n
-        pieces.append(piece)
-    return pieces
