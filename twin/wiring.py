@@ -165,7 +165,7 @@ class Wiring:
     def _brokers(self, source: Source) -> list[Broker]:
         tasks = self.world.tasks[source.name]
         law = self.deployment.workload.arrivals[source.name]
-        n = self.segment_size(law.mean_rate_per_s)
+        n = self.segment_size(source, law.mean_rate_per_s)
         brokers = []
         for replica, task in enumerate(tasks):
             own, shared = (
@@ -175,12 +175,19 @@ class Wiring:
             brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n, max(1, self.cap // 2)))  # type: ignore[arg-type]
         return brokers
 
-    def segment_size(self, rate_per_s: float) -> int:
-        """Tuples a segment of a source of that rate: the budget is shared evenly among the sources."""
+    def segment_size(self, source: Source, rate_per_s: float) -> int:
+        """Tuples a segment of a source of that rate: the budget is shared evenly among the sources.
+
+        Where the source cannot keep up they are at most half a channel: what it takes fills one, and coarse segments
+        would fill it too far.
+        """
         if self.exact:
             return 1
-        tuples = rate_per_s * self.settings.horizon_s * len(self.query.sources)
-        return max(1, min(self.cap, math.ceil(tuples / self.settings.segments)))
+        n = math.ceil(rate_per_s * self.settings.horizon_s * len(self.query.sources) / self.settings.segments)
+        tasks = self.world.tasks[source.name]
+        work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
+        keeps_up = work < min(task.processor.speed for task in tasks)
+        return max(1, n if keeps_up else min(self.cap, n))
 
     # meters --------------------------------------------------------------------------------------------------------
 

@@ -29,11 +29,12 @@ FINER = 8
 class Inbox:
     """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs."""
 
-    __slots__ = ("_draining", "credits", "sent", "side", "task", "waiters")
+    __slots__ = ("_draining", "capacity", "credits", "sent", "side", "task", "waiters")
 
     def __init__(self, task: Task | Pool, side: int, capacity: int) -> None:
         self.task = task
         self.side = side
+        self.capacity = capacity
         self.credits = capacity
         self.sent = 0
         self.waiters: deque[Port] = deque()
@@ -125,7 +126,7 @@ class Port:
         self.outbox.clear()
 
     def send(self, segment: Segment) -> None:
-        """Deals a segment to the consumer's replicas, in pieces no larger than a channel can take."""
+        """Deals a segment to the consumer's replicas, in pieces of at most `cap` unless the channel is idle."""
         only = self._only
         if only is not None and segment.n <= self.cap:  # the usual case, without the two calls it takes otherwise
             if self.outbox or only.inbox.credits < segment.n:
@@ -134,8 +135,17 @@ class Port:
                 self._transfer(only, segment)
             return
         for index, part in self.deal.parts(segment):
+            path = self.paths[index]
+            if (
+                part.n > self.cap
+                and part.b_s > part.a_s
+                and not self.outbox
+                and path.inbox.credits == path.inbox.capacity
+            ):
+                self._transfer(path, part)  # smooth, and its tuples have been served as they came: the channel is idle
+                continue
             for piece in in_pieces(part, self.cap):
-                self._pass(self.paths[index], piece)
+                self._pass(path, piece)
 
     def _pass(self, path: Path, segment: Segment) -> None:
         n = segment.n
