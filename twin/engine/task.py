@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _NOTHING = (Segment(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
 
+LUMP = 3.0
+"""Work of a segment on a shared processor, over the usual, that cannot have been done as the tuples came."""
+
+
 class Task(Sender):
     """The base of all operators: passes every tuple on. Subclasses say what a segment becomes (`plan`, `emit`).
 
@@ -218,6 +222,9 @@ class Task(Sender):
         now = self.env.now
         end_s = self._current[2]
         could_s = self.share.could_s(now, speed)  # it cannot have worked while it had a job or was blocked
+        usual_s = LUMP * segment.n * self.load.work_each_s
+        if 0.0 < usual_s < could_s:  # a large evaluation comes all at once
+            could_s = usual_s
         if keeps_up and work_s <= could_s:
             self.processor.kept_up(self.share, work_s, speed)
             if end_s > now:
