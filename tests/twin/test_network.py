@@ -109,6 +109,10 @@ def test_the_narrowest_link_bounds_the_throughput(fidelity: str) -> None:
     rows = [row for row in run.link_rows if row["link"] == "s->c" and row["start_s"] >= 10]
     assert min(row["utilisation"] for row in rows) > 0.98
     assert sum(row["bytesOut"] for row in rows) == pytest.approx(30 * 0.25e6 / 8, rel=0.01)
+    links = run.to_dict()["links"]
+    assert list(links) == ["a", "a->s", "s->c"]
+    assert links["s->c"]["utilisation"] == pytest.approx(1, abs=0.02) and links["a->s"]["utilisation"] < 0.01
+    assert links["s->c"]["sent_mbps"] == pytest.approx(0.25, rel=0.01)
 
 
 def test_fast_agrees_with_exact_where_streams_meet_on_a_link() -> None:
