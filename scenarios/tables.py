@@ -173,8 +173,13 @@ def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
         "lasted": "to the end" if end_s is None else seconds(end_s - event["at_s"]) if end_s > event["at_s"] else None,
         "paused": None if event["paused_s"] is None else seconds(event["paused_s"]),
         "moved": None if event["bytes"] is None else event["bytes"] / 1e6,
-        "detail": ", ".join(f"{key} {_cell(value)}" for key, value in event["detail"].items() if value not in ("", {})),
+        "detail": _detail(event["detail"]),
     }
+
+
+def _detail(detail: Mapping[str, Any]) -> str:
+    """A decision's reason says all that it orders; else every value with its name."""
+    return str(detail.get("reason") or ", ".join(f"{key} {_cell(value)}" for key, value in detail.items() if value))
 
 
 def _shares(row: Mapping[str, Any], *keys: str) -> dict[str, str]:
