@@ -157,10 +157,6 @@ def _query(records: RunRecords, join_input: JoinInput) -> Query:
     streams: list[Stream] = []
     for each in records.operators:
         producers = [by_id[producer] for producer, consumer in records.streams if consumer == each.id]
-        if each.kind == "join" and len(producers) != 2:
-            raise BadInput(
-                f"{each.fields.where}: {len(producers)} edges lead to it; a join of Flink has exactly 2 inputs"
-            )
         sent_per_s = sum(producer.sent_per_s for producer in producers)
         by_sent = each.kind == "join" and join_input == "sent"
         operator = twin_operator(each, sent_per_s if by_sent else each.in_per_s or 0.0)

@@ -142,7 +142,7 @@ def test_more_runnable_tasks_than_cores_cost_switches(fidelity: str) -> None:
         here = {"source": "h/1", "work": {"h/0": replicas}, "sink": "h/1"}
         job = chain(
             [work(service_time_s=0.01)],
-            400,
+            4000,
             hosts=[host],
             placement=here,
             engine=STORM.model_dump(mode="json") | {"name": "switching", "context_switch": 0.1},
