@@ -197,7 +197,7 @@ def host_totals(rows: Sequence[Row], warmup_s: float) -> tuple[HostTotals, ...]:
 
 
 def link_totals(rows: Sequence[Row], warmup_s: float) -> tuple[LinkTotals, ...]:
-    """Means and maxima over the periods that start at or after the warm-up; links that no stream crossed are left out."""
+    """Means and maxima over the periods that start at or after the warm-up, of links that carried anything."""
     totals = []
     for name in dict.fromkeys(row["link"] for row in rows):
         mine = [row for row in rows if row["link"] == name and row["start_s"] >= warmup_s]
