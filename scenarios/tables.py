@@ -15,9 +15,14 @@ QUANTILES = ("mean", "p50", "p95", "p99")
 
 
 def of_run(name: str, document: Mapping[str, Any]) -> list[Table]:
-    """Metrics, operators, hosts and, if there were any, events of one run; `document` is `Run.to_dict()`."""
+    """Metrics, operators, hosts and, if there were any, links and events; `document` is `Run.to_dict()`."""
     tables = [_metrics(name, document), _operators(document["operators"]), _hosts(document["hosts"])]
-    return [*tables, _events(document["events"])] if document.get("events") else tables
+    links = {link: totals for link, totals in document["links"].items() if "->" in link}  # hosts' cards are above
+    if links:
+        tables.append(_links(links))
+    if document["events"]:
+        tables.append(_events(document["events"]))
+    return tables
 
 
 def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -141,6 +146,12 @@ def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Table:
     return of_rows("hosts", columns, rows)
 
 
+def _links(links: Mapping[str, Mapping[str, Any]]) -> Table:
+    rows = [{"link": name, **totals, **_shares(totals, "utilisation", "busiest")} for name, totals in links.items()]
+    columns = {"link": "link", "utilisation": "in use", "busiest": "busiest period", "sent_mbps": "sent (Mbit/s)"}
+    return of_rows("links", columns, rows)
+
+
 def _events(events: Sequence[Mapping[str, Any]]) -> Table:
     columns = {
         "at": "at",
@@ -162,8 +173,13 @@ def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
         "lasted": "to the end" if end_s is None else seconds(end_s - event["at_s"]) if end_s > event["at_s"] else None,
         "paused": None if event["paused_s"] is None else seconds(event["paused_s"]),
         "moved": None if event["bytes"] is None else event["bytes"] / 1e6,
-        "detail": ", ".join(f"{key} {_cell(value)}" for key, value in event["detail"].items() if value not in ("", {})),
+        "detail": _detail(event["detail"]),
     }
+
+
+def _detail(detail: Mapping[str, Any]) -> str:
+    """A decision's reason says all that it orders; else every value with its name."""
+    return str(detail.get("reason") or ", ".join(f"{key} {_cell(value)}" for key, value in detail.items() if value))
 
 
 def _shares(row: Mapping[str, Any], *keys: str) -> dict[str, str]:

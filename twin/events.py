@@ -125,11 +125,8 @@ class Scale(Timed, Rescale):
     kind: Literal["scale"] = "scale"
 
 
-Event = Annotated[
-    RateChange | SlowDown | Failure | LinkDegradation | Migration | Scale,
-    Field(discriminator="kind"),
-]
 AnyEvent = RateChange | SlowDown | Failure | LinkDegradation | Migration | Scale
+Event = Annotated[AnyEvent, Field(discriminator="kind")]
 
 
 def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:

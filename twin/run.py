@@ -42,6 +42,19 @@ class HostTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkTotals:
+    """One direction of a link ("a->b"), or the network card of a host, after the warm-up.
+
+    utilisation: mean share of its bandwidth in use; busiest: the same of the fullest period.
+    """
+
+    link: str
+    utilisation: float
+    busiest: float
+    sent_mbps: float
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One simulated run. `cpu_s` is the processor time that the simulation itself took."""
 
@@ -57,16 +70,18 @@ class Run:
     host_rows: tuple[Row, ...]
     link_rows: tuple[Row, ...] = ()
     event_rows: tuple[Row, ...] = ()
+    links: tuple[LinkTotals, ...] = ()
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the metrics, then operators and hosts by name."""
+        """For JSON: the metrics; operators, hosts and links by name; events in order."""
         return {
             **dataclasses.asdict(self.metrics),
             "cpu_s": self.cpu_s,
             "crashed": self.crashed,
             "operators": {each.operator: _without(each, "operator") for each in self.operators},
             "hosts": {each.host: _without(each, "host") for each in self.hosts},
+            "links": {each.link: _without(each, "link") for each in self.links},
             "duplicates": self.duplicates,
             "events": [dict(row) for row in self.event_rows],
             "warnings": list(self.warnings),
@@ -176,6 +191,26 @@ def host_totals(rows: Sequence[Row], warmup_s: float) -> tuple[HostTotals, ...]:
                 memory_mb=max(row["memoryUsedMb"] for row in mine),
                 gc_slowdown=max(row["gcSlowdown"] for row in mine),
                 sent_mbps=sum(row["bytesOut"] for row in mine) * 8e-6 / seconds,
+            )
+        )
+    return tuple(totals)
+
+
+def link_totals(rows: Sequence[Row], warmup_s: float) -> tuple[LinkTotals, ...]:
+    """Means and maxima over the periods that start at or after the warm-up, of links that carried anything."""
+    totals = []
+    for name in dict.fromkeys(row["link"] for row in rows):
+        mine = [row for row in rows if row["link"] == name and row["start_s"] >= warmup_s]
+        lengths = [row["end_s"] - row["start_s"] for row in mine]
+        if not any(row["bytesOut"] for row in mine):
+            continue
+        totals.append(
+            LinkTotals(
+                link=name,
+                utilisation=sum(row["utilisation"] * each for row, each in zip(mine, lengths, strict=True))
+                / sum(lengths),
+                busiest=max(row["utilisation"] for row in mine),
+                sent_mbps=sum(row["bytesOut"] for row in mine) * 8e-6 / sum(lengths),
             )
         )
     return tuple(totals)

@@ -21,7 +21,7 @@ from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, check_events
 from twin.query import Aggregate, Join
 from twin.rewiring import Rewiring
-from twin.run import Run, host_totals, metrics_of, operator_totals
+from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, config_hash
 from twin.version import VERSION
 from twin.wiring import Wiring
@@ -84,6 +84,7 @@ def simulate(
         host_rows=tuple(statistics.host_rows),
         link_rows=tuple(statistics.link_rows),
         event_rows=tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s)),
+        links=link_totals(statistics.link_rows, settings.warmup_s),
         duplicates=world.ledger.duplicates,
     )
 

@@ -228,9 +228,9 @@ def test_a_shared_queue_between_hosts_is_refused() -> None:
 def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: float, channel: int) -> None:
     """K is the channel and the tuples in service."""
     shares = []
-    for seed in range(6):
+    for seed in range(20):
         job = pool_job(servers, load, channel, overflow="drop")
-        run = simulate(job, RunSettings(horizon_s=2 / servers, period_s=1, fidelity="exact", seed=seed))
+        run = simulate(job, RunSettings(horizon_s=1 / servers, period_s=1, fidelity="exact", seed=seed))
         source = [row for row in run.operator_rows if row["operator"] == "source"]
         lost, made = (sum(row[key] for row in source) for key in ("numRecordsDropped", "numRecordsOut"))
         assert not run.metrics.backpressured

@@ -57,10 +57,12 @@ def test_tandem_of_exponential_queues_is_jacksons(fidelity: str) -> None:
         {"kind": "filter", "name": f"q{k}", "selectivity": 1, "service_time_s": load / 1000, "service_scv": 1}
         for k, load in enumerate(loads)
     ]
-    seeds, horizon_s = (10, 10) if fidelity == "exact" else (6, 120)
+    seeds, horizon_s = (20, 5) if fidelity == "exact" else (12, 60)
     means = []
     for seed in range(seeds):
-        settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 10, fidelity=fidelity, seed=seed)
+        settings = RunSettings(
+            horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, fidelity=fidelity, seed=seed
+        )
         latency = simulate(chain(middle, 1000), settings).metrics.processing_latency_s
         assert latency is not None
         means.append(latency.mean)

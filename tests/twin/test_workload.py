@@ -20,7 +20,7 @@ from pyarrow import parquet
 from scenarios import files
 from scenarios.overrides import set_value
 from tests.twin.worlds import chain
-from twin.arrivals.law import ArrivalLaw
+from twin.arrivals.law import MIN_RATE_PER_S, ArrivalLaw
 from twin.engine.broker import Broker
 from twin.engine.clock import Clock, clock
 from twin.engine.segment import Segment
@@ -189,7 +189,7 @@ random_laws = st.one_of(
         st.floats(min_value=0, max_value=1),
         lengths,
     ),
-    states.filter(lambda each: any(state["rate_per_s"] > 0 for state in each)).map(
+    states.filter(lambda each: any(state["rate_per_s"] >= MIN_RATE_PER_S for state in each)).map(
         lambda each: {"law": "bursty", "states": each}
     ),
     st.builds(
@@ -539,6 +539,8 @@ def test_a_recording_lies_beside_its_scenario_file(tmp_path: Path) -> None:
         ({"law": "steps", "steps": [{"at_s": 0, "rate_per_s": 0}]}, ["0 throughout", "rate > 0"]),
         ({"law": "steps", "steps": []}, ["steps"]),
         ({"law": "bursty", "states": [{"rate_per_s": 1, "mean_s": 1}]}, ["states"]),
+        ({"law": "bursty", "states": [{"rate_per_s": 1e-310, "mean_s": 1}] * 2}, ["0 throughout"]),
+        ({"law": "constant", "rate_per_s": 1e-310}, ["rate_per_s", "greater"]),
         ({"law": "bursty", "states": [{"rate_per_s": 0, "mean_s": 1}] * 2}, ["0 throughout"]),
         ({"law": "bursty", "states": [{"rate_per_s": math.inf, "mean_s": 1}] * 2}, ["rate_per_s", "inf"]),
         (SPIKES | {"duration_s": 4}, ["duration_s", "every_s"]),

@@ -11,7 +11,9 @@ from pydantic import Field
 from twin.spec import Spec
 
 MAX_RATE_PER_S = 10**9
-Rate = Annotated[float, Field(gt=0, le=MAX_RATE_PER_S, description="tuples a second")]
+MIN_RATE_PER_S = 1e-9
+"""A tuple in 30 years: rates below it are as good as none, and far below it their reciprocals overflow."""
+Rate = Annotated[float, Field(ge=MIN_RATE_PER_S, le=MAX_RATE_PER_S, description="tuples a second")]
 RateOrNone = Annotated[float, Field(ge=0, le=MAX_RATE_PER_S, description="tuples a second; 0: nothing arrives")]
 PhaseLength = Annotated[float, Field(ge=1e-3, le=10**9, description="seconds")]
 """Of anything that comes again and again: shorter phases than a millisecond cost time and change nothing."""
@@ -54,6 +56,8 @@ class Varying(Spec):
 
 
 def require_tuples(rates: Iterable[float], where: str) -> None:
-    """Raises ValueError if all rates are 0."""
-    if not any(rate > 0 for rate in rates):
-        raise ValueError(f"{where} is 0 throughout, so that nothing ever arrives; make a rate > 0")
+    """Raises ValueError if all rates are 0, or as good as."""
+    if not any(rate >= MIN_RATE_PER_S for rate in rates):
+        raise ValueError(
+            f"{where} is 0 throughout (below {MIN_RATE_PER_S:g}), so that nothing ever arrives; make a rate > 0"
+        )

@@ -8,6 +8,14 @@ import simpy
 
 from twin.engine.alarm import once
 from twin.engine.segment import Segment
+from twin.engine.waiting import residual_wait_s
+
+RENEW_S = 1.0
+"""Simulated seconds between two looks at how much a card or link is used."""
+FORGET = 0.98
+"""Per segment, of the longest one."""
+SMOOTHING = 0.2
+"""Weight of a look in the average."""
 
 
 class Hop(Protocol):
@@ -23,9 +31,16 @@ class Nic:
     __slots__ = (
         "_backlog_s",
         "_capacity_bytes",
+        "_hidden_s",
+        "_idle_s",
+        "_idle_span_s",
         "_last_s",
         "_latency_factor",
+        "_longest_s",
         "_since_s",
+        "_used",
+        "_window_bytes",
+        "_window_since_s",
         "bytes_out",
         "bytes_per_s",
         "env",
@@ -43,6 +58,13 @@ class Nic:
         self.hops: list[Hop] = []  # who crosses it
         self._backlog_s = 0.0
         self._last_s = 0.0
+        self._idle_s = 0.0  # of the `_idle_span_s` up to `_last_s`: time in which nothing was sent
+        self._idle_span_s = 0.0
+        self._longest_s = 0.0  # what a segment lately spanned
+        self._used = -1.0  # utilisation, a slow average; not yet known
+        self._hidden_s = 0.0
+        self._window_bytes = 0.0
+        self._window_since_s = 0.0
         self._latency_factor = 1.0
         self._capacity_bytes = 0.0
         self._since_s = 0.0
@@ -59,8 +81,12 @@ class Nic:
             elapsed = 0.0
         # unsent work when the first tuple came, then what is left of it and of this segment when the last one came
         before = self._backlog_s - (elapsed - span) if elapsed > span else self._backlog_s
+        idle = -before if before < 0.0 else 0.0
         before = before if before > 0.0 else 0.0
         after = before + time_s - (elapsed if elapsed < span else span)
+        if n > 1:
+            after = self._among(after, idle, span, elapsed)
+            self._age(segment, size, span)
         self._backlog_s = after = after if after > 0.0 else 0.0
         each = time_s / n
         segment.b_s += (after if after > each else each) + path.latency_s
@@ -70,6 +96,38 @@ class Nic:
         self.bytes_out += size
         self.tuples_in += n
         once(self.env, segment.b_s, self._arrive, segment)
+
+    def _among(self, after: float, idle: float, span: float, elapsed: float) -> float:
+        """What is left of a segment that began before another stream's ended: its first tuples fill the gaps there."""
+        if elapsed < span and after > 0.0 and self._idle_s > 0.0:
+            filled = min(after, self._idle_s, span - elapsed)
+            self._idle_s -= filled
+            after -= filled
+        self._idle_s += idle - after if after < 0.0 else idle
+        self._idle_span_s += elapsed
+        self._longest_s = longest = max(span, self._longest_s * FORGET)
+        if self._idle_span_s > longest:  # what lies further back than a segment reaches is forgotten
+            self._idle_s *= longest / self._idle_span_s
+            self._idle_span_s = longest
+        return after
+
+    def _age(self, segment: Segment, size: float, span: float) -> None:
+        """Makes tuples older by the mean wait for each other that segments hide (see twin.engine.waiting)."""
+        self._window_bytes += size
+        now, since_s = self.env.now, self._window_since_s
+        if now >= since_s + RENEW_S:
+            used = self._window_bytes / self.bytes_per_s / (now - since_s)
+            self._used = used if self._used < 0.0 else self._used + SMOOTHING * (used - self._used)
+            self._window_bytes, self._window_since_s = 0.0, now
+            each_s = size / segment.n / self.bytes_per_s
+            among = max(segment.n, round(self._used * span / each_s))  # tuples of all streams while these came
+            self._hidden_s = residual_wait_s(among, self._used, segment.gap_scv, 0.0, each_s)
+        wait_s = self._hidden_s
+        if wait_s > 0.0:
+            segment.born0_s -= wait_s
+            segment.born1_s -= wait_s
+            segment.taken0_s -= wait_s
+            segment.taken1_s -= wait_s
 
     def _arrive(self, event: simpy.Event) -> None:
         segment = event._value
