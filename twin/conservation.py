@@ -13,9 +13,9 @@ from twin.world import World
 
 SHARING_TOLERANCE = 0.05
 SHARING_START_S = 0.5
-"""A fast run shares a processor by demands that it estimates from what lately came. Such a share of its capacity, and so
-much at the start, is an error of the estimate. Of 1,100 random runs 99 in 100 are within 1 %; the worst is 6.3 % in 20 s
-of coarse segments, where large joins share half a core."""
+"""A fast run shares a processor by demands that it estimates from what lately came. Such a share of its capacity, and
+so much at the start, is an error of the estimate. Of 1,100 random runs 99 in 100 are within 1 %; the worst is 6.3 % in
+20 s of coarse segments, where large joins share half a core."""
 
 
 class ConservationError(RuntimeError):
