@@ -45,8 +45,8 @@ class Effort:
 
     @property
     def long(self) -> bool:
-        """Whether a person who waits should be told."""
-        return self.steps > LONG_STEPS
+        """Whether it will end, but a person who waits should be told."""
+        return LONG_STEPS < self.steps <= MAX_STEPS
 
     def describe(self) -> str:
         """One line: how many steps, mostly why, and what to do about it."""

@@ -71,7 +71,7 @@ def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyE
             offered = [sent[each] for each in inputs]
             handled = sum(segments[each] for each in inputs)
         share = min(1.0, accepted[name] / max(sum(offered), 1e-300))
-        flow = _flow(operator, [rate * share for rate in offered])
+        flow = _flow(operator, [rate * share for rate in offered], horizon_s)
         taken = float(flow.in_per_s[0]) * horizon_s
         handled = min(taken, max(handled, 2 * taken / cap))
         loads.append(
@@ -114,7 +114,17 @@ def _crowd(deployment: Deployment, events: Sequence[AnyEvent]) -> dict[str, int]
     return crowd
 
 
-def _flow(operator: AnyOperator, inputs: Sequence[float]) -> Flow:
+def _flow(operator: AnyOperator, inputs: Sequence[float], horizon_s: float) -> Flow:
+    """The flow through an operator; a window holds no more than comes until the horizon."""
+    if isinstance(operator, Aggregate | Join):
+        window = operator.window
+        if window.policy == "time":
+            most = min(window.size, horizon_s)
+            limits: dict[str, float] = {"size_s": most, "slide_s": min(window.slide, most)}
+        else:
+            tuples = max(1, math.ceil(min(window.size, sum(inputs) * horizon_s)))
+            limits = {"size_tuples": tuples, "slide_tuples": min(int(window.slide), tuples)}
+        operator = operator.model_copy(update={"window": window.model_copy(update=limits)})
     spread = np.full(1, np.inf)
     return through(operator, tuple(np.array([rate]) for rate in inputs), [spread] * len(inputs))
 

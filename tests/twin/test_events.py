@@ -36,7 +36,7 @@ def scenario(*events: dict[str, Any]) -> Scenario:
         ({"kind": "rate-change", "source": "source", "factor": 2, "rate_per_s": 3}, "give either factor or"),
         ({"kind": "rate-change", "source": "source", "factor": 0}, "factor.*greater than"),
         ({"kind": "link-degradation"}, "give either host .* or link"),
-        ({"kind": "link-degradation", "link": ["h0", "l"]}, "unknown link 'h0 - l'"),
+        ({"kind": "link-degradation", "link": ["h0", "l"], "latency_factor": 2}, "unknown link 'h0 - l'"),
         ({"kind": "migration", "operator": "aa", "replica": 0, "to": "h1"}, "unknown operator 'aa'"),
         ({"kind": "migration", "operator": "a", "replica": 2, "to": "h1"}, "has no replica 2; it has 2"),
         ({"kind": "migration", "operator": "a", "replica": 0, "to": "h1/1"}, "has no socket 1"),
