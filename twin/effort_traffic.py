@@ -22,7 +22,7 @@ PHASES_READ = 20_000
 """So many phases of an arrival law are looked at; the rest of the run counts as more of the same."""
 CROWD = 50
 """So many replicas on a processor make each segment twice the work: all of them share it."""
-HELD_STEPS = 200.0
+HELD_STEPS = 400.0
 """A segment of results that one evaluation makes: they wait in memory, all at the same time."""
 
 
