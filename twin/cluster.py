@@ -26,10 +26,11 @@ class Socket(Spec):
 
     cores: Annotated[int, Field(gt=0, le=4096)]
     clock_ghz: Annotated[
-        float | None, Field(gt=0, le=100, description="of all sockets or of none; absent: a task gets a reference core")
+        float | None,
+        Field(ge=1e-3, le=100, description="of all sockets or of none; absent: a task gets a reference core"),
     ] = None
     bandwidth_gbps: Annotated[
-        float | None, Field(gt=0, le=10**6, description="local DRAM, gigabytes a second; absent: never a limit")
+        float | None, Field(ge=1e-6, le=10**6, description="local DRAM, gigabytes a second; absent: never a limit")
     ] = None
 
 
@@ -70,9 +71,9 @@ class Host(Spec):
     """A machine. The four hardware features are Costream's (Table I); the network ones are outgoing."""
 
     name: Name
-    cpu_percent: Annotated[float, Field(gt=0, le=10**6, description="100 = one reference core")]
-    ram_mb: Annotated[float, Field(gt=0, le=10**9)]
-    bandwidth_mbps: Annotated[float, Field(gt=0, le=10**9, description="outgoing, shared by all streams")]
+    cpu_percent: Annotated[float, Field(ge=1e-6, le=10**6, description="100 = one reference core")]
+    ram_mb: Annotated[float, Field(ge=1e-6, le=10**9)]
+    bandwidth_mbps: Annotated[float, Field(ge=1e-6, le=10**9, description="outgoing, shared by all streams")]
     latency_ms: Annotated[
         float, Field(ge=0, le=10**6, description="outgoing, to any other host; not used where the cluster has links")
     ]
@@ -121,7 +122,7 @@ class Link(Spec):
     """A full-duplex connection of two hosts or switches; each direction has the bandwidth, and a queue, of its own."""
 
     between: tuple[Name, Name]
-    bandwidth_mbps: Annotated[float, Field(gt=0, le=10**9)]
+    bandwidth_mbps: Annotated[float, Field(ge=1e-6, le=10**9)]
     latency_ms: Annotated[float, Field(ge=0, le=10**6)]
 
 

@@ -13,8 +13,8 @@ from twin.plan import Location, Replicas
 from twin.query import Aggregate, AnyOperator, Join
 from twin.spec import Spec
 
-Factor = Annotated[float, Field(gt=0, le=10**6)]
-Duration = Annotated[float, Field(gt=0, le=10**7, description="simulated seconds")]
+Factor = Annotated[float, Field(ge=1e-6, le=10**6)]
+Duration = Annotated[float, Field(ge=1e-6, le=10**7, description="simulated seconds")]
 
 
 class Move(Spec):
@@ -61,7 +61,7 @@ class RateChange(Timed):
     kind: Literal["rate-change"] = "rate-change"
     source: str
     factor: Factor | None = None
-    rate_per_s: Annotated[float | None, Field(gt=0, le=10**9)] = None
+    rate_per_s: Annotated[float | None, Field(ge=1e-9, le=10**9)] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -105,6 +105,10 @@ class LinkDegradation(Timed):
     def _check(self) -> Self:
         if (self.host is None) == (self.link is None):
             raise ValueError("link-degradation: give either host (its network card) or link")
+        if self.bandwidth_factor == self.latency_factor == 1.0:
+            raise ValueError(
+                "link-degradation: both factors are 1, so nothing changes; give bandwidth_factor or latency_factor"
+            )
         return self
 
     @property
@@ -187,6 +191,12 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
     obstacle = scaling_obstacle(operator.name, deployment)
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
+    groups = getattr(operator, "key_groups", None)
+    if groups is not None and groups < len(rescale.placement):
+        raise ValueError(
+            f"{where}: {operator.name!r} has {groups} key groups for {len(rescale.placement)} replicas, so some would "
+            "be idle; give it more key_groups or fewer replicas"
+        )
     _no_limits(where, deployment)
     _routes(where, [*deployment.plan.locations(operator.name), *map(Location.parse, rescale.placement)], deployment)
 

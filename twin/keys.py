@@ -29,7 +29,7 @@ class KeySkew(Spec):
     """
 
     zipf: Annotated[float, Field(ge=0, le=10, description="exponent; 0: all key groups alike")] = 0.0
-    drift_every_s: Annotated[float | None, Field(gt=0, description="absent: no drift")] = None
+    drift_every_s: Annotated[float | None, Field(ge=1e-6, description="absent: no drift")] = None
     drift_share: Annotated[float, Field(gt=0, le=1, description="share of the key groups that exchange ranks")] = 0.1
 
 

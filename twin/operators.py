@@ -24,13 +24,13 @@ class OperatorBase(Spec):
 
     name: Name
     service_time_s: Annotated[
-        float | None, Field(ge=0, description="mean CPU seconds per input tuple on one reference core")
+        float | None, Field(ge=0, le=10**7, description="mean CPU seconds per input tuple on one reference core")
     ] = None
     service_scv: Annotated[
         float | None, Field(ge=0, le=100, description="squared coefficient of variation of the service time")
     ] = None
     tuple_bytes: Annotated[
-        float | None, Field(gt=0, le=10**9, description="size of an emitted tuple; absent: by its columns")
+        float | None, Field(ge=1e-3, le=10**9, description="size of an emitted tuple; absent: by its columns")
     ] = None
     memory_bytes: Annotated[
         float | None, Field(ge=0, le=10**9, description="local memory traffic per input tuple; absent: by the engine")

@@ -21,7 +21,7 @@ class Location(NamedTuple):
     def parse(cls, text: str) -> Location:
         """Raises ValueError if what follows the slash is not a socket number."""
         host, slash, socket = text.partition("/")
-        if slash and not socket.isdigit():
+        if slash and not (socket.isascii() and socket.isdigit()):
             raise ValueError(f"location {text!r}: write 'host' or 'host/socket' with a socket number from 0")
         return cls(host, int(socket) if slash else 0)
 

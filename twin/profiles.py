@@ -34,9 +34,9 @@ class PerKind(Spec):
 class PerType(Spec):
     """A number per value of each data type."""
 
-    ints: Annotated[float, Field(ge=0)]
-    strings: Annotated[float, Field(ge=0)]
-    doubles: Annotated[float, Field(ge=0)]
+    ints: Annotated[float, Field(ge=0, le=10**9)]
+    strings: Annotated[float, Field(ge=0, le=10**9)]
+    doubles: Annotated[float, Field(ge=0, le=10**9)]
 
     def total(self, columns: Columns) -> float:
         """Summed over all values of one tuple."""
@@ -46,11 +46,21 @@ class PerType(Spec):
 class Memory(Spec):
     """A JVM's heap: linear slow-down by garbage collection above `onset`, a crash above `crash` (shares of RAM)."""
 
-    base_mb: Annotated[float, Field(ge=0, description="taken by the engine itself, a host that runs anything")]
-    object_overhead: Annotated[float, Field(ge=1, description="heap bytes per byte of tuple data")]
+    base_mb: Annotated[
+        float, Field(ge=0, le=10**9, description="taken by the engine itself, a host that runs anything")
+    ]
+    object_overhead: Annotated[float, Field(ge=1, le=10**6, description="heap bytes per byte of tuple data")]
     onset: Annotated[float, Field(gt=0, le=1)]
     crash: Annotated[float, Field(gt=0, le=1)]
-    slowdown_at_crash: Annotated[float, Field(ge=1, description="factor on all CPU work just below the crash")]
+    slowdown_at_crash: Annotated[
+        float, Field(ge=1, le=10**6, description="factor on all CPU work just below the crash")
+    ]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.onset > self.crash:
+            raise ValueError(f"memory.onset must be <= crash ({self.crash:g}), got {self.onset:g}")
+        return self
 
     def slowdown(self, used_share: float) -> float:
         """Factor on CPU work, >= 1, at that share of RAM in use."""
@@ -64,7 +74,7 @@ class Noise(Spec):
     """What disturbs a run besides the variability of services; all of it off unless given."""
 
     gc_interval_s: Annotated[
-        float | None, Field(gt=0, description="mean time between stop-the-world pauses of a host; absent: none")
+        float | None, Field(ge=1e-6, description="mean time between stop-the-world pauses of a host; absent: none")
     ] = None
     gc_pause_s: Annotated[float, Field(ge=0, le=3600, description="length of a pause")] = 0.0
     jitter_scv: Annotated[
@@ -89,15 +99,24 @@ class EngineProfile(Spec):
     value_us: PerType
     result_us: Annotated[Micros, Field(description="per tuple that a window evaluation emits")]
     scan_us: Annotated[Micros, Field(description="per tuple that a window evaluation looks at")]
-    serialise_ns_per_byte: Annotated[float, Field(ge=0, description="at the producer, for tuples that leave the host")]
-    deserialise_ns_per_byte: Annotated[float, Field(ge=0, description="at the consumer, for tuples from other hosts")]
+    serialise_ns_per_byte: Annotated[
+        float, Field(ge=0, le=10**9, description="at the producer, for tuples that leave the host")
+    ]
+    deserialise_ns_per_byte: Annotated[
+        float, Field(ge=0, le=10**9, description="at the consumer, for tuples from other hosts")
+    ]
     service_scv: Annotated[float, Field(ge=0, le=100, description="squared coefficient of variation of a tuple's cost")]
     value_bytes: PerType
-    tuple_bytes: Annotated[float, Field(ge=0, description="header of a tuple on the wire and in state")]
-    channel_tuples: Annotated[int, Field(ge=1, description="credits: tuples on the way to, or queued at, one replica")]
+    tuple_bytes: Annotated[float, Field(ge=0, le=10**9, description="header of a tuple on the wire and in state")]
+    channel_tuples: Annotated[
+        int, Field(ge=1, le=10**12, description="credits: tuples on the way to, or queued at, one replica")
+    ]
     memory: Memory
     memory_factor: Annotated[
-        float, Field(ge=0, description="bytes of local memory traffic per byte of an input tuple; counts on sockets")
+        float,
+        Field(
+            ge=0, le=10**6, description="bytes of local memory traffic per byte of an input tuple; counts on sockets"
+        ),
     ] = 0.0
     context_switch: Annotated[
         float, Field(ge=0, le=100, description="extra work, as a share, per runnable task and core beyond one")
@@ -106,9 +125,11 @@ class EngineProfile(Spec):
         int, Field(ge=1, le=10**6, description="tuples that leave together, as one jumbo tuple; 1: each at once")
     ] = 1
     buffer_bytes: Annotated[
-        float | None, Field(gt=0, description="instead of batch_tuples: as many tuples as fit into a buffer")
+        float | None, Field(ge=1, le=10**12, description="instead of batch_tuples: as many tuples as fit into a buffer")
     ] = None
-    flush_s: Annotated[float | None, Field(gt=0, description="period at which incomplete batches leave too")] = None
+    flush_s: Annotated[
+        float | None, Field(ge=1e-6, le=10**7, description="period at which incomplete batches leave too")
+    ] = None
 
     noise: Noise = Noise()
 

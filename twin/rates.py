@@ -85,11 +85,12 @@ def flows(query: Query, source_rate_per_s: Mapping[str, np.ndarray], bursts: boo
         producers = [stream.producer for stream in query.inputs(operator.name)]
         inputs = tuple(found[name].out_per_s for name in producers) or (source_rate_per_s[operator.name],)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
-        found[operator.name] = _through(operator, inputs, coming or [np.full_like(inputs[0], np.inf)] * len(inputs))
+        found[operator.name] = through(operator, inputs, coming or [np.full_like(inputs[0], np.inf)] * len(inputs))
     return found
 
 
-def _through(operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]) -> Flow:
+def through(operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]) -> Flow:
+    """The flow through one operator. inputs: rates by input stream; bursts: their `bursts_per_s`. [N] each"""
     total = np.sum(inputs, axis=0)
     none = np.zeros_like(total)
     together = np.sum(bursts, axis=0)

@@ -19,16 +19,16 @@ Fidelity = Literal["exact", "fast"]
 class RunSettings(Spec):
     """How long, how fine, and with which random numbers a deployment is simulated."""
 
-    horizon_s: Annotated[float, Field(gt=0, le=10**7, description="simulated seconds")] = 240.0
+    horizon_s: Annotated[float, Field(ge=1e-3, le=10**7, description="simulated seconds")] = 240.0
     warmup_s: Annotated[float, Field(ge=0, description="simulated seconds left out of all metrics")] = 0.0
-    period_s: Annotated[float, Field(gt=0, description="length of one row of statistics")] = 10.0
+    period_s: Annotated[float, Field(ge=1e-6, description="length of one row of statistics")] = 10.0
     fidelity: Fidelity = "fast"
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     segments: Annotated[
         int, Field(ge=100, le=10**8, description="fast: how many segments the sources' tuples are grouped into")
     ] = 2000
     checkpoint_interval_s: Annotated[
-        float, Field(gt=0, le=10**7, description="between checkpoints, from which a failed job starts again")
+        float, Field(ge=1e-3, le=10**7, description="between checkpoints, from which a failed job starts again")
     ] = 10.0
     decision_latency_s: Annotated[
         float, Field(ge=0, le=10**7, description="from the end of a period until a policy's decision is carried out")

@@ -11,15 +11,16 @@ from typing import Any
 import simpy
 
 from twin import conservation
+from twin.cautions import cautions
 from twin.control import Policy
 from twin.deployment import Deployment
+from twin.effort import require_feasible
 from twin.engine.controller import Controller
 from twin.engine.reconfiguration import Reconfigurer
 from twin.engine.statistics import Statistics
 from twin.engine.timeline import Timeline
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, check_events
-from twin.query import Aggregate, Join
 from twin.rewiring import Rewiring
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, config_hash
@@ -41,14 +42,16 @@ def simulate(
     """Runs a deployment for `settings.horizon_s` simulated seconds. Same arguments: the same run, on any machine.
 
     events: what happens meanwhile. policy: asked at the end of each period, and obeyed; it may keep a history, so use
-    a fresh one a run. Raises BadInput if the settings leave nothing to measure, an event does not fit the deployment or
-    a policy orders what cannot be; ConservationError if the simulator broke a law.
+    a fresh one a run. Raises BadInput if the settings leave nothing to measure, the run would not
+    finish within hours (`twin.effort`), an event does not fit the deployment or a policy orders what cannot be;
+    ConservationError if the simulator broke a law.
     """
     settings = settings or RunSettings()
     try:
         check_events(events, deployment)
     except ValueError as error:
         raise BadInput(str(error)) from None
+    require_feasible(deployment, settings, events)
     last_start_s = _last_period_start_s(settings)
     if settings.warmup_s > last_start_s:
         raise BadInput(
@@ -75,7 +78,7 @@ def simulate(
         metrics=metrics_of(rows, settings.warmup_s, crashed),
         operators=operator_totals(rows, settings.warmup_s),
         hosts=host_totals(statistics.host_rows, settings.warmup_s),
-        warnings=(*_warnings(deployment, settings, crash, rows), *_event_warnings(world, settings, events)),
+        warnings=(*_crash(crash), *cautions(deployment, settings, world, events, rows)),
         manifest=manifest(deployment, settings, events, policy.name if policy else None),
         deployment_json=deployment.model_dump_json(exclude_none=True, include=set(Deployment.model_fields)),
         crashed=crashed,
@@ -138,39 +141,5 @@ def _watch_memory(world: World, tick_s: float, crash: list[float]) -> Generator[
             task.halted = True
 
 
-def _event_warnings(world: World, settings: RunSettings, events: Sequence[AnyEvent]) -> list[str]:
-    warnings = [
-        f"events.{index} ({event.kind}) at {event.at_s:g} s lies beyond the horizon of {settings.horizon_s:g} s and "
-        "never happens; run longer or move it"
-        for index, event in enumerate(events)
-        if event.at_s >= settings.horizon_s
-    ]
-    warnings += world.ledger.warnings
-    for record in world.ledger.events:
-        if record.kind in ("migration", "scale") and record.end_s is None:
-            warnings.append(f"{record.kind} of {record.component} at {record.at_s:g} s had not ended at the horizon")
-    return warnings
-
-
-def _warnings(
-    deployment: Deployment, settings: RunSettings, crash: list[float], rows: list[dict[str, Any]]
-) -> tuple[str, ...]:
-    warnings = []
-    if crash:
-        warnings.append(f"out of memory at {crash[0]:g} s: the job crashed")
-    for operator in deployment.query.operators:
-        if isinstance(operator, Aggregate | Join):
-            window = operator.window
-            if window.policy == "time" and window.slide > settings.horizon_s:
-                warnings.append(
-                    f"{operator.name}: its window slides every {window.slide:g} s, beyond the horizon of "
-                    f"{settings.horizon_s:g} s, so it is never evaluated; run longer or shorten the window"
-                )
-            elif window.policy == "count":
-                seen = sum(row["numRecordsIn"] for row in rows if row["operator"] == operator.name)
-                if seen < window.slide:
-                    warnings.append(
-                        f"{operator.name}: its window slides every {window.slide:g} tuples and only {seen} came, "
-                        "so it was never evaluated; run longer or shorten the window"
-                    )
-    return tuple(warnings)
+def _crash(crash: Sequence[float]) -> list[str]:
+    return [f"out of memory at {at_s:g} s: the job crashed" for at_s in crash]

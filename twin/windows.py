@@ -42,8 +42,8 @@ class TimeWindow(Spec):
     """The tuples processed within the last `size_s` seconds, evaluated every `slide_s` seconds."""
 
     policy: Literal["time"] = "time"
-    size_s: Annotated[float, Field(gt=0, le=10**9)]
-    slide_s: Annotated[float | None, Field(gt=0, description="absent: tumbling, slide = size")] = None
+    size_s: Annotated[float, Field(ge=1e-6, le=10**9)]
+    slide_s: Annotated[float | None, Field(ge=1e-6, description="absent: tumbling, slide = size")] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -49,6 +49,7 @@ def run(
     from scenarios import files, tables
     from scenarios.overrides import set_value, set_values
     from scenarios.traces import check_free, write_run
+    from twin.effort import estimate
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -61,6 +62,9 @@ def run(
             flag, path = option.split()
             loaded = set_value(loaded, f"{path}={value}", flag)
     chosen = policy_by_name(policy, loaded.deployment) if policy is not None else None
+    effort = estimate(loaded.deployment, loaded.run, loaded.events)
+    if effort.long:
+        terminal.note(f"a long run: {effort.describe()}")
     result = simulate(loaded.deployment, loaded.run, loaded.events, chosen)
     if out is not None:
         write_run(result, loaded.name, out)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
+MANY = 500
+"""From so many tasks that share a processor on, how many of them are busy is as good as certain."""
 FORGET = 0.7
 """Per segment, in the estimate of a flat demand."""
 
@@ -291,7 +293,9 @@ def _collision_factor(capacity: float, jobs: int, flats: int, step: int) -> floa
 
 
 def _mean_rate(capacity: float, own: int, others: int, busy: float, jobs: int) -> float:
-    """E[min(1, C / (own + jobs + K))] with K binomial(others, busy)."""
+    """E[min(1, C / (own + jobs + K))] with K binomial(others, busy); of many, K is close to its mean."""
+    if others > MANY:
+        return min(1.0, capacity / (own + jobs + others * busy))
     return sum(
         math.comb(others, k) * busy**k * (1.0 - busy) ** (others - k) * min(1.0, capacity / (own + jobs + k))
         for k in range(others + 1)

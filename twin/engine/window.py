@@ -240,9 +240,7 @@ class WindowTask(Task):
         self.in_service_work_s = work_s
         pending = self._pending = [] if results is None else [results]
 
-        def done(_: object = None) -> None:
-            if self._pending is not pending:  # stopped meanwhile
-                return
+        def finish() -> None:
             self._pending = None
             now = self.env.now
             self.busy_s += now - started_s
@@ -250,10 +248,14 @@ class WindowTask(Task):
             if results is not None and results.n > 0:
                 self._send_results(results, now, now)
             self.busy = False
-            self.work()
 
-        if work_s <= 0.0:
-            done()
+        def done(_: object = None) -> None:
+            if self._pending is pending:  # else it was stopped meanwhile
+                finish()
+                self.work()
+
+        if work_s <= 0.0:  # whoever evaluates goes on with what is queued
+            finish()
         elif self.processor.shared:
             self.processor.start(self.share, work_s, done)
         else:

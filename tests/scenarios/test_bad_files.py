@@ -1,0 +1,107 @@
+"""Bad scenario files as a user of `twin run` meets them: exit code 2, one line on stderr, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+SLIDE = "query.operators.per-page.window.slide_s=1.0e-6"
+
+
+def twin(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "scenarios.cli", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def with_rate(tmp_path: Path, rate: str) -> Path:
+    """The edge filter of the library, its rate replaced by some text."""
+    text = (ROOT / "scenarios" / "library" / "edge-filter.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace("rate_per_s: 800", f"rate_per_s: {rate}"), encoding="utf-8")
+    return path
+
+
+def test_a_bad_file_ends_with_2_one_line_and_no_trace(tmp_path):
+    trace = tmp_path / "trace"
+    result = twin("run", with_rate(tmp_path, "-3"), "--out", trace)
+    assert result.returncode == 2 and not result.stdout and not trace.exists()
+    assert len(result.stderr.splitlines()) == 1
+    assert "workload.arrivals.sensors.rate_per_s" in result.stderr and "-3" in result.stderr
+
+
+def test_a_run_that_would_not_end_ends_with_2_at_once(tmp_path):
+    trace = tmp_path / "trace"
+    result = twin("run", "failover", "--set", SLIDE, "--horizon", 100_000, "--out", trace)
+    assert result.returncode == 2 and not result.stdout and not trace.exists()
+    (line,) = result.stderr.splitlines()
+    assert "evaluations of the window of 'per-page'" in line and "make its slide longer" in line
+
+
+def test_a_run_without_results_warns_and_says_so_in_json(tmp_path):
+    result = twin("run", "edge-filter", "--set", "query.operators.hot.selectivity=0", "--horizon", 20, "--json")
+    assert result.returncode == 0
+    document = json.loads(result.stdout)
+    assert document["processing_latency_s"] is None and not document["success"]
+    (warning,) = document["warnings"]
+    assert "'hot'" in warning and f"warning: {warning}" in result.stderr.splitlines()
+
+
+@pytest.mark.parametrize("value", [".nan", ".inf", "0", "1e300", "many", "null", "[1]", "{a: 1}", "1e-300"])
+def test_no_value_of_a_wrong_kind_gets_through(tmp_path, capsys, value):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["run", str(with_rate(tmp_path, value))])
+    output = capsys.readouterr()
+    assert stopped.value.code == 2 and not output.out
+    (line,) = output.err.splitlines()
+    assert "workload.arrivals.sensors.rate_per_s" in line
+
+
+@pytest.mark.parametrize(
+    ("assignment", "says"),
+    [
+        ("run.period_s=1e-5", "make it at least"),
+        ("run.period_s=0", "run.period_s"),
+        ("run.warmup_s=1e9", "warmup_s must be < horizon_s"),
+        ("plan.placement.hot=[]", "plan.placement.hot"),
+        ("plan.placement={}", "places nothing for operator 'sensors'"),
+        ("plan.placement.hot={edge-1: 20000}", "use fewer replicas"),
+        ("events=[{kind: failure, at_s: 5, host: edge-9}]", "did you mean 'edge-1'?"),
+        (
+            "cluster.links=[{between: [edge-1, edge-1], bandwidth_mbps: 1, latency_ms: 1}]",
+            "connects a node with itself",
+        ),
+        ("cluster.switches=[x]", "switches without links"),
+        ("workload.arrivals.sensors={law: replay, path: /no/such/file.csv}", "check the path"),
+        ("engine.memory.onset=1", ""),
+    ],
+)
+def test_bad_values_of_set(capsys, assignment, says):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["run", "edge-filter", "--set", assignment, "--set", "engine.memory.crash=0.9", "--quiet"])
+    output = capsys.readouterr()
+    assert stopped.value.code == 2 and not output.out
+    (line,) = output.err.splitlines()
+    assert says in line
+
+
+def test_a_long_run_is_announced(capsys, monkeypatch):
+    monkeypatch.setattr("twin.effort.LONG_STEPS", 100.0)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["run", "edge-filter", "--horizon", "20"])
+    assert stopped.value.code == 0
+    assert "a long run: about" in capsys.readouterr().err.splitlines()[0]

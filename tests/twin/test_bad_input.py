@@ -1,0 +1,209 @@
+"""Input that cannot be run, would never end or says nothing: one line with the value and the remedy, or a warning."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twin.effort import LONG_STEPS, MAX_STEPS, estimate
+from twin.errors import BadInput
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+HOST = {"cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
+
+
+def scenario(changes: dict[str, Any] | None = None) -> Scenario:
+    """A chain s -> f -> m -> a -> k on two hosts; `changes`: values by dotted path. Raises BadInput as a file does."""
+    names = ("s", "f", "m", "a", "k")
+    data: dict[str, Any] = {
+        "query": {
+            "operators": [
+                {"name": "s", "kind": "source"},
+                {"name": "f", "kind": "filter", "selectivity": 0.5},
+                {"name": "m", "kind": "map", "key_groups": 8},
+                {
+                    "name": "a",
+                    "kind": "aggregate",
+                    "group_by": "int",
+                    "groups": 10,
+                    "window": {"policy": "time", "size_s": 2},
+                },
+                {"name": "k", "kind": "sink"},
+            ],
+            "streams": [{"producer": a, "consumer": b} for a, b in itertools.pairwise(names)],
+        },
+        "cluster": {"hosts": [{"name": "h1", **HOST}, {"name": "h2", **HOST}]},
+        "plan": {"placement": {"s": "h1", "f": "h1", "m": ["h1", "h2"], "a": ["h2", "h2"], "k": "h1"}},
+        "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": 300}}},
+        "run": {"horizon_s": 10, "period_s": 5},
+    }
+    for path, value in (changes or {}).items():
+        node: Any = data
+        *parents, last = path.split(".")
+        for part in parents:
+            node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
+        node[int(last) if isinstance(node, list) else last] = value
+    return parse(Scenario, data)
+
+
+def run(changes: dict[str, Any]) -> Run:
+    made = scenario(changes)
+    return simulate(made.deployment, made.run, made.events)
+
+
+RATE, WINDOW, FILTER = "workload.arrivals.s", "query.operators.3.window", "query.operators.1"
+LATE = {"law": "steps", "steps": [{"at_s": 50, "rate_per_s": 5}]}
+DROPS = [{"producer": "m", "consumer": "a", "overflow": "drop"}]
+EXPLODING = {"query.operators.2.selectivity": 1e6, FILTER: {"name": "f", "kind": "map", "selectivity": 1e6}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"plan.placement": {}}, r"places nothing for operator 's'; add"),
+        ({"cluster.hosts.0.cpu_percent": 0}, r"cpu_percent.*got 0"),
+        ({"cluster.hosts.0.cpu_percent": math.nan}, r"cpu_percent.*finite.*nan"),
+        ({"cluster.hosts.0.bandwidth_mbps": 1e-300}, r"bandwidth_mbps.*got 1e-300"),
+        ({"plan.placement.f": "h1/²"}, r"location 'h1/²': write"),
+        ({f"{RATE}.rate_per_s": -1}, r"rate_per_s.*got -1"),
+        ({f"{WINDOW}.size_s": 0}, r"size_s.*got 0"),
+        ({f"{WINDOW}.size_s": 1e-300}, r"size_s.*got 1e-300"),
+        ({WINDOW: {"policy": "count", "size_tuples": 0}}, r"size_tuples.*got 0"),
+        ({"run.horizon_s": 1e-9}, r"horizon_s.*got 1e-09"),
+        ({"run.period_s": 5e-324}, r"period_s.*got 5e-324"),
+        ({"query.operators.1.service_time_s": 1e300}, r"service_time_s.*got 1e\+300"),
+        ({"workload.keys.m": {"drift_every_s": 1e-9}}, r"drift_every_s.*got 1e-09"),
+        ({"events": [{"kind": "slow-down", "at_s": -1, "host": "h1", "factor": 2}]}, r"events.0.at_s.*got -1"),
+        (
+            {"events": [{"kind": "slow-down", "at_s": 1, "host": "h3", "factor": 2}]},
+            r"unknown host 'h3'; known",
+        ),
+        ({"events": [{"kind": "link-degradation", "at_s": 1, "host": "h1"}]}, r"both factors are 1.*give"),
+        ({"events": [{"kind": "scale", "at_s": 1, "operator": "m", "placement": {"h2": 9}}]}, r"8 key groups for 9"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, says):
+    with pytest.raises(BadInput, match=says) as refused:
+        scenario(changes)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"run.fidelity": "exact", "query.streams.2": DROPS[0], **EXPLODING}, r"tuples on stream m -> a; lower"),
+        ({f"{RATE}.rate_per_s": 1e9, "run.horizon_s": 1e7, "run.period_s": 1e6}, r"steps.*; lower"),
+        ({f"{WINDOW}.slide_s": 1e-6, "run.horizon_s": 1e4, "run.period_s": 1e3}, r"window of 'a'.*make its slide"),
+        ({RATE: {"law": "diurnal", "rate_per_s": 9, "period_s": 1e-3}, "run.horizon_s": 1e5}, r"arrivals.s; make its"),
+        ({"run.period_s": 1e-6}, r"run.period_s = 1e-06 makes.*make it at least 5e-05"),
+        ({"workload.keys.m": {"drift_every_s": 1e-6}, "run.horizon_s": 1e3}, r"keys.m; make drift_every_s longer"),
+        ({"plan.placement.f": {"h1": 20_000}}, r"'h1' holds 20,003 replicas.*use fewer"),
+        ({"events": [{"kind": "scale", "at_s": 1, "operator": "f", "placement": {"h2": 9999}}]}, r"use fewer replicas"),
+    ],
+)
+def test_what_would_not_end_is_refused_at_once(changes, says):
+    with pytest.raises(BadInput, match=says):
+        run(changes)
+
+
+def test_results_of_one_evaluation_that_fill_the_memory_are_refused():
+    operators = [
+        {"name": "s", "kind": "source"},
+        {"name": "t", "kind": "source"},
+        {"name": "j", "kind": "join", "amplification": 1e6, "window": {"policy": "time", "size_s": 2}},
+        {"name": "k", "kind": "sink"},
+    ]
+    streams = [{"producer": a, "consumer": b} for a, b in (("s", "j"), ("t", "j"), ("j", "k"))]
+    law = {"law": "constant", "rate_per_s": 5000}
+    with pytest.raises(BadInput, match=r"results of one evaluation of the window of 'j'; make"):
+        run(
+            {
+                "query.operators": operators,
+                "query.streams": streams,
+                "plan.placement": {"s": "h1", "t": "h1", "j": "h2", "k": "h2"},
+                "workload.arrivals": {"s": law, "t": law},
+                "engine": "flink",
+            }
+        )
+
+
+@pytest.mark.parametrize("fidelity", ["fast", "exact"])
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({f"{FILTER}.selectivity": 0}, r"nothing reached 'k': 'f' took in \d+ tuples and passed none on"),
+        (
+            {"query.operators.2.selectivity": 1e-12},
+            r"'m' took in \d+ tuples and passed none on, 1.* expected",
+        ),
+        ({RATE: LATE}, r"no tuple arrived at source 's'; raise"),
+        ({"cluster.hosts.0.latency_ms": 1e6}, r"took in none of the \d+ tuples"),
+        ({"cluster.hosts.1.cpu_percent": 1e-6}, r"give it more CPU"),
+        ({"events": [{"kind": "slow-down", "at_s": 1, "host": "h1", "factor": 1e6}]}, r"nothing reached 'k'"),
+        ({f"{WINDOW}.size_s": 10}, r"the window of 'a' was never evaluated"),
+        ({WINDOW: {"policy": "count", "size_tuples": 10**9}}, r"a: its window slides every 1e\+09 tuples"),
+        ({WINDOW: {"policy": "count", "size_tuples": 1000}}, r"a: its window.*to its 2 replicas"),
+    ],
+)
+def test_a_run_without_results_says_where_the_flow_ends(changes, says, fidelity):
+    result = run({**changes, "run.fidelity": fidelity})
+    assert result.metrics.tuples_out == 0 and result.metrics.processing_latency_s is None
+    assert any(re.search(says, line) for line in result.warnings), result.warnings
+
+
+def test_results_of_the_warm_up_only():
+    law = {"law": "steps", "steps": [{"at_s": 0, "rate_per_s": 300}, {"at_s": 4, "rate_per_s": 0}]}
+    result = run({RATE: law, "run.horizon_s": 20, "run.warmup_s": 10})
+    assert any("after the warm-up of 10 s" in line for line in result.warnings)
+
+
+def test_a_replica_without_key_groups_is_named():
+    assert any("gives replica 1 no key group" in line for line in run({"plan.key_groups.m": [0] * 8}).warnings)
+
+
+def test_a_window_of_1e9_seconds_holds_no_more_than_came():
+    assert run({WINDOW: {"policy": "time", "size_s": 1e9, "slide_s": 1}}).metrics.success
+    assert run({WINDOW: {"policy": "count", "size_tuples": 10**9, "slide_tuples": 100}}).metrics.success
+
+
+def test_a_run_with_results_has_no_warning():
+    assert run({}).warnings == ()
+
+
+def test_many_replicas_on_a_processor_and_tiny_windows_run():
+    assert run({"plan.placement.f": {"h1": 1500}, "run.segments": 100}).metrics.tuples_in > 0
+    exact = run({WINDOW: {"policy": "time", "size_s": 1e-5}, "run.horizon_s": 0.1, "run.fidelity": "exact"})
+    assert exact.metrics.tuples_in > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rate=st.floats(1, 20_000), horizon_s=st.floats(5, 1000), fidelity=st.sampled_from(["fast", "exact"]),
+    factor=st.floats(1.01, 10),
+)  # fmt: skip
+def test_effort_grows_with_horizon_and_rate(rate, horizon_s, fidelity, factor):
+    def steps(rate_per_s: float, seconds: float) -> float:
+        made = scenario({f"{RATE}.rate_per_s": rate_per_s})
+        return estimate(made.deployment, RunSettings(horizon_s=seconds, fidelity=fidelity)).steps
+
+    base = steps(rate, horizon_s)
+    assert base <= steps(rate * factor, horizon_s) * (1 + 1e-9)
+    assert base <= steps(rate, horizon_s * factor) * (1 + 1e-9)
+
+
+def test_effort_is_of_the_order_of_the_tuples_handled():
+    made = scenario({"run.fidelity": "exact"})
+    result = simulate(made.deployment, made.run)
+    handled = sum(each.tuples_in for each in result.operators)
+    steps = estimate(made.deployment, made.run).steps
+    assert handled / 2 < steps < 4 * handled
+    assert steps < LONG_STEPS < MAX_STEPS

@@ -1,0 +1,143 @@
+"""What whoever reads a run's results should know: what never happened, and why nothing came out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import networkx as nx
+
+from twin.deployment import Deployment
+from twin.engine.statistics import Row
+from twin.events import AnyEvent
+from twin.query import Aggregate, AnyOperator, Filter, Join, Map
+from twin.scenario import RunSettings
+from twin.world import World
+
+
+def cautions(
+    deployment: Deployment, settings: RunSettings, world: World, events: Sequence[AnyEvent], rows: Sequence[Row]
+) -> tuple[str, ...]:
+    """One line each, with the remedy. rows: those of the operators."""
+    totals = _totals(rows)
+    unevaluated = _unevaluated(deployment, settings, totals)
+    return (
+        *unevaluated.values(),
+        *_idle(deployment),
+        *_silent(deployment, settings, totals, unevaluated, rows),
+        *_of_events(world, settings, events),
+    )
+
+
+Totals = dict[str, dict[str, int]]
+_COUNTS = ("arrived", "numRecordsIn", "numRecordsOut", "latencyCount")
+
+
+def _totals(rows: Sequence[Row]) -> Totals:
+    """By operator, the sums over all periods, those of the warm-up too."""
+    totals: Totals = {}
+    for row in rows:
+        mine = totals.setdefault(row["operator"], dict.fromkeys(_COUNTS, 0))
+        for key in _COUNTS:
+            mine[key] += row.get(key) or 0
+    return totals
+
+
+def _unevaluated(deployment: Deployment, settings: RunSettings, totals: Totals) -> dict[str, str]:
+    """By operator, that its window was never evaluated."""
+    lines = {}
+    for operator in deployment.query.operators:
+        if not isinstance(operator, Aggregate | Join):
+            continue
+        window, name = operator.window, operator.name
+        if window.policy == "time" and window.slide >= settings.horizon_s:
+            lines[name] = (
+                f"{name}: its window slides every {window.slide:g} s, not within the horizon of "
+                f"{settings.horizon_s:g} s, so it is never evaluated; run longer or shorten the window"
+            )
+        elif window.policy == "count":
+            seen, replicas = totals[name]["numRecordsIn"], deployment.plan.replicas(name)
+            if seen < window.slide or (seen < window.slide * replicas and not totals[name]["numRecordsOut"]):
+                among = f" to its {replicas} replicas" if replicas > 1 else ""
+                lines[name] = (
+                    f"{name}: its window slides every {window.slide:g} tuples and only {seen} came{among}, "
+                    "so it was never evaluated; run longer or shorten the window"
+                )
+    return lines
+
+
+def _idle(deployment: Deployment) -> list[str]:
+    return [
+        f"plan.key_groups.{name} gives replica {replica} no key group, so it is idle; give it one or leave it out"
+        for name, owners in deployment.plan.key_groups.items()
+        for replica in range(deployment.plan.replicas(name))
+        if replica not in owners
+    ]
+
+
+def _silent(
+    deployment: Deployment, settings: RunSettings, totals: Totals, explained: dict[str, str], rows: Sequence[Row]
+) -> list[str]:
+    """For each sink that nothing reached, where the flow ended; or that nothing did after the warm-up."""
+    lines = []
+    for sink in deployment.query.sinks:
+        results = totals[sink.name]["latencyCount"]
+        if results:
+            mine = [row for row in rows if row["operator"] == sink.name]
+            if not any(row["latencyCount"] for row in mine if row["start_s"] >= settings.warmup_s):
+                lines.append(
+                    f"nothing reached {sink.name!r} after the warm-up of {settings.warmup_s:g} s, though "
+                    f"{results} tuples did before; run longer or shorten run.warmup_s"
+                )
+            continue
+        behind = {sink.name, *nx.ancestors(deployment.query.graph, sink.name)}
+        path = [operator for operator in deployment.query.topological if operator.name in behind]
+        causes = [cause for operator in path if (cause := _stop(deployment, operator, totals, explained))]
+        lines.append(f"nothing reached {sink.name!r}: {', and '.join(causes) or 'the horizon came first; run longer'}")
+    return lines
+
+
+def _stop(deployment: Deployment, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:
+    """Why nothing flows beyond an operator that something came to; empty if something does, or nothing came."""
+    name, mine = operator.name, totals[operator.name]
+    if operator.kind == "source":
+        if not mine["arrived"]:
+            return f"no tuple arrived at source {name!r}; raise its rate or run longer"
+        came = mine["arrived"]
+    else:
+        came = sum(totals[each.producer]["numRecordsOut"] for each in deployment.query.inputs(name))
+    taken = mine["numRecordsIn"]
+    if not came or mine["numRecordsOut"]:
+        return ""
+    if not taken:
+        return f"{name!r} took in none of the {came} tuples that were sent to it; {_SLOW}"
+    if name in explained:
+        return f"the window of {name!r} was never evaluated"
+    if isinstance(operator, Filter | Map) and taken * operator.selectivity < 3.0 and 2 * taken > came:
+        few = taken * operator.selectivity
+        return (
+            f"{name!r} took in {taken} tuples and passed none on, {few:g} were to be expected; "
+            "raise its selectivity or run longer"
+        )
+    if isinstance(operator, Join):
+        return (
+            f"{name!r} took in {taken} tuples and nothing came out; see that all of its inputs get tuples, raise its "
+            "selectivity, or, if it cannot keep up, give it more CPU"
+        )
+    return f"{name!r} took in {taken} of {came} tuples and nothing came out; {_SLOW}"
+
+
+_SLOW = "give it more CPU (cpu_percent, service_time_s) or network (bandwidth_mbps, latency_ms), or run longer"
+
+
+def _of_events(world: World, settings: RunSettings, events: Sequence[AnyEvent]) -> list[str]:
+    lines = [
+        f"events.{index} ({event.kind}) at {event.at_s:g} s lies beyond the horizon of {settings.horizon_s:g} s and "
+        "never happens; run longer or move it"
+        for index, event in enumerate(events)
+        if event.at_s >= settings.horizon_s
+    ]
+    lines += world.ledger.warnings
+    for record in world.ledger.events:
+        if record.kind in ("migration", "scale") and record.end_s is None:
+            lines.append(f"{record.kind} of {record.component} at {record.at_s:g} s had not ended at the horizon")
+    return lines
