@@ -19,7 +19,7 @@ from twin.scenario import Fidelity, RunSettings
 
 RATE_PER_S = 1000.0
 SEEDS = {"small": 3, "full": 12}
-LENGTH = {"small": 0.25, "full": 1.0}
+LENGTH = {"small": 0.25, "full": 0.5}
 """Of exact runs, as a share of what the checks ask for. Fast runs are never shortened: their segments would be too."""
 EXACT_LIMIT_SE = 4.0
 FAST_LIMIT = 0.07
