@@ -11,6 +11,7 @@ import simpy
 from twin.deployment import Deployment
 from twin.engine.batching import Burst
 from twin.engine.broker import Broker
+from twin.engine.channel import DEEP
 from twin.engine.clock import clock
 from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
@@ -178,8 +179,8 @@ class Wiring:
     def segment_size(self, source: Source, rate_per_s: float) -> int:
         """Tuples a segment of a source of that rate: the budget is shared evenly among the sources.
 
-        Where the source cannot keep up they are at most half a channel: what it takes fills one, and coarse segments
-        would fill it too far.
+        Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills
+        one, and coarse segments would fill it too far.
         """
         if self.exact:
             return 1
@@ -187,7 +188,7 @@ class Wiring:
         tasks = self.world.tasks[source.name]
         work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
         keeps_up = work < min(task.processor.speed for task in tasks)
-        return max(1, n if keeps_up else min(self.cap, n))
+        return max(1, n if keeps_up and self.cap >= DEEP else min(self.cap, n))
 
     # meters --------------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from twin.engine.task import Task
 
 
+DEEP = 128
+"""Half a channel that holds so many tuples hardly ever blocks below saturation: idle, it takes any smooth segment."""
 FINER = 8
 """A burst that does not fit into a channel is cut so much finer than other segments."""
 
@@ -136,14 +138,10 @@ class Port:
             return
         for index, part in self.deal.parts(segment):
             path = self.paths[index]
-            if (
-                part.n > self.cap
-                and part.b_s > part.a_s
-                and not self.outbox
-                and path.inbox.credits == path.inbox.capacity
-            ):
-                self._transfer(path, part)  # smooth, and its tuples have been served as they came: the channel is idle
-                continue
+            if part.n > self.cap >= DEEP and part.b_s > part.a_s and not self.outbox:
+                if path.inbox.credits == path.inbox.capacity:  # what came before has been served as it came
+                    self._transfer(path, part)
+                    continue
             for piece in in_pieces(part, self.cap):
                 self._pass(path, piece)
 
