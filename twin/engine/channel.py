@@ -138,10 +138,10 @@ class Port:
             return
         for index, part in self.deal.parts(segment):
             path = self.paths[index]
-            if part.n > self.cap >= DEEP and part.b_s > part.a_s and not self.outbox:
-                if path.inbox.credits == path.inbox.capacity:  # what came before has been served as it came
-                    self._transfer(path, part)
-                    continue
+            idle = path.inbox.credits == path.inbox.capacity and not self.outbox  # all has been served as it came
+            if idle and part.n > self.cap >= DEEP and part.b_s > part.a_s:
+                self._transfer(path, part)
+                continue
             for piece in in_pieces(part, self.cap):
                 self._pass(path, piece)
 
