@@ -92,7 +92,7 @@ def main() -> None:
     for channel in (STORM.channel_tuples, 65_536):
         runs = [(line_of_maps(3, rate, channel), RunSettings()) for rate in rates]
         growth(f"rate, channels of {channel} tuples", rates, runs)
-    print("a segment is at most half a channel: beyond 2,000 of these a run, cost follows the rate")
+    print("where a job falls behind, a segment is at most half a channel, and cost follows the rate")
 
 
 if __name__ == "__main__":
