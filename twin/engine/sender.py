@@ -91,7 +91,7 @@ class Sender:
         if self.blocked:
             return
         now = self.env.now
-        self.blocked_s += now - self._blocked_since_s
+        self.blocked_s += max(0.0, now - self._blocked_since_s)  # evaluating a window may come first
         if self.processor.shared:
             self.processor.block(self.share, False)
         if not self.busy:
@@ -104,7 +104,7 @@ class Sender:
 
     def blocked_until_now_s(self) -> float:
         """Time spent blocked so far."""
-        return self.blocked_s + (self.env.now - self._blocked_since_s if self.blocked else 0.0)
+        return self.blocked_s + (max(0.0, self.env.now - self._blocked_since_s) if self.blocked else 0.0)
 
 
 def singles(segment: Segment, draws: Draws) -> list[Segment]:
