@@ -27,9 +27,13 @@ MAX_PAIRS = 3e7
 MAX_ROWS = 1e6
 """Rows of statistics, a period and component each."""
 ROW_STEPS = 5.0
+"""Steps that a row of statistics costs."""
 SCALE_SHARE = 80.0
+"""A change of scale costs the cube of the new replicas, over this."""
 DRIFT_STEPS = 12.0
+"""Steps that a drift of keys costs, beside ..."""
 DRIFT_STEPS_A_GROUP = 0.02
+"""... these for each key group."""
 
 
 @dataclass(frozen=True, slots=True)
