@@ -138,18 +138,20 @@ def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:
 
 
 def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) -> Split:
-    """Random parts by configuration: 80/10/10 as in Costream. Raises BadInput if there are too few configurations."""
-    configs, config_G = np.unique(dataset.config_hash, return_inverse=True)
+    """Random parts by configuration: 80/10/10 as in Costream. Replicates are in no part, but the first run of each.
+
+    Raises BadInput if there are too few configurations.
+    """
+    configs, first = np.unique(dataset.config_hash, return_index=True)
     counts = [int(np.ceil(len(configs) * share)) if share else 0 for share in (valid, test)]
     if len(configs) - sum(counts) < 1 or len(configs) < 3:
         raise BadInput(f"the dataset has {len(configs)} configurations, too few to split; simulate at least 10")
     order = stream(seed, "split").permutation(len(configs))
-    rank_G = np.argsort(order)[config_G]
-    bounds = (counts[0], sum(counts))
+    valid_end, test_end = counts[0], sum(counts)
     return Split(
-        train=np.flatnonzero(rank_G >= bounds[1]),
-        valid=np.flatnonzero(rank_G < bounds[0]),
-        test=np.flatnonzero((rank_G >= bounds[0]) & (rank_G < bounds[1])),
+        train=np.sort(first[order[test_end:]]),
+        valid=np.sort(first[order[:valid_end]]),
+        test=np.sort(first[order[valid_end:test_end]]),
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from scenarios import files
-from scenarios.families import FamilyAmongOthers, RandomScenarios, ScenarioFamily
+from scenarios.families import FamilyAmongOthers, RandomScenarios, Replicated, ScenarioFamily
 from spark.corpus import CorpusSummary
 from spark.manifest import CorpusSpec
 from twin.errors import BadInput
@@ -13,16 +14,29 @@ from twin.scenario import RunSettings, Scenario, config_hash
 
 DEFAULT_SPACE = "costream"
 
-Make = RandomScenarios | FamilyAmongOthers
+Make = RandomScenarios | FamilyAmongOthers | Replicated
 
 
 def plan(
-    *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None
+    *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None, replicates: int = 0
 ) -> tuple[Make, CorpusSpec]:
     """The maker of the scenarios and the specification of the corpus.
 
-    Raises BadInput if both a space and a scenario are given, or one is unknown.
+    replicates: this many of the runs, the first ones, are simulated once more under another seed.
+    Raises BadInput if both a space and a scenario are given, one is unknown, or there are more replicates than runs.
     """
+    if replicates > runs:
+        raise BadInput(f"--replicates {replicates} is above --runs {runs}; a run is repeated once at most, give less")
+    make, spec = _distinct(runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon_s)
+    if not replicates:
+        return make, spec
+    settings = {**spec.settings, "distinct_runs": runs}
+    return Replicated(make, runs), replace(spec, runs=runs + replicates, settings=settings)
+
+
+def _distinct(
+    *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None
+) -> tuple[RandomScenarios | FamilyAmongOthers, CorpusSpec]:
     if space is not None and scenario is not None:
         raise BadInput("--space and --scenario are both given; keep one")
     if scenario is None:

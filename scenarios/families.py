@@ -78,6 +78,21 @@ class FamilyAmongOthers:
         return self.others(index) if index % OTHERS_EVERY == OTHERS_EVERY - 1 else self.family(index)
 
 
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """The first `distinct` scenarios of a maker, and from there on the same ones again.
+
+    A corpus gives every run a seed of its own, so the second run of a scenario differs in nothing but the seed.
+    """
+
+    make: RandomScenarios | FamilyAmongOthers
+    distinct: int
+
+    def __call__(self, index: int) -> Scenario:
+        """Scenario `index` modulo the number of distinct ones."""
+        return self.make(index % self.distinct)
+
+
 def _factor(rng: np.random.Generator, most: float) -> float:
     return float(np.exp(rng.uniform(-np.log(most), np.log(most))))
 

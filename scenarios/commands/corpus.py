@@ -32,6 +32,9 @@ def corpus(
     ] = None,
     master: Master = "local[*]",
     horizon: Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds a run.")] = None,
+    replicates: Annotated[
+        int, typer.Option("--replicates", metavar="N", min=0, help="Simulate the first N runs again, with other seeds.")
+    ] = 0,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -47,11 +50,13 @@ def corpus(
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    make, spec = corpora.plan(runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon)
+    make, spec = corpora.plan(
+        runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon, replicates=replicates
+    )
     check_corpus(out, spec)  # before a JVM is started for nothing
     terminal.stage("starting Spark")
     with session(master) as spark:
-        terminal.stage(f"simulating {runs} runs into {out}; Ctrl-C keeps what is finished")
+        terminal.stage(f"simulating {spec.runs} runs into {out}; Ctrl-C keeps what is finished")
         with terminal.progress("runs") as report:
             summary = write_corpus(spark, out, spec, make, simulate, progress=report)
     terminal.result(asdict(summary), corpora.in_words(summary, out))
