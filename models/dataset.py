@@ -1,8 +1,8 @@
-"""Training rows from Parquet as graphs and labels; splits by configuration; balanced test classes."""
+"""Training rows from Parquet as what models read and labels; splits by configuration; balanced test classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,34 +10,54 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 
-from models.facts import operator_facts
-from models.flat_vector import flat_vector
-from models.graph import GraphTable, concatenate, joint_graph, stack
+from models import encoded_file
+from models.encoding import Encoded, Progress, Text, encode, encode_texts
+from models.graph import GraphTable
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import stream
+from twin.scenario import RunSettings
 from twin.trace import TRAINING_ROWS
 
-CHUNK = 500
 REMEDY = "make the dataset again with 'twin dataset CORPUS OUT'"
-NEEDED = ("run", "config_hash", "deployment", *METRICS)
+NEEDED = ("run", "config_hash", "horizon_s", "deployment", *METRICS, "tuples_out")
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Rows of simulated runs. labels_Gx5: columns METRICS, NaN where a regression has no label (no success).
-    flat_GxF: models.flat_vector of each row. config_hash: what a run is but for its seed."""
+    config_hash: what a run is but for its seed. tuples_out: [G] results of each run. horizon_s: [G] its length."""
 
-    graphs: GraphTable
+    encoded: Encoded
     labels_Gx5: np.ndarray
-    flat_GxF: np.ndarray
     config_hash: np.ndarray
+    tuples_out: np.ndarray
+    horizon_s: np.ndarray
 
     def __len__(self) -> int:
         return len(self.labels_Gx5)
+
+    @property
+    def graphs(self) -> GraphTable:
+        """The joint graph of each row."""
+        return self.encoded.graphs
+
+    @property
+    def flat_GxF(self) -> np.ndarray:
+        """models.flat_vector of each row."""
+        return self.encoded.flat_GxF
+
+    @property
+    def rates_Gx5(self) -> np.ndarray:
+        """What the rate model says of each row, in the order of METRICS."""
+        return self.encoded.rates_Gx5
+
+    @property
+    def about(self) -> Mapping[str, np.ndarray]:
+        """models.description of each row, and `tuples_out`; [G] each."""
+        return {**self.encoded.about, "tuples_out": self.tuples_out}
 
 
 class Split(NamedTuple):
@@ -48,42 +68,37 @@ class Split(NamedTuple):
     test: np.ndarray
 
 
-def read(path: Path, progress: Callable[[int, int], None] | None = None) -> Dataset:
+def read(path: Path, progress: Progress | None = None, workers: int | None = None) -> Dataset:
     """The rows of a dataset: a folder, or one Parquet file of schema twin.trace.TRAINING_ROWS.
 
+    A folder's encoding is taken from the file that `encoded_file.write` left there, if there is one of today's code.
     progress: called with rows done and rows in all. Raises BadInput if rows are missing, unreadable or incomplete.
     """
     columns = _columns(path)
-    total = len(columns["run"])
-    tables, flats = [], []
-    for start in range(0, total, CHUNK):
-        deployments = [
-            _deployment(path, run, text)
-            for run, text in zip(
-                columns["run"][start : start + CHUNK], columns["deployment"][start : start + CHUNK], strict=True
-            )
+    labels_Gx5 = _labels(path, columns)
+    hashes, horizons_s = np.array(columns["config_hash"]), np.array(columns["horizon_s"], dtype=float)
+    encoded = encoded_file.read(path, hashes) if path.is_dir() else None
+    if encoded is None:
+        texts = [
+            Text(str(run), str(text), horizon_s)
+            for run, text, horizon_s in zip(columns["run"], columns["deployment"], horizons_s.tolist(), strict=True)
         ]
-        graphs, vectors = _encoded(deployments)
-        tables.append(graphs)
-        flats += vectors
-        if progress is not None:
-            progress(min(start + CHUNK, total), total)
-    return Dataset(concatenate(tables), _labels(path, columns), np.array(flats), np.array(columns["config_hash"]))
+        encoded = encode_texts(texts, progress, workers)
+    return Dataset(encoded, labels_Gx5, hashes, np.array(columns["tuples_out"], dtype=float), horizons_s)
 
 
 def of_deployments(
-    deployments: Sequence[Deployment], labels_Gx5: np.ndarray, config_hash: Sequence[str] | None = None
+    deployments: Sequence[Deployment],
+    labels_Gx5: np.ndarray,
+    config_hash: Sequence[str] | None = None,
+    horizon_s: float = RunSettings().horizon_s,
 ) -> Dataset:
-    """A dataset made in memory. Without hashes every row counts as a configuration of its own."""
+    """A dataset made in memory, of runs of one length. Without hashes every row counts as a configuration of its own.
+    Results are taken to be as many as the throughput says."""
     hashes = [str(index) for index in range(len(deployments))] if config_hash is None else config_hash
-    graphs, vectors = _encoded(deployments)
-    return Dataset(graphs, labels_Gx5, np.array(vectors), np.array(hashes))
-
-
-def _encoded(deployments: Sequence[Deployment]) -> tuple[GraphTable, list[list[float]]]:
-    facts = [operator_facts(each) for each in deployments]
-    graphs = [joint_graph(each, its_facts) for each, its_facts in zip(deployments, facts, strict=True)]
-    return stack(graphs), [flat_vector(its_facts) for its_facts in facts]
+    horizons_s = np.full(len(deployments), horizon_s)
+    tuples_out = np.nan_to_num(labels_Gx5[:, METRICS.index("throughput_per_s")]) * horizons_s
+    return Dataset(encode(deployments, horizons_s.tolist()), labels_Gx5, np.array(hashes), tuples_out, horizons_s)
 
 
 def _columns(path: Path) -> dict[str, list[object]]:
@@ -111,14 +126,6 @@ def _typed(file: Path, table: pa.Table) -> pa.Table:
         return table.cast(pa.schema([TRAINING_ROWS.field(name).with_nullable(True) for name in NEEDED]))
     except (pa.ArrowException, ValueError) as error:
         raise BadInput(f"{file} has a column of another type than training rows ({error}); {REMEDY}") from None
-
-
-def _deployment(path: Path, run: object, text: object) -> Deployment:
-    try:
-        return Deployment.model_validate_json(str(text))
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise BadInput(f"{path}: the deployment of run {run!r} is not valid: {problem['msg']}; {REMEDY}") from None
 
 
 def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from models import evaluation
+from models import dataset as datasets
+from models import encoded_file, evaluation
 from models.checkpoint import Ensemble, save
 from models.dataset import Dataset, Split, split
+from models.encoding import PARALLEL_FROM
 from models.prediction import LearnedCostModel
 from scenarios.progress import Progress
 from scenarios.traces import check_free
@@ -32,6 +35,18 @@ class Table:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {"part": self.part, "runs": self.runs, "rows": [row._asdict() for row in self.rows]}
+
+
+def rows_of(folder: Path, report: Progress | None = None) -> Dataset:
+    """The dataset in a folder. Its encoding, if it took long, is kept there for the next time.
+
+    Raises BadInput as `models.dataset.read`.
+    """
+    found = datasets.read(folder, report)
+    if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoded_file.path_in(folder).exists():
+        with suppress(OSError):  # a folder that cannot be written to only costs the time again
+            encoded_file.write(folder, found.encoded, found.config_hash)
+    return found
 
 
 def steps(members: int, report: Progress) -> Callable[[str, int, int, int, float], None]:

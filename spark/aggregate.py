@@ -16,7 +16,7 @@ from twin.metrics import BACKPRESSURE_SHARE
 
 QUANTILES = {"p50_s": 0.50, "p95_s": 0.95}
 
-_RUNS_READ = ("run", "index", "status", "seed", "warmup_s", "config_hash", "deployment", "crashed")
+_RUNS_READ = ("run", "index", "status", "seed", "horizon_s", "warmup_s", "config_hash", "deployment", "crashed")
 _OPERATORS_READ = (
     *("run", "kind", "start_s", "end_s", "numRecordsIn", "arrived", "latencyCount"),
     *("processingLatencySum_s", "processingLatencyBuckets", "processingLatencyCounts"),
@@ -44,6 +44,7 @@ def training_rows(runs: DataFrame, operators: DataFrame) -> DataFrame:
         "index",
         "seed",
         "config_hash",
+        "horizon_s",
         "deployment",
         (F.col("results") / F.col("seconds")).alias("throughput_per_s"),
         _mean("processingLatencySum_s").alias("processing_latency_s"),

@@ -119,6 +119,7 @@ TRAINING_ROWS = pa.schema(
         ("index", _I),
         ("seed", _I),
         ("config_hash", _S),
+        ("horizon_s", _F),
         ("deployment", _S),
         ("throughput_per_s", _F),
         ("processing_latency_s", _F),  # means; null when nothing reached a sink

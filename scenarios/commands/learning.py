@@ -43,10 +43,11 @@ def train(
     from models import dataset as datasets
     from models.pipeline import train as train_ensembles
     from models.settings import TrainingSettings
-    from scenarios.learning import steps, write_model
+    from scenarios.learning import rows_of, steps, write_model
     from twin.metrics import METRICS
 
-    rows = datasets.read(dataset)
+    with terminal.progress("rows encoded") as report:
+        rows = rows_of(dataset, report)
     parts = datasets.split(rows, seed)
     terminal.stage(f"training on {len(parts.train)} of {len(rows)} rows")
     settings = TrainingSettings(members=members, epochs=epochs)
@@ -73,14 +74,13 @@ def evaluate(
 
     Examples: `twin evaluate model dataset` · `twin evaluate model other-dataset --all`
     """
-    from models import dataset as datasets
     from models import prediction
     from scenarios import learning, tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     loaded = prediction.load(model)
-    terminal.stage("reading the rows")
-    rows = datasets.read(dataset)
+    with terminal.progress("rows encoded") as report:
+        rows = learning.rows_of(dataset, report)
     terminal.stage("predicting, and training the baseline")
     found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed)
     columns = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ def rows(count: int = 12) -> list[dict[str, Any]]:
             "index": index,
             "seed": index,
             "config_hash": f"config{index // 2}",
+            "horizon_s": 240.0,
             "deployment": random_deployment(index // 2).model_dump_json(),
             "throughput_per_s": 2.0 + index,
             "processing_latency_s": 0.5 if index % 2 else None,
@@ -101,19 +103,16 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
 
 def of_hashes(hashes: list[int]) -> Dataset:
     one = of_deployments([random_deployment(0)], np.ones((1, 5)))
-    return Dataset(one.graphs, np.ones((len(hashes), 5)), one.flat_GxF, np.array(hashes).astype(str))
+    return replace(one, labels_Gx5=np.ones((len(hashes), 5)), config_hash=np.array(hashes).astype(str))
 
 
 @given(
     st.lists(st.integers(0, 30), min_size=3, max_size=200).filter(lambda each: len(set(each)) > 2), st.integers(0, 99)
 )
-def test_split_covers_all_rows_and_parts_no_configuration(hashes: list[int], seed: int) -> None:
+def test_split_holds_the_first_run_of_every_configuration_once(hashes: list[int], seed: int) -> None:
     parts = split(of_hashes(hashes), seed)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(len(hashes)))
-    found = [{hashes[row] for row in part} for part in parts]
-    assert all(found)
-    assert found[0].isdisjoint(found[1] | found[2])
-    assert found[1].isdisjoint(found[2])
+    assert all(len(part) for part in parts)
+    assert sorted(np.concatenate(parts).tolist()) == sorted(hashes.index(value) for value in set(hashes))
 
 
 def test_split_is_80_10_10_and_follows_the_seed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from models.checkpoint import Ensemble
 from models.dataset import Dataset, of_deployments, split
 from models.evaluation import evaluate
 from models.facts import host_loads, operator_facts, replica_counts
+from models.graph import GraphTable
 from models.layers import NetworkConfig
 from models.settings import TrainingSettings, learning_rate
 from tests.models.deployments import random_deployment
@@ -116,12 +118,8 @@ def test_diverging_loss_is_an_error() -> None:
     broken = dataset()
     graphs = broken.graphs
     hosts = graphs.nodes[-1]._replace(rows=graphs.nodes[-1].rows * np.float32(1e30))
-    overflowing = Dataset(
-        type(graphs)((*graphs.nodes[:-1], hosts), graphs.streams, graphs.updates, graphs.placements),
-        broken.labels_Gx5,
-        broken.flat_GxF,
-        broken.config_hash,
-    )
+    table = GraphTable((*graphs.nodes[:-1], hosts), graphs.streams, graphs.updates, graphs.placements)
+    overflowing = replace(broken, encoded=replace(broken.encoded, graphs=table))
     with pytest.raises(FloatingPointError, match=r"loss is (nan|inf)"):
         pipeline.train(overflowing, split(broken, 0), TINY, 1)
 
@@ -132,7 +130,7 @@ def test_unknown_metric_and_single_class_are_bad_input() -> None:
         pipeline.train(dataset(), parts, TINY, 1, metrics=("throughput",))
     labels_Gx5 = dataset().labels_Gx5.copy()
     labels_Gx5[:, 3] = 0
-    one_class = Dataset(dataset().graphs, labels_Gx5, dataset().flat_GxF, dataset().config_hash)
+    one_class = replace(dataset(), labels_Gx5=labels_Gx5)
     with pytest.raises(BadInput, match="backpressured is False in all"):
         pipeline.train(one_class, parts, TINY, 1)
 

@@ -1,0 +1,74 @@
+"""The encoding of a dataset, kept beside its rows: encoding a large one takes minutes, reading it a second.
+
+The file is named after the code that encodes, so that other code never reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import zipfile
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from models import columns, description, encoding, facts, features, flat_vector, graph
+from models.encoding import Encoded
+from models.graph import GraphTable, Ragged
+from twin import profiles, query, rate_keys, rate_latency, rate_links, rate_load, rate_model, rates
+
+_CODE: tuple[ModuleType, ...] = (
+    *(columns, description, encoding, facts, features, flat_vector, graph),
+    *(profiles, query, rate_keys, rate_latency, rate_links, rate_load, rate_model, rates),
+)
+_RAGGED = ("streams", "updates", "placements")
+
+
+@cache
+def code_version() -> str:
+    """12 hex digits over the source of everything that decides an encoding."""
+    return hashlib.sha256("".join(inspect.getsource(module) for module in _CODE).encode()).hexdigest()[:12]
+
+
+def path_in(folder: Path) -> Path:
+    """Where the encoding of the dataset in that folder is, or would be."""
+    return folder / f"encoded-{code_version()}.npz"
+
+
+def write(folder: Path, encoded: Encoded, config_hash: np.ndarray) -> None:
+    """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
+    table = encoded.graphs
+    arrays = {"config_hash": config_hash, "rates": encoded.rates_Gx5}
+    arrays |= {"flat": encoded.flat_GxF, "about": encoded.about_GxA}
+    ragged = {f"node{kind}": each for kind, each in enumerate(table.nodes)}
+    ragged |= {name: getattr(table, name) for name in _RAGGED}
+    for name, each in ragged.items():
+        arrays |= {f"{name}_rows": each.rows, f"{name}_start": each.start}
+    path = path_in(folder)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read(folder: Path, config_hash: np.ndarray) -> Encoded | None:
+    """The encoding of these rows, or None: there is none of today's code, it is of other rows, or it is damaged."""
+    try:
+        with np.load(path_in(folder)) as arrays:
+            if not np.array_equal(arrays["config_hash"], config_hash):
+                return None
+
+            def ragged(name: str) -> Ragged:
+                return Ragged(arrays[f"{name}_rows"], arrays[f"{name}_start"])
+
+            nodes = tuple(ragged(f"node{kind}") for kind in range(len(features.NODE_TYPES)))
+            table = GraphTable(nodes, *(ragged(name) for name in _RAGGED))
+            return Encoded(table, arrays["rates"], arrays["flat"], arrays["about"])
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        return None

@@ -1,0 +1,123 @@
+"""From deployments to what models read of them: graphs, the rate model's answers, flat vectors, descriptions.
+
+Nothing here is fitted to data. Encoding costs a few milliseconds a row, so many rows are encoded by several processes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import ValidationError
+
+from models.description import NAMES, description
+from models.facts import operator_facts
+from models.flat_vector import flat_vector
+from models.graph import GraphTable, concatenate, joint_graph, stack
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.metrics import METRICS
+from twin.rate_model import RateModel
+
+CHUNK = 250
+PARALLEL_FROM = 2000
+"""Fewer rows are encoded in this process: starting others takes seconds."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Many deployments, row by row. rates_Gx5: the answer of twin.rate_model in the order of METRICS.
+    flat_GxF: models.flat_vector.  about_GxA: models.description."""
+
+    graphs: GraphTable
+    rates_Gx5: np.ndarray
+    flat_GxF: np.ndarray
+    about_GxA: np.ndarray
+
+    @property
+    def about(self) -> Mapping[str, np.ndarray]:
+        """The description of each row, by name; [G] each."""
+        return dict(zip(NAMES, self.about_GxA.T, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.rates_Gx5)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One row of a dataset: its name, its deployment as JSON, and the length of its run."""
+
+    run: str
+    deployment: str
+    horizon_s: float
+
+
+def encode(deployments: Sequence[Deployment], horizons_s: Sequence[float]) -> Encoded:
+    """Encodes each deployment under its own plan, for runs of that length."""
+    facts = [operator_facts(each) for each in deployments]
+    rates, about = [], []
+    for deployment, its_facts, horizon_s in zip(deployments, facts, horizons_s, strict=True):
+        found = RateModel(horizon_s=horizon_s).predict(deployment, [deployment.plan])
+        rates.append([float(getattr(found, metric)[0]) for metric in METRICS])
+        about.append(description(deployment, its_facts))
+    graphs = [joint_graph(each, its_facts) for each, its_facts in zip(deployments, facts, strict=True)]
+    return Encoded(
+        graphs=stack(graphs),
+        rates_Gx5=np.array(rates).reshape(-1, len(METRICS)),
+        flat_GxF=np.array([flat_vector(its_facts) for its_facts in facts]),
+        about_GxA=np.array(about).reshape(-1, len(NAMES)),
+    )
+
+
+def encode_texts(texts: Sequence[Text], progress: Progress | None = None, workers: int | None = None) -> Encoded:
+    """Parses and encodes rows, in order, whatever the number of processes.
+
+    Raises BadInput for a deployment that is not valid.
+    """
+    chunks = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
+    parts, done = [], 0
+    for part in _each(chunks, 1 if len(texts) < PARALLEL_FROM else workers or os.cpu_count() or 1):
+        parts.append(part)
+        done += len(part)
+        if progress is not None:
+            progress(done, len(texts))
+    return join(parts)
+
+
+def join(parts: Sequence[Encoded]) -> Encoded:
+    """All rows of several, in order."""
+    return Encoded(
+        concatenate([part.graphs for part in parts]),
+        np.concatenate([part.rates_Gx5 for part in parts]),
+        np.concatenate([part.flat_GxF for part in parts]),
+        np.concatenate([part.about_GxA for part in parts]),
+    )
+
+
+def _each(chunks: Sequence[Sequence[Text]], workers: int) -> Iterator[Encoded]:
+    if workers == 1:
+        yield from map(_encode_chunk, chunks)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:  # JAX's threads forbid a fork
+        yield from pool.map(_encode_chunk, chunks)
+
+
+def _encode_chunk(texts: Iterable[Text]) -> Encoded:
+    texts = list(texts)
+    return encode([_deployment(text) for text in texts], [text.horizon_s for text in texts])
+
+
+def _deployment(text: Text) -> Deployment:
+    try:
+        return Deployment.model_validate_json(text.deployment)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise BadInput(
+            f"the deployment of run {text.run!r} is not valid: {problem}; make the dataset again with 'twin dataset'"
+        ) from None

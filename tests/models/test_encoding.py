@@ -1,0 +1,99 @@
+"""Encodings: the same in pieces and by other processes, kept in a file of today's code only, descriptions as drawn."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import encoded_file, encoding
+from models.description import filter_chain
+from models.encoding import Encoded, Text, encode, encode_texts, join
+from tests.models.deployments import random_deployment
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.metrics import METRICS
+from twin.query import Columns, Filter, Query, Sink, Source, Stream
+from twin.rate_model import RateModel
+
+
+def deployments(count: int = 6) -> list[Deployment]:
+    return [random_deployment(seed) for seed in range(count)]
+
+
+def assert_equal(one: Encoded, other: Encoded) -> None:
+    for mine, theirs in zip(one.graphs.nodes, other.graphs.nodes, strict=True):
+        np.testing.assert_array_equal(mine.rows, theirs.rows)
+        np.testing.assert_array_equal(mine.start, theirs.start)
+    np.testing.assert_array_equal(one.rates_Gx5, other.rates_Gx5)
+    np.testing.assert_array_equal(one.flat_GxF, other.flat_GxF)
+    np.testing.assert_array_equal(one.about_GxA, other.about_GxA)
+
+
+def test_pieces_processes_and_text_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = deployments()
+    whole = encode(jobs, [240.0] * len(jobs))
+    assert_equal(join([encode(jobs[:2], [240.0] * 2), encode(jobs[2:], [240.0] * 4)]), whole)
+    monkeypatch.setattr(encoding, "CHUNK", 4)
+    monkeypatch.setattr(encoding, "PARALLEL_FROM", 1)
+    texts = [Text("run", job.model_dump_json(), 240.0) for job in jobs]
+    seen: list[tuple[int, int]] = []
+    assert_equal(encode_texts(texts, lambda *done: seen.append(done), workers=2), whole)
+    assert seen == [(4, 6), (6, 6)]
+
+
+def test_rows_hold_what_the_rate_model_says_of_a_run_of_that_length() -> None:
+    job = random_deployment(1)
+    for horizon_s in (10.0, 1000.0):
+        answer = RateModel(horizon_s=horizon_s).predict(job, [job.plan])
+        np.testing.assert_array_equal(
+            encode([job], [horizon_s]).rates_Gx5[0], [getattr(answer, metric)[0] for metric in METRICS]
+        )
+
+
+def test_file_gives_back_what_was_written_and_only_for_the_same_rows_and_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = np.array(list("abcdef"))
+    encoded = encode(deployments(), [240.0] * 6)
+    assert encoded_file.read(tmp_path, hashes) is None
+    encoded_file.write(tmp_path, encoded, hashes)
+    again = encoded_file.read(tmp_path, hashes)
+    assert again is not None
+    assert_equal(again, encoded)
+    assert encoded_file.read(tmp_path, hashes[::-1]) is None
+    path = encoded_file.path_in(tmp_path)
+    path.write_bytes(path.read_bytes()[:1000])
+    assert encoded_file.read(tmp_path, hashes) is None
+    monkeypatch.setattr(encoded_file, "code_version", lambda: "other")
+    assert encoded_file.read(tmp_path, hashes) is None
+
+
+def test_a_deployment_that_is_none_is_bad_input_with_the_run_s_name() -> None:
+    with pytest.raises(BadInput, match="deployment of run 'run-7' is not valid"):
+        encode_texts([Text("run-7", "{}", 1.0)])
+
+
+def test_filter_chain_counts_filters_in_a_row() -> None:
+    names = ["a", "f", "g", "h", "out"]
+    operators = [Source(name="a", columns=Columns(ints=3)), *(_filter(name) for name in "fgh"), Sink(name="out")]
+    streams = [Stream(producer=one, consumer=other) for one, other in itertools.pairwise(names)]
+    assert filter_chain(Query(operators=tuple(operators), streams=tuple(streams))) == 3
+
+
+def test_description_is_over_the_hosts_in_use() -> None:
+    for job in deployments():
+        about = encode([job], [240.0]).about
+        used = {text for places in job.plan.placement.values() for text in places}
+        cpus = [host.cpu_percent for host in job.cluster.hosts if host.name in used]
+        assert about["hosts"] == len(used)
+        assert about["cpu_percent_min"] == min(cpus)
+        assert about["cpu_percent_max"] == max(cpus)
+        assert about["cpu_percent_mean"] == pytest.approx(np.mean(cpus))
+        assert about["operators"] == len(job.query.operators)
+
+
+def _filter(name: str) -> Filter:
+    return Filter(name=name, selectivity=0.5, function="!=", literal_type="int")
