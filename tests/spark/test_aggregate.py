@@ -31,7 +31,7 @@ def frame(spark: SparkSession, rows: list[dict[str, Any]], schema: pa.Schema) ->
 
 def run_row(run: str, **changes: Any) -> dict[str, Any]:
     about = {"run": run, "index": 0, "status": "ok", "seed": 1, "config_hash": "c", "deployment": "{}"}
-    return {**about, "warmup_s": 0.0, "crashed": False, **changes}
+    return {**about, "horizon_s": 40.0, "warmup_s": 0.0, "crashed": False, **changes}
 
 
 def source_row(run: str, start_s: float, arrived: int, taken: int) -> dict[str, Any]:
