@@ -21,6 +21,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -33,17 +34,34 @@ from twin.theory import mmc_wait_s
 RHO_MAX = 0.98
 
 
-def result_ages_s(
-    layout: Layout, found: Load, share: Mapping[str, np.ndarray], horizon_s: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean processing latency, end-to-end latency and lag of the results, over the sinks. [N] each, in seconds.
+class Ages(NamedTuple):
+    """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
+
+    By operator: ages_s [3, N] of what it emits; and of that, channel_s, queue_s and window_s [N] (see RateAnswer).
+    blocked [N]: whether its input channels are full.
+    """
+
+    results_s: np.ndarray
+    ages_s: Mapping[str, np.ndarray]
+    channel_s: Mapping[str, np.ndarray]
+    queue_s: Mapping[str, np.ndarray]
+    window_s: Mapping[str, np.ndarray]
+    blocked: Mapping[str, np.ndarray]
+
+
+def result_ages_s(layout: Layout, found: Load, share: Mapping[str, np.ndarray], horizon_s: float) -> Ages:
+    """Ages along the streams, at most the horizon at the sinks.
 
     found: the load after throttling; share: the ingested share of each source's offered rate.
     """
     query = layout.deployment.query
     blocked = _blocked(layout, found, share)
+    none = np.zeros(layout.size)
     ages: dict[str, np.ndarray] = {}
     burst: dict[str, np.ndarray] = {}
+    channel: dict[str, np.ndarray] = {}
+    queue: dict[str, np.ndarray] = {}
+    windows: dict[str, np.ndarray] = {}
     for operator in query.topological:
         name = operator.name
         service, wait = _queue_s(layout, found, name)
@@ -51,22 +69,33 @@ def result_ages_s(
             behind = (1.0 - share[name]) * horizon_s / 2.0
             ages[name] = np.stack([service, service + np.where(share[name] < 1.0, behind, wait), service])
             burst[name] = np.ones(layout.size)
+            channel[name], queue[name], windows[name] = none, service, none
             continue
+        before = [ages[stream.producer] for stream in query.inputs(name)]
         arriving = [
-            ages[stream.producer] + _link_s(layout, found, stream) + _full_channel_s(layout, found, stream, blocked)
-            for stream in query.inputs(name)
+            age + _link_s(layout, found, stream) + _full_channel_s(layout, found, stream, blocked)
+            for age, stream in zip(before, query.inputs(name), strict=True)
         ]
         waited = np.where(blocked[name], 0.0, wait)
         batch = np.max([burst[stream.producer] for stream in query.inputs(name)], axis=0)
         bunched = np.maximum(batch - 1.0, 0.0) / 2.0 * service
-        ages[name] = _through(layout, found, name, arriving) + service + waited + bunched
+        through = _through(layout, found, name, arriving)
+        queue[name] = service + waited + bunched
+        channel[name] = _mixed(found.flow[name], arriving)[0] - _mixed(found.flow[name], before)[0]
+        windows[name] = through[0] - _mixed(found.flow[name], arriving)[0]
+        ages[name] = through + queue[name]
         burst[name] = _burst(found.flow[name])
     weights = [found.flow[sink.name].in_per_s for sink in query.sinks]
     total = np.maximum(np.sum(weights, axis=0), 1e-12)
     means = np.sum([ages[sink.name] * weight for sink, weight in zip(query.sinks, weights, strict=True)], axis=0)
     every = np.where(total > 1e-12, means / total, ages[query.sinks[0].name])
-    every = np.minimum(every, horizon_s)
-    return every[0], every[1], every[2]
+    return Ages(np.minimum(every, horizon_s), ages, channel, queue, windows, blocked)
+
+
+def _mixed(flow: Flow, ages: list[np.ndarray]) -> np.ndarray:
+    """Mean over the inputs, by their rates. [3, N]"""
+    taken = np.maximum(flow.in_per_s, 1e-12)
+    return np.asarray(np.sum([age * rate for age, rate in zip(ages, flow.inputs_per_s, strict=True)], axis=0) / taken)
 
 
 def _queue_s(layout: Layout, found: Load, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -122,9 +151,9 @@ def _through(layout: Layout, found: Load, name: str, arriving: list[np.ndarray])
         filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with that power of the content
         ages[2] = np.max(arriving, axis=0)[2] + _start_s(operator.window, slide_s) + filling_s
         return ages
-    mixed = np.sum([age * rate for age, rate in zip(arriving, flow.inputs_per_s, strict=True)], axis=0) / taken
+    mixed = _mixed(flow, arriving)
     if not isinstance(operator, Aggregate):
-        return np.asarray(mixed)
+        return mixed
     size_s, slide_s = _length_s(operator.window, taken)
     of_group = flow.window_tuples / np.maximum(flow.groups_per_fire, 1e-12)
     if operator.window.policy == "time":

@@ -91,7 +91,7 @@ def _counts(operator: str, plans: Sequence[ExecutionPlan], column: Mapping[tuple
                 count[column[location.host, location.socket]] += 1.0
             known[replicas] = count
         rows.append(known[replicas])
-    return np.array(rows)
+    return np.array(rows).reshape(len(plans), len(column))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class Load:
     busy_cores: demand of one replica. speed: cores that a replica can get beside the others on its socket.
     service_s: CPU time of one input tuple, window evaluations apart. pressure: the highest utilisation among what
     the operator depends on. nic: utilisation of the network cards and links a stream crosses.
+    By host, [N, H]: cpu_nh, nic_nh: utilisation of its cores and its network card.
     """
 
     flow: Mapping[str, Flow]
@@ -109,6 +110,8 @@ class Load:
     service_s: Mapping[str, np.ndarray]
     pressure: Mapping[str, np.ndarray]
     nic: Mapping[Stream, np.ndarray]
+    cpu_nh: np.ndarray
+    nic_nh: np.ndarray
 
 
 def load(layout: Layout, rates: Mapping[str, np.ndarray], slowdown: Mapping[str, np.ndarray]) -> Load:
@@ -124,12 +127,14 @@ def load(layout: Layout, rates: Mapping[str, np.ndarray], slowdown: Mapping[str,
         work = each.in_per_s * service[name] + _evaluation_cores(layout, name, each) * slowdown[name]
         busy[name] = work / layout.replicas[name]
     shared, speed = _share_sockets(layout, busy)
-    nic = _nics(layout, flow)
+    nic, nic_nh = _nics(layout, flow)
     pressure = {}
     for name in flow:
         outs = [np.maximum(nic[stream], _channel(layout, flow, stream)) for stream in query.outputs(name)]
         pressure[name] = np.max([shared[name], *outs], axis=0)
-    return Load(flow, busy, speed, service, pressure, nic)
+    demand_nl = np.sum([busy[name][:, None] * layout.count_nl[name] for name in flow], axis=0)
+    cpu_nh = (demand_nl @ layout.host_lh) / (layout.capacity_l @ layout.host_lh)
+    return Load(flow, busy, speed, service, pressure, nic, cpu_nh, nic_nh)
 
 
 def _service_s(layout: Layout, name: str, flow: Flow) -> np.ndarray:
@@ -200,8 +205,8 @@ def _bytes(layout: Layout, stream: Stream) -> float:
     return layout.deployment.engine.output_bytes(query, stream.producer)
 
 
-def _nics(layout: Layout, flow: Mapping[str, Flow]) -> dict[Stream, np.ndarray]:
-    """By stream, the highest utilisation among the network cards and links that it crosses. [N] each"""
+def _nics(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[Stream, np.ndarray], np.ndarray]:
+    """By stream, the highest utilisation among the network cards and links that it crosses [N]; all cards' [N, H]."""
     streams = layout.deployment.query.streams
     leaving = {stream: layout.leaving_nh(stream) for stream in streams}
     total = np.zeros((layout.size, len(layout.bandwidth_h)))
@@ -212,9 +217,9 @@ def _nics(layout: Layout, flow: Mapping[str, Flow]) -> dict[Stream, np.ndarray]:
     used = total / layout.bandwidth_h
     cards = {stream: np.where(leaving[stream] > 0, used, 0.0).max(axis=1) for stream in streams}
     if layout.links is None:
-        return cards
+        return cards, used
     links = layout.links.utilisation(layout, rates)
-    return {stream: np.maximum(cards[stream], links[stream]) for stream in streams}
+    return {stream: np.maximum(cards[stream], links[stream]) for stream in streams}, used
 
 
 def _channel(layout: Layout, flow: Mapping[str, Flow], stream: Stream) -> np.ndarray:
@@ -224,8 +229,8 @@ def _channel(layout: Layout, flow: Mapping[str, Flow], stream: Stream) -> np.nda
     return in_flight / layout.deployment.engine.channel_tuples
 
 
-def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """By operator, the slow-down by garbage collection; and whether a host in use runs out of memory. [N] each.
+def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """By operator, the slow-down by garbage collection [N]; used share of RAM [N, H]; whether a host runs out [N].
 
     A host holds the engine, the windows' contents and the state of key groups.
     """
@@ -244,4 +249,5 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[str, np.ndarr
     used_share = (used_nh + engine.memory.base_mb) / ram_h
     factor = np.vectorize(engine.memory.slowdown, otypes=[float])(used_share)
     slowdown = {name: np.where(layout.host_share_nh[name] > 0, factor, 1.0).max(axis=1) for name in flow}
-    return slowdown, (in_use & (used_share >= engine.memory.crash)).any(axis=1)
+    used_share = np.where(in_use, used_share, 0.0)
+    return slowdown, used_share, (used_share >= engine.memory.crash).any(axis=1)

@@ -15,7 +15,8 @@ import numpy as np
 from twin.deployment import Deployment
 from twin.metrics import BACKPRESSURE_SHARE, CostEstimates
 from twin.plan import ExecutionPlan
-from twin.rate_latency import result_ages_s
+from twin.rate_answer import RateAnswer, together
+from twin.rate_latency import Ages, result_ages_s
 from twin.rate_load import Layout, Load, load, memory
 from twin.rates import flows
 
@@ -36,30 +37,35 @@ class RateModel:
 
     def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
         """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the deployment."""
-        parts = [
-            self._estimate(Layout(deployment, plans[start : start + CHUNK])) for start in range(0, len(plans), CHUNK)
-        ]
-        columns = zip(*parts, strict=True) if parts else ([np.zeros(0)] for _ in range(6))
-        return CostEstimates(*(np.concatenate(list(column)) for column in columns))
+        return self.answer(deployment, plans).costs
 
-    def _estimate(self, layout: Layout) -> tuple[np.ndarray, ...]:
+    def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
+        """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
+        starts = range(0, max(1, len(plans)), CHUNK)
+        return together([self._answer(Layout(deployment, plans[start : start + CHUNK])) for start in starts])
+
+    def _answer(self, layout: Layout) -> RateAnswer:
         deployment = layout.deployment
         offered = {
             source.name: np.full(layout.size, deployment.workload.arrivals[source.name].mean_rate_per_s)
             for source in deployment.query.sources
         }
-        slowdown, crashed = memory(layout, flows(deployment.query, offered, bursts=True))
+        slowdown, used_nh, crashed = memory(layout, flows(deployment.query, offered, bursts=True))
         nominal = load(layout, offered, slowdown)
         utilisation = np.max(list(nominal.pressure.values()), axis=0)
         share = throttle(layout, offered, slowdown, nominal)
         reached = load(layout, {name: offered[name] * share[name] for name in offered}, slowdown)
-        processing_s, e2e_s, lag_s = result_ages_s(layout, reached, share, self.horizon_s)
+        ages = result_ages_s(layout, reached, share, self.horizon_s)
+        processing_s, e2e_s, lag_s = ages.results_s
         throughput = np.sum([reached.flow[sink.name].in_per_s for sink in deployment.query.sinks], axis=0)
         throughput = np.where(crashed, 0.0, throughput * (1.0 - lag_s / self.horizon_s))
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(utilisation, 100.0) ** SHARPNESS / tolerated)
-        success = 1.0 - 0.5 ** self._chances(reached, throughput)  # one expected output: one half
-        return throughput, processing_s, e2e_s, backpressured, success, np.zeros(layout.size)
+        chances = self._chances(reached, throughput)
+        success = 1.0 - 0.5**chances  # one expected output: one half
+        costs = CostEstimates(throughput, processing_s, e2e_s, backpressured, success, np.zeros(layout.size))
+        results = throughput * self.horizon_s
+        return put_together(layout, costs, nominal, reached, ages, share, used_nh, lag_s, results, chances)
 
     def _chances(self, reached: Load, throughput: np.ndarray) -> np.ndarray:
         """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
@@ -93,3 +99,55 @@ def throttle(
     for source in share:
         share[source][over] = found[source]
     return share
+
+
+def put_together(
+    layout: Layout,
+    costs: CostEstimates,
+    offered: Load,
+    reached: Load,
+    ages: Ages,
+    share: Mapping[str, np.ndarray],
+    memory_nh: np.ndarray,
+    lag_s: np.ndarray,
+    results: np.ndarray,
+    chances: np.ndarray,
+) -> RateAnswer:
+    """What was found, as arrays."""
+    deployment = layout.deployment
+    names = tuple(operator.name for operator in deployment.query.topological)
+    sources = tuple(source.name for source in deployment.query.sources)
+
+    def by_operator(each: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.stack([each[name] for name in names], axis=1)
+
+    return RateAnswer(
+        operators=names,
+        sources=sources,
+        hosts=tuple(host.name for host in deployment.cluster.hosts),
+        costs=costs,
+        offered_in_per_s=by_operator({name: flow.in_per_s for name, flow in offered.flow.items()}),
+        offered_out_per_s=by_operator({name: flow.out_per_s for name, flow in offered.flow.items()}),
+        offered_pressure=by_operator(offered.pressure),
+        in_per_s=by_operator({name: flow.in_per_s for name, flow in reached.flow.items()}),
+        out_per_s=by_operator({name: flow.out_per_s for name, flow in reached.flow.items()}),
+        pressure=by_operator(reached.pressure),
+        service_s=by_operator(reached.service_s),
+        busy_cores=by_operator(reached.busy_cores),
+        speed=by_operator(reached.speed),
+        blocked=by_operator(ages.blocked),
+        age_s=by_operator({name: age[0] for name, age in ages.ages_s.items()}),
+        e2e_age_s=by_operator({name: age[1] for name, age in ages.ages_s.items()}),
+        channel_s=by_operator(ages.channel_s),
+        queue_s=by_operator(ages.queue_s),
+        window_s=by_operator(ages.window_s),
+        offered_cpu=offered.cpu_nh,
+        cpu=reached.cpu_nh,
+        offered_nic=offered.nic_nh,
+        nic=reached.nic_nh,
+        memory=memory_nh,
+        ingested=np.stack([share[name] for name in sources], axis=1),
+        lag_s=lag_s,
+        results=results,
+        chances=chances,
+    )

@@ -1,0 +1,98 @@
+"""What the analytic cost model says of plans: their costs, and how it came to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from twin.metrics import CostEstimates
+
+
+@dataclass(frozen=True, slots=True)
+class RateAnswer:
+    """P plans of one job. Arrays are [P], [P, O] by operator, [P, S] by source, or [P, H] by host.
+
+    *Offered* is the state if every source kept up; *reached* the state after sources have been slowed until nothing is
+    overloaded. Rates are of all replicas together, in tuples a second.
+    """
+
+    operators: tuple[str, ...]
+    """In data-flow order: the columns O."""
+    sources: tuple[str, ...]
+    """As the query lists them: the columns S."""
+    hosts: tuple[str, ...]
+    """As the cluster lists them: the columns H."""
+    costs: CostEstimates
+    """What `predict` returns."""
+
+    offered_in_per_s: np.ndarray
+    """[P, O] Tuples in (a source: what arrives at its broker), offered."""
+    offered_out_per_s: np.ndarray
+    """[P, O] Tuples out, counted once however many consumers there are, offered."""
+    offered_pressure: np.ndarray
+    """[P, O] Highest utilisation among what the operator depends on (its CPU, network cards and links of its output,
+    credits of its output channels), offered; above 1: it cannot keep up."""
+
+    in_per_s: np.ndarray
+    """[P, O] Tuples in, reached."""
+    out_per_s: np.ndarray
+    """[P, O] Tuples out, reached."""
+    pressure: np.ndarray
+    """[P, O] As `offered_pressure`, reached: at most about 1."""
+    service_s: np.ndarray
+    """[P, O] CPU seconds (reference cores) of an input tuple, (de)serialisation and slow-down by garbage collection
+    included, window evaluations apart; reached."""
+    busy_cores: np.ndarray
+    """[P, O] Mean demand of one replica in reference cores, window evaluations included; reached."""
+    speed: np.ndarray
+    """[P, O] Reference cores that a replica can get beside its neighbours, at most 1; reached."""
+    blocked: np.ndarray
+    """[P, O] bool: the operator's input channels are full, as it or something downstream of it is the bottleneck."""
+
+    age_s: np.ndarray
+    """[P, O] Mean age of what the operator emits, since the ingestion of the oldest tuple involved."""
+    e2e_age_s: np.ndarray
+    """[P, O] The same since that tuple's generation at the broker."""
+    channel_s: np.ndarray
+    """[P, O] Of `age_s`, the mean over its inputs that the way here took: network and full channel; 0 of sources."""
+    queue_s: np.ndarray
+    """[P, O] Of `age_s`, service and the wait for it."""
+    window_s: np.ndarray
+    """[P, O] Of `age_s`, what the window adds to the mean age of what comes in; 0 without one."""
+
+    offered_cpu: np.ndarray
+    """[P, H] Demand over capacity of a host's cores, offered; 0 where the host carries nothing."""
+    cpu: np.ndarray
+    """[P, H] The same, reached."""
+    offered_nic: np.ndarray
+    """[P, H] Bytes that leave over a host's bandwidth, offered."""
+    nic: np.ndarray
+    """[P, H] The same, reached."""
+    memory: np.ndarray
+    """[P, H] Share of RAM that engine, windows and state fill, offered; 0 where the host carries nothing."""
+
+    ingested: np.ndarray
+    """[P, S] Share of a source's offered rate that it ingests, in (0, 1]."""
+    lag_s: np.ndarray
+    """[P] By how many seconds of steady output a run that starts empty falls short of its length."""
+    results: np.ndarray
+    """[P] Expected results at the sinks in the run; 0 if a host's memory overflows."""
+    chances: np.ndarray
+    """[P] Expected independent chances of a result: results, but no more than evaluations of any window, at most 1,000.
+    """
+
+
+def together(parts: Sequence[RateAnswer]) -> RateAnswer:
+    """Answers for the same job as one, in order. At least one."""
+    first = parts[0]
+    columns = {
+        field.name: np.concatenate([getattr(part, field.name) for part in parts])
+        for field in fields(RateAnswer)
+        if isinstance(getattr(first, field.name), np.ndarray)
+    }
+    costs = CostEstimates(
+        *(np.concatenate([getattr(part.costs, field.name) for part in parts]) for field in fields(CostEstimates))
+    )
+    return RateAnswer(first.operators, first.sources, first.hosts, costs, **columns)
