@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.capacity import Capacity
-from models.features import HOST, NODE_TYPES, SINK, WIDTHS
+from models.features import CONTEXT_WIDTH, HOST, NODE_TYPES, SINK, WIDTHS
 from models.graph import GraphTable
 
 
@@ -31,7 +31,8 @@ class Batch(NamedTuple):
     operator_graph: [N], host_graph: [H] the graph of each row, padding G.
     placed_operators, placed_hosts: [P] operator and host rows of each placement, padding N and H.
     levels: the data flow up to the sinks.  sink_senders: [S] rows of their producers, padding N.
-    sink_receivers: [S] which sink, counted among the sinks' rows, padding their number."""
+    sink_receivers: [S] which sink, counted among the sinks' rows, padding their number.
+    context: [G, C] inputs of each plan as a whole, padding 0."""
 
     inputs: tuple[np.ndarray, ...]
     operator_graph: np.ndarray
@@ -41,6 +42,7 @@ class Batch(NamedTuple):
     levels: Levels
     sink_senders: np.ndarray
     sink_receivers: np.ndarray
+    context: np.ndarray
 
 
 def batch_of(table: GraphTable, graphs: np.ndarray, capacity: Capacity) -> Batch:
@@ -55,6 +57,8 @@ def batch_of(table: GraphTable, graphs: np.ndarray, capacity: Capacity) -> Batch
     senders = base[rows_S[:, 0], owner_S] + rows_S[:, 1]
     receivers = base[rows_S[:, 2], owner_S] + rows_S[:, 3]
     to_sink = rows_S[:, 2] == SINK
+    context = np.zeros((capacity.graphs, CONTEXT_WIDTH), np.float32)
+    context[: len(graphs)] = table.context_GxC[graphs]
     return Batch(
         inputs=tuple(inputs),
         operator_graph=np.concatenate(owners[:HOST]),
@@ -64,6 +68,7 @@ def batch_of(table: GraphTable, graphs: np.ndarray, capacity: Capacity) -> Batch
         levels=_levels(table, graphs, capacity, base, (senders, receivers, np.where(to_sink, 0, rows_S[:, 4]))),
         sink_senders=_padded(senders[to_sink], capacity.sink_streams, n_rows),
         sink_receivers=_padded(receivers[to_sink] - capacity.sinks.start, capacity.sink_streams, capacity.nodes[SINK]),
+        context=context,
     )
 
 

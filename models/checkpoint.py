@@ -18,7 +18,7 @@ from twin.metrics import METRICS
 from twin.spec import parse
 
 SUFFIX = ".msgpack"
-_FORMAT = "streamtwin cost model 1"
+_FORMAT = "streamtwin cost model 2"
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,13 @@ class Ensemble:
 def save(ensemble: Ensemble, folder: Path) -> None:
     """Writes FOLDER/NAME.msgpack; it appears whole or not at all, and replaces an older one."""
     folder.mkdir(parents=True, exist_ok=True)
+    scaling = ensemble.scaling
     body = {
         "format": _FORMAT,
         "feature_version": FEATURE_VERSION,
         "metrics": list(ensemble.metrics),
         "config": ensemble.config.model_dump(mode="json"),
-        "scaling": {name: list(values) for name, values in asdict(ensemble.scaling).items()},
+        "scaling": {**asdict(scaling), "mean": list(scaling.mean), "deviation": list(scaling.deviation)},
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
     }
@@ -70,7 +71,9 @@ def read(path: Path) -> Ensemble:
         return Ensemble(
             metrics=tuple(body["metrics"]),
             config=parse(NetworkConfig, body["config"], str(path)),
-            scaling=Scaling(tuple(body["scaling"]["mean"]), tuple(body["scaling"]["deviation"])),
+            scaling=Scaling(
+                tuple(body["scaling"]["mean"]), tuple(body["scaling"]["deviation"]), body["scaling"]["scale"]
+            ),
             members=tuple(body["members"][str(index)] for index in range(len(body["members"]))),
             manifest=body["manifest"],
         )

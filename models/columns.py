@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-Group = Literal["operator", "data", "plan", "hardware", "rate", "cost"]
+Group = Literal["operator", "data", "plan", "hardware", "rate", "cost", "physics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ class Column:
     """One feature of a node: what it means, in which unit, how it is encoded, and how it is read off the node.
 
     group: operator, data and hardware are Costream's Table I; plan adds the replicas, rate what follows from the
-    arrival rates and selectivities, cost what follows from the engine profile as well.
+    arrival rates and selectivities, cost what follows from the engine profile as well, physics what the analytic rate
+    model makes of all that.
     read: from the node's facts (models.facts) to a number, or to a word of the vocabulary.
     """
 

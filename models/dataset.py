@@ -52,11 +52,11 @@ class Dataset:
     @property
     def rates_Gx5(self) -> np.ndarray:
         """What the rate model says of each row, in the order of METRICS."""
-        return self.encoded.rates_Gx5
+        return self.encoded.graphs.rates_Gx5
 
     @property
     def about(self) -> Mapping[str, np.ndarray]:
-        """models.description of each row, and `tuples_out`; [G] each."""
+        """models.encoding.ABOUT of each row, and `tuples_out`; [G] each."""
         return {**self.encoded.about, "tuples_out": self.tuples_out}
 
 

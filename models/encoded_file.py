@@ -15,14 +15,14 @@ from types import ModuleType
 
 import numpy as np
 
-from models import columns, description, encoding, facts, features, flat_vector, graph
+from models import columns, description, encoding, facts, features, flat_vector, graph, physics
 from models.encoding import Encoded
 from models.graph import GraphTable, Ragged
-from twin import profiles, query, rate_keys, rate_latency, rate_links, rate_load, rate_model, rates
+from twin import profiles, query, rate_answer, rate_keys, rate_latency, rate_links, rate_load, rate_model, rates
 
 _CODE: tuple[ModuleType, ...] = (
-    *(columns, description, encoding, facts, features, flat_vector, graph),
-    *(profiles, query, rate_keys, rate_latency, rate_links, rate_load, rate_model, rates),
+    *(columns, description, encoding, facts, features, flat_vector, graph, physics),
+    *(profiles, query, rate_answer, rate_keys, rate_latency, rate_links, rate_load, rate_model, rates),
 )
 _RAGGED = ("streams", "updates", "placements")
 
@@ -41,7 +41,7 @@ def path_in(folder: Path) -> Path:
 def write(folder: Path, encoded: Encoded, config_hash: np.ndarray) -> None:
     """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
     table = encoded.graphs
-    arrays = {"config_hash": config_hash, "rates": encoded.rates_Gx5}
+    arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_Gx5}
     arrays |= {"flat": encoded.flat_GxF, "about": encoded.about_GxA}
     ragged = {f"node{kind}": each for kind, each in enumerate(table.nodes)}
     ragged |= {name: getattr(table, name) for name in _RAGGED}
@@ -68,7 +68,8 @@ def read(folder: Path, config_hash: np.ndarray) -> Encoded | None:
                 return Ragged(arrays[f"{name}_rows"], arrays[f"{name}_start"])
 
             nodes = tuple(ragged(f"node{kind}") for kind in range(len(features.NODE_TYPES)))
-            table = GraphTable(nodes, *(ragged(name) for name in _RAGGED))
-            return Encoded(table, arrays["rates"], arrays["flat"], arrays["about"])
+            streams, updates, placements = (ragged(name) for name in _RAGGED)
+            table = GraphTable(nodes, streams, updates, placements, arrays["context"], arrays["rates"])
+            return Encoded(table, arrays["flat"], arrays["about"])
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):
         return None

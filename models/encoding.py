@@ -1,4 +1,4 @@
-"""From deployments to what models read of them: graphs, the rate model's answers, flat vectors, descriptions.
+"""From deployments to what models read of them: graphs, flat vectors, descriptions.
 
 Nothing here is fitted to data. Encoding costs a few milliseconds a row, so many rows are encoded by several processes.
 """
@@ -20,33 +20,32 @@ from models.flat_vector import flat_vector
 from models.graph import GraphTable, concatenate, joint_graph, stack
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.metrics import METRICS
-from twin.rate_model import RateModel
 
 CHUNK = 250
 PARALLEL_FROM = 2000
 """Fewer rows are encoded in this process: starting others takes seconds."""
+
+ABOUT = (*NAMES, "utilisation")
+"""models.description, and the highest nominal utilisation by the rate model."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Many deployments, row by row. rates_Gx5: the answer of twin.rate_model in the order of METRICS.
-    flat_GxF: models.flat_vector.  about_GxA: models.description."""
+    """Many deployments, row by row. flat_GxF: models.flat_vector.  about_GxA: models.description."""
 
     graphs: GraphTable
-    rates_Gx5: np.ndarray
     flat_GxF: np.ndarray
     about_GxA: np.ndarray
 
     @property
     def about(self) -> Mapping[str, np.ndarray]:
         """The description of each row, by name; [G] each."""
-        return dict(zip(NAMES, self.about_GxA.T, strict=True))
+        return dict(zip(ABOUT, self.about_GxA.T, strict=True))
 
     def __len__(self) -> int:
-        return len(self.rates_Gx5)
+        return len(self.graphs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +60,15 @@ class Text:
 def encode(deployments: Sequence[Deployment], horizons_s: Sequence[float]) -> Encoded:
     """Encodes each deployment under its own plan, for runs of that length."""
     facts = [operator_facts(each) for each in deployments]
-    rates, about = [], []
-    for deployment, its_facts, horizon_s in zip(deployments, facts, horizons_s, strict=True):
-        found = RateModel(horizon_s=horizon_s).predict(deployment, [deployment.plan])
-        rates.append([float(getattr(found, metric)[0]) for metric in METRICS])
-        about.append(description(deployment, its_facts))
-    graphs = [joint_graph(each, its_facts) for each, its_facts in zip(deployments, facts, strict=True)]
+    graphs = [joint_graph(*each) for each in zip(deployments, facts, horizons_s, strict=True)]
+    about = [
+        [*description(deployment, its_facts), graph.utilisation]
+        for deployment, its_facts, graph in zip(deployments, facts, graphs, strict=True)
+    ]
     return Encoded(
         graphs=stack(graphs),
-        rates_Gx5=np.array(rates).reshape(-1, len(METRICS)),
         flat_GxF=np.array([flat_vector(its_facts) for its_facts in facts]),
-        about_GxA=np.array(about).reshape(-1, len(NAMES)),
+        about_GxA=np.array(about).reshape(-1, len(ABOUT)),
     )
 
 
@@ -94,7 +91,6 @@ def join(parts: Sequence[Encoded]) -> Encoded:
     """All rows of several, in order."""
     return Encoded(
         concatenate([part.graphs for part in parts]),
-        np.concatenate([part.rates_Gx5 for part in parts]),
         np.concatenate([part.flat_GxF for part in parts]),
         np.concatenate([part.about_GxA for part in parts]),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.physics import NO_HOST_STATE, NO_OPERATOR_STATE, HostState, OperatorState
 from twin.cluster import Host
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
@@ -20,6 +21,7 @@ class OperatorFacts:
 
     width_in: values in an incoming tuple, averaged over the inputs. bytes_out: size of an outgoing tuple.
     cpu_cores: reference cores the nominal flow needs. state_mb: heap its window takes.
+    physics: its state under the deployment's plan by the rate model; all zeros if nobody asked for it.
     """
 
     spec: AnyOperator
@@ -32,6 +34,7 @@ class OperatorFacts:
     cpu_cores: float
     state_mb: float
     replicas: int
+    physics: OperatorState = NO_OPERATOR_STATE
 
     @property
     def selectivity(self) -> float:
@@ -46,13 +49,14 @@ class OperatorFacts:
 @dataclass(frozen=True, slots=True)
 class HostFacts:
     """A host under one plan. The loads are shares of its CPU, outgoing bandwidth and RAM taken by the nominal flow;
-    `tasks` is the number of replicas that it carries."""
+    `tasks` is the number of replicas that it carries. physics: by the rate model; zeros if nobody asked for it."""
 
     spec: Host
     cpu_load: float = 0.0
     network_load: float = 0.0
     memory_load: float = 0.0
     tasks: float = 0.0
+    physics: HostState = NO_HOST_STATE
 
 
 LOADS = ("cpu_load", "network_load", "memory_load", "tasks")

@@ -19,16 +19,18 @@ NODE_TYPES: tuple[str, ...] = (*KINDS, "host")
 HOST = NODE_TYPES.index("host")
 SINK = NODE_TYPES.index("sink")
 
-FeatureSet = Literal["operators", "placement", "table1", "rates", "costs"]
+FeatureSet = Literal["operators", "placement", "table1", "rates", "costs", "physics"]
 FEATURE_SETS: Mapping[str, frozenset[str]] = {
     "operators": frozenset({"operator", "data"}),
     "placement": frozenset({"operator", "data", "plan"}),
     "table1": frozenset({"operator", "data", "plan", "hardware"}),
     "rates": frozenset({"operator", "data", "plan", "hardware", "rate"}),
     "costs": frozenset({"operator", "data", "plan", "hardware", "rate", "cost"}),
+    "physics": frozenset({"operator", "data", "plan", "hardware", "rate", "cost", "physics"}),
 }
 """Which groups of columns a model sees. The first three are the ablation of Costream, Fig. 12 (`table1` is the paper's
-model; `operators` has no host nodes at all); `rates` adds propagated rates, `costs` the engine profile."""
+model; `operators` has no host nodes at all); `rates` adds propagated rates, `costs` the engine profile, and `physics`
+what the analytic rate model finds, by operator, by host, and of the plan as a whole."""
 
 _SELECTIVITY = Log(1e-4, 1.0, floor=1e-9)
 _RATE = Log(1.0, 1e5, floor=1e-3)
@@ -48,6 +50,17 @@ def _flag(name: str, read: Callable[[Any], bool], meaning: str, group: Group = "
     return _column(group, name, "0 or 1", Linear(0, 1), lambda facts: float(read(facts)), meaning)
 
 
+def _physics(name: str, unit: str, encoding: Log | Linear, meaning: str) -> Column:
+    return _column("physics", name, unit, encoding, lambda facts: getattr(facts.physics, name), meaning)
+
+
+def _of_plan(name: str, unit: str, encoding: Log | Linear, meaning: str) -> Column:
+    return _column("physics", name, unit, encoding, lambda state: getattr(state, name), meaning)
+
+
+_SECONDS = Log(1e-3, 1e2, 1e-5)
+_UTILISATION = Log(1e-2, 1e2, 1e-4)
+
 _EVERY_OPERATOR = (
     _column("data", "tuple_width_in", "values", Linear(0, 20), lambda f: f.width_in, "incoming tuple, mean of inputs"),
     _column("data", "tuple_width_out", "values", Linear(0, 20), lambda f: f.columns_out.width, "outgoing tuple"),
@@ -59,6 +72,16 @@ _EVERY_OPERATOR = (
     ),
     _column("cost", "service", "s", Log(1e-6, 1e-2, 1e-9), lambda f: f.service_s, "CPU of a tuple on a reference core"),
     _column("cost", "cpu_demand", "cores", Log(1e-3, 10), lambda f: f.cpu_cores, "nominal, all replicas together"),
+    _physics("in_per_s", "tuples/s", _RATE, "input rate that the sources' backpressure allows"),
+    _physics("out_per_s", "tuples/s", _RATE, "output rate, likewise"),
+    _physics("offered_pressure", "share", _UTILISATION, "highest utilisation it depends on, nominal"),
+    _physics("pressure", "share", _UTILISATION, "the same under backpressure"),
+    _physics("service_s", "s", Log(1e-6, 1e-1, 1e-8), "of a tuple, at the speed that its socket gives it"),
+    _physics("blocked", "0 or 1", Linear(0, 1), "its input channels are full"),
+    _physics("channel_s", "s", _SECONDS, "mean time of results on the way here"),
+    _physics("queue_s", "s", _SECONDS, "service and the wait for it"),
+    _physics("window_s", "s", _SECONDS, "what its window adds to the age"),
+    _physics("age_s", "s", _SECONDS, "age of its results since ingestion"),
 )
 
 _WINDOW = (
@@ -109,7 +132,27 @@ _HOST = (
         "cost", "network_load", "share", Log(1e-4, 1e2), lambda f: f.network_load, "nominal traffic over bandwidth"
     ),
     _column("cost", "memory_load", "share", Log(1e-2, 10), lambda f: f.memory_load, "engine and windows over RAM"),
+    _physics("cpu_used", "share", _UTILISATION, "CPU in use under backpressure"),
+    _physics("nic_used", "share", Log(1e-4, 1e2), "outgoing bandwidth in use, likewise"),
+    _physics("memory_used", "share", Log(1e-2, 10), "RAM in use"),
 )
+
+CONTEXT: tuple[Column, ...] = (
+    _of_plan("throughput_per_s", "1/s", Log(1e-2, 1e4, 1e-6), "the rate model's T"),
+    _of_plan("processing_latency_s", "s", Log(1e-2, 1e2, 1e-4), "its Lp"),
+    _of_plan("e2e_latency_s", "s", Log(1e-2, 1e2, 1e-4), "its Le"),
+    _of_plan("backpressured", "1", Linear(0, 1), "its probability of RO"),
+    _of_plan("success", "1", Linear(0, 1), "its probability of S"),
+    _of_plan("utilisation", "share", Log(1e-1, 1e1, 1e-3), "highest nominal utilisation"),
+    _of_plan("ingested", "share", Log(1e-2, 1, 1e-5), "of the most slowed source"),
+    _of_plan("chances", "1", Log(1e-1, 1e3, 1e-4), "expected independent chances of a result in the run"),
+    _of_plan("lag_share", "1", Log(1e-3, 1, 1e-6), "of the run that the empty start costs"),
+    _of_plan("blocked", "share", Linear(0, 1), "operators whose input channels are full"),
+    _of_plan("channel_s", "s", _SECONDS, "on the way, summed over the operators"),
+    _of_plan("queue_s", "s", _SECONDS, "in service and waiting for it, likewise"),
+    _of_plan("window_s", "s", _SECONDS, "in windows, likewise"),
+)
+"""The columns of the plan as a whole, beside the graph's nodes; read off models.physics.PlanState."""
 
 COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "source": (
@@ -151,11 +194,19 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
 }  # fmt: skip
 """The columns of each node type, in the order of the network's inputs."""
 
+CONTEXT_WIDTH: int = width(CONTEXT)
+"""Inputs made of a plan as a whole."""
+
 WIDTHS: tuple[int, ...] = tuple(width(COLUMNS[kind]) for kind in NODE_TYPES)
 """Inputs of each node type, in the order of NODE_TYPES."""
 
+_ALL: tuple[tuple[str, Column], ...] = (
+    *((kind, column) for kind in NODE_TYPES for column in COLUMNS[kind]),
+    *(("plan", column) for column in CONTEXT),
+)
+
 FEATURE_VERSION: str = hashlib.sha256(
-    "\n".join(f"{kind}|{column.identity}" for kind in NODE_TYPES for column in COLUMNS[kind]).encode()
+    "\n".join(f"{node}|{column.identity}" for node, column in _ALL).encode()
 ).hexdigest()[:12]
 """12 hex digits over name, unit, group and encoding of every column."""
 
@@ -173,11 +224,10 @@ class FeatureRow:
 
 
 def table() -> tuple[FeatureRow, ...]:
-    """Every feature of every node type."""
+    """Every feature of every node type, and of the plan."""
     return tuple(
-        FeatureRow(kind, column.name, column.unit, column.group, str(column.encoding), column.meaning)
-        for kind in NODE_TYPES
-        for column in COLUMNS[kind]
+        FeatureRow(node, column.name, column.unit, column.group, str(column.encoding), column.meaning)
+        for node, column in _ALL
     )
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from models.batch import Batch, Levels
 from models.capacity import Capacity
-from models.features import HOST, NODE_TYPES, SINK, WIDTHS
-from models.layers import MLP, Array, NetworkConfig, Parameters, combined, encoder, head, updater
+from models.features import CONTEXT_WIDTH, HOST, NODE_TYPES, SINK, WIDTHS
+from models.layers import MLP, Array, NetworkConfig, Parameters, combined, context_encoder, encoder, head, updater
 from twin.randomness import stream
 
 
@@ -35,6 +35,8 @@ class CostNetwork(nn.Module):
         self.updates = {f"{phase}_{kind}": updater(self.config) for phase in phases for kind in NODE_TYPES[:HOST]}
         self.host_update = updater(self.config)
         self.head = head(self.config)
+        if self.config.context.size:
+            self.encoders_context = context_encoder(self.config)
 
     def __call__(self, batch: Batch) -> jax.Array:
         h_NxD, h_HxD = self.states(batch)
@@ -123,6 +125,9 @@ class CostNetwork(nn.Module):
         readout_GxD = jax.ops.segment_sum(h_NxD, batch.operator_graph, self.capacity.graphs)
         if self.config.hosts:
             readout_GxD += jax.ops.segment_sum(h_HxD, batch.host_graph, self.capacity.graphs)
+        if self.config.context.size:
+            context_GxD = self.encoders_context(batch.context[:, self.config.context])
+            return jnp.concatenate([readout_GxD, context_GxD], axis=1)
         return readout_GxD
 
 
@@ -151,6 +156,7 @@ def initial(config: NetworkConfig, seed: int) -> Parameters:
         levels=Levels(np.arange(HOST, dtype=np.int32)[None], np.zeros((1, 1), np.int32), np.zeros((1, 1), np.int32)),
         sink_senders=np.zeros(1, np.int32),
         sink_receivers=np.zeros(1, np.int32),
+        context=np.zeros((1, CONTEXT_WIDTH), np.float32),
     )
     shapes = jax.eval_shape(CostNetwork(config, WHOLE).init, jax.random.key(0), empty)["params"]
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from models.columns import encode
-from models.facts import HostFacts, OperatorFacts, host_loads, operator_facts, replica_counts
-from models.features import COLUMNS, HOST, NODE_TYPES, SINK, WIDTHS, raw_row
+from models.facts import LOADS, HostFacts, OperatorFacts, host_loads, operator_facts, replica_counts
+from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, raw_row
+from models.physics import host_states, operator_states, plan_state
 from twin.deployment import Deployment
+from twin.metrics import METRICS
+from twin.rate_model import RateModel
+from twin.scenario import RunSettings
+
+HORIZON_S: float = RunSettings().horizon_s
+UTILISATION = [column.name for column in CONTEXT].index("utilisation")
 
 
 class JointGraph(NamedTuple):
@@ -20,6 +27,7 @@ class JointGraph(NamedTuple):
     kinds: [O] index into NODE_TYPES.  levels: [O] longest path from a source.
     operators: [O] raw feature values, as long as the columns of the kind.  hosts: [H] likewise.
     streams: (producer, consumer) operators.  placements: (operator, host), one per pair however many replicas.
+    context: raw values of models.features.CONTEXT.  rates: the rate model's answer, in the order of METRICS.
     """
 
     kinds: tuple[int, ...]
@@ -28,24 +36,43 @@ class JointGraph(NamedTuple):
     hosts: tuple[list[float], ...]
     streams: tuple[tuple[int, int], ...]
     placements: tuple[tuple[int, int], ...]
+    context: list[float]
+    rates: list[float]
+
+    @property
+    def utilisation(self) -> float:
+        """The highest nominal one, by the rate model."""
+        return self.context[UTILISATION]
 
 
-def joint_graph(deployment: Deployment, facts: Sequence[OperatorFacts] | None = None) -> JointGraph:
-    """The graph of a deployment under its own plan. facts: `operator_facts(deployment)`, if at hand."""
+def joint_graph(
+    deployment: Deployment, facts: Sequence[OperatorFacts] | None = None, horizon_s: float = HORIZON_S
+) -> JointGraph:
+    """The graph of a deployment under its own plan. facts: `operator_facts(deployment)`, if at hand.
+    horizon_s: length of the run that is to be predicted."""
     facts = operator_facts(deployment) if facts is None else facts
+    answer = RateModel(horizon_s=horizon_s).answer(deployment, [deployment.plan])
+    facts = [replace(each, physics=state) for each, state in zip(facts, operator_states(answer, 0), strict=True)]
+    host_physics, plan = host_states(answer, 0), plan_state(answer, 0, horizon_s)
     counts_OxH = replica_counts(deployment, [deployment.plan])[0]
     loads_HxL = host_loads(deployment, facts, counts_OxH[None])[0].tolist()
     used = np.flatnonzero(counts_OxH.any(axis=0)).tolist()
     node_of = {host: node for node, host in enumerate(used)}
+    hosts = [(deployment.cluster.hosts[host], loads_HxL[host], host_physics[host]) for host in used]
     index = {each.spec.name: o for o, each in enumerate(facts)}
     streams = tuple((index[stream.producer], index[stream.consumer]) for stream in deployment.query.streams)
     return JointGraph(
         kinds=tuple(NODE_TYPES.index(each.spec.kind) for each in facts),
         levels=levels(len(facts), streams),
         operators=tuple(raw_row(each.spec.kind, each) for each in facts),
-        hosts=tuple(raw_row("host", HostFacts(deployment.cluster.hosts[host], *loads_HxL[host])) for host in used),
+        hosts=tuple(
+            raw_row("host", HostFacts(each, **dict(zip(LOADS, loads, strict=True)), physics=state))
+            for each, loads, state in hosts
+        ),
         streams=streams,
         placements=tuple((int(o), node_of[int(h)]) for o, h in zip(*np.nonzero(counts_OxH), strict=True)),
+        context=[column.raw(plan) for column in CONTEXT],
+        rates=plan.costs,
     )
 
 
@@ -91,20 +118,23 @@ class GraphTable:
     streams: rows (producer's kind, its number among the graph's nodes of that kind, the consumer's kind and number,
     the consumer's level).  updates: rows (kind, number, level), one an operator that has inputs, sinks aside.
     placements: rows (kind, number, host's number).
+    context_GxC: inputs of each plan as a whole.  rates_Gx5: the rate model's answers, in the order of METRICS.
     """
 
     nodes: tuple[Ragged, ...]
     streams: Ragged
     updates: Ragged
     placements: Ragged
+    context_GxC: np.ndarray
+    rates_Gx5: np.ndarray
 
     def __len__(self) -> int:
         return len(self.streams.start) - 1
 
 
-def graph_table(deployments: Iterable[Deployment]) -> GraphTable:
-    """The graphs of many deployments."""
-    return stack([joint_graph(deployment) for deployment in deployments])
+def graph_table(deployments: Iterable[Deployment], horizon_s: float = HORIZON_S) -> GraphTable:
+    """The graphs of many deployments, for runs of one length."""
+    return stack([joint_graph(deployment, horizon_s=horizon_s) for deployment in deployments])
 
 
 def stack(graphs: Sequence[JointGraph]) -> GraphTable:
@@ -127,7 +157,17 @@ def stack(graphs: Sequence[JointGraph]) -> GraphTable:
         for g, n in zip(graphs, numbers, strict=True)
     ]
     placements = [[(g.kinds[o], n[o], h) for o, h in g.placements] for g, n in zip(graphs, numbers, strict=True)]
-    return GraphTable(tuple(nodes), Ragged.of(streams, 5), Ragged.of(updates, 3), Ragged.of(placements, 3))
+    context = encode(CONTEXT, np.array([graph.context for graph in graphs]).reshape(-1, len(CONTEXT)))
+    if not np.isfinite(context).all():
+        raise ValueError("a feature of a plan is not finite")
+    return GraphTable(
+        tuple(nodes),
+        Ragged.of(streams, 5),
+        Ragged.of(updates, 3),
+        Ragged.of(placements, 3),
+        context,
+        np.array([graph.rates for graph in graphs]).reshape(-1, len(METRICS)),
+    )
 
 
 def _rows_of(graph: JointGraph, kind: int) -> list[list[float]]:
@@ -158,4 +198,6 @@ def concatenate(tables: Sequence[GraphTable]) -> GraphTable:
         joined([table.streams for table in tables]),
         joined([table.updates for table in tables]),
         joined([table.placements for table in tables]),
+        np.concatenate([table.context_GxC for table in tables]),
+        np.concatenate([table.rates_Gx5 for table in tables]),
     )

@@ -1,14 +1,17 @@
 """The five metrics of a run as targets of the network, and back.
 
-Regressions are learned as the natural logarithm of the metric, standardised: the squared error there is the squared
-log of the q-error. (Costream uses log(1 + y), which cannot tell 0.004 from 0.04 tuples/s; results that rare are a
-tenth of a corpus.) A label below LABEL_FLOOR counts as LABEL_FLOOR. Binary metrics stay 0 or 1.
+Regressions are learned on one of three scales: `log`, the natural logarithm, where the squared error is the squared
+log of the q-error; `log1p`, log(1 + y), Costream's MSLE, which cannot tell 0.004 from 0.04 tuples/s (results that
+rare are a tenth of a corpus); `ratio`, the logarithm of the ratio to what the analytic rate model says, so that a
+network which learns nothing repeats that. All are standardised. A label below LABEL_FLOOR counts as LABEL_FLOOR.
+Binary metrics stay 0 or 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -17,14 +20,20 @@ from twin.metrics import BINARY_METRICS, METRICS
 
 LABEL_FLOOR = 1e-6
 LOG_LIMIT = 80.0  # exp() of it still fits a float32
+RATIO_LIMIT = float(np.log(1000.0))
+"""Labels further off the rate model count as that far off: a few such rows must not decide what is learned."""
+
+LabelScale = Literal["log", "log1p", "ratio"]
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Standardisation of the targets of the metrics of one network: (log y - mean) / deviation; binary: 0 and 1."""
+    """Standardisation of the targets of the metrics of one network: (y on its scale - mean) / deviation; binary: 0
+    and 1."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+    scale: LabelScale = "log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +49,24 @@ def binary(metrics: Sequence[str]) -> np.ndarray:
     return np.array([metric in BINARY_METRICS for metric in metrics])
 
 
-def logs(metrics: Sequence[str], labels_Gx5: np.ndarray) -> np.ndarray:
-    """[G, M]: log of regressions, 0 or 1 of binaries; NaN where there is no label."""
-    columns = labels_Gx5[:, [METRICS.index(metric) for metric in metrics]]
-    return np.where(binary(metrics), columns, np.log(np.maximum(columns, LABEL_FLOOR)))
+def scaled(metrics: Sequence[str], labels_Gx5: np.ndarray, rates_Gx5: np.ndarray, scale: LabelScale) -> np.ndarray:
+    """[G, M]: regressions on their scale, 0 or 1 of binaries; NaN where there is no label."""
+    columns = [METRICS.index(metric) for metric in metrics]
+    labels = np.maximum(labels_Gx5[:, columns], LABEL_FLOOR)
+    if scale == "log1p":
+        values = np.log1p(labels)
+    else:
+        values = np.log(labels)
+    if scale == "ratio":
+        values = np.clip(values - _log(rates_Gx5[:, columns]), -RATIO_LIMIT, RATIO_LIMIT)
+    return np.where(binary(metrics), labels_Gx5[:, columns], values)
 
 
-def scaling_of(metrics: Sequence[str], labels_Gx5: np.ndarray) -> Scaling:
-    """From the training rows alone. Raises BadInput if a metric has no label, or only one class."""
-    values_GxM = logs(metrics, labels_Gx5)
+def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale) -> Scaling:
+    """From the `scaled` labels of the training rows alone.
+
+    Raises BadInput if a metric has no label, or only one class.
+    """
     means, deviations = [], []
     for metric, column, yes_no in zip(metrics, values_GxM.T, binary(metrics), strict=True):
         known = column[~np.isnan(column)]
@@ -61,24 +79,34 @@ def scaling_of(metrics: Sequence[str], labels_Gx5: np.ndarray) -> Scaling:
             )
         means.append(0.0 if yes_no else float(known.mean()))
         deviations.append(1.0 if yes_no else max(float(known.std()), 1e-3))
-    return Scaling(tuple(means), tuple(deviations))
+    return Scaling(tuple(means), tuple(deviations), scale)
 
 
-def targets(metrics: Sequence[str], labels_Gx5: np.ndarray, scaling: Scaling, training: np.ndarray) -> Targets:
-    """Targets of all rows. Each class of a binary metric gets the same total weight over the `training` rows, as
-    Costream balances its classes, so 0.5 is the right threshold where both are equally frequent."""
-    values_GxM = (logs(metrics, labels_Gx5) - np.array(scaling.mean)) / np.array(scaling.deviation)
-    known_GxM = ~np.isnan(values_GxM)
-    weights_GxM = np.zeros_like(values_GxM)
+def targets(metrics: Sequence[str], values_GxM: np.ndarray, scaling: Scaling, training: np.ndarray) -> Targets:
+    """Targets of all rows from their `scaled` labels. Each class of a binary metric gets the same total weight over
+    the `training` rows, as Costream balances its classes, so 0.5 is the right threshold where both are equally
+    frequent."""
+    standard_GxM = (values_GxM - np.array(scaling.mean)) / np.array(scaling.deviation)
+    known_GxM = ~np.isnan(standard_GxM)
+    weights_GxM = np.zeros_like(standard_GxM)
     for m, yes_no in enumerate(binary(metrics)):
-        known, value = known_GxM[:, m], values_GxM[:, m]
+        known, value = known_GxM[:, m], standard_GxM[:, m]
         share = float(value[training][known[training]].mean()) if yes_no else 0.5
         weights_GxM[known, m] = np.where(value[known] > 0.5, 0.5 / share, 0.5 / (1 - share)) if yes_no else 1.0
-    return Targets(np.nan_to_num(values_GxM).astype(np.float32), weights_GxM.astype(np.float32))
+    return Targets(np.nan_to_num(standard_GxM).astype(np.float32), weights_GxM.astype(np.float32))
 
 
-def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, scaling: Scaling) -> np.ndarray:
+def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_Gx5: np.ndarray, scaling: Scaling) -> np.ndarray:
     """Network outputs as log cost (regressions) or probability (binaries), [G, M]."""
-    log_cost = np.clip(outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean), -LOG_LIMIT, LOG_LIMIT)
+    values = outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean)
+    if scaling.scale == "log1p":
+        values = _log(np.expm1(np.clip(values, 0.0, LOG_LIMIT)))
+    if scaling.scale == "ratio":
+        values = values + _log(rates_Gx5[:, [METRICS.index(metric) for metric in metrics]])
+    log_cost = np.clip(values, -LOG_LIMIT, LOG_LIMIT)
     probability = 1 / (1 + np.exp(-np.clip(outputs_GxM, -LOG_LIMIT, LOG_LIMIT)))
     return np.where(binary(metrics), probability, log_cost)
+
+
+def _log(cost: np.ndarray) -> np.ndarray:
+    return np.asarray(np.log(np.maximum(cost, LABEL_FLOOR)))

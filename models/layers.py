@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from models.columns import selected
-from models.features import COLUMNS, FEATURE_SETS, NODE_TYPES, FeatureSet
+from models.features import COLUMNS, CONTEXT, FEATURE_SETS, NODE_TYPES, FeatureSet
 from twin.spec import Spec
 
 Array = jax.Array | np.ndarray
@@ -46,6 +46,11 @@ class NetworkConfig(Spec):
         """Whether the graph has host nodes at all."""
         return self.features != "operators"
 
+    @property
+    def context(self) -> np.ndarray:
+        """Indices of the inputs of the plan as a whole that the network sees; none but with `physics`."""
+        return selected(CONTEXT, FEATURE_SETS[self.features])
+
     def columns(self, kind: int) -> np.ndarray:
         """Indices of the inputs of a node type that the network sees."""
         return selected(COLUMNS[NODE_TYPES[kind]], FEATURE_SETS[self.features])
@@ -69,6 +74,11 @@ class MLP(nn.Module):
 
 def encoder(config: NetworkConfig) -> MLP:
     """MLP of Algorithm 1, line 2."""
+    return MLP((config.hidden,) * config.layers)
+
+
+def context_encoder(config: NetworkConfig) -> MLP:
+    """What the head sees of the plan as a whole, beside the sum over the nodes."""
     return MLP((config.hidden,) * config.layers)
 
 

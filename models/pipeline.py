@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, Split
 from models.features import FEATURE_VERSION
-from models.labels import Scaling, binary, scaling_of, targets
+from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targets
 from models.settings import TrainingSettings
 from models.training import Member, TrainingData, train_member
 from twin.errors import BadInput, suggest
@@ -37,7 +39,8 @@ def train(
         if metric not in METRICS:
             raise BadInput(f"unknown metric {metric!r}; {suggest(metric, METRICS)}")
     groups = [tuple(metrics)] if settings.heads == "all" else [(metric,) for metric in metrics]
-    scalings = [scaling_of(group, dataset.labels_Gx5[parts.train]) for group in groups]  # fail before training anything
+    values = [_scaled(group, dataset, settings.scale)[parts.train] for group in groups]
+    scalings = [scaling_of(*each, settings.scale) for each in zip(groups, values, strict=True)]  # fail before training
     return tuple(
         _ensemble(dataset, parts, settings, seed, group, scaling, None, progress)
         for group, scaling in zip(groups, scalings, strict=True)
@@ -80,7 +83,7 @@ def _ensemble(
 ) -> Ensemble:
     data = TrainingData(
         graphs=dataset.graphs,
-        targets=targets(metrics, dataset.labels_Gx5, scaling, parts.train),
+        targets=targets(metrics, _scaled(metrics, dataset, scaling.scale), scaling, parts.train),
         binary_M=binary(metrics),
         train=parts.train,
         valid=parts.valid,
@@ -97,8 +100,12 @@ def _ensemble(
         for index in range(settings.members)
     ]
     config = settings.network.model_copy(update={"outputs": len(metrics)})
-    manifest = _manifest(parts, settings, seed, members, start)
+    manifest = {**_manifest(parts, settings, seed, members, start), "horizon_s": float(np.median(dataset.horizon_s))}
     return Ensemble(metrics, config, scaling, tuple(member.parameters for member in members), manifest)
+
+
+def _scaled(metrics: Sequence[str], dataset: Dataset, scale: LabelScale) -> np.ndarray:
+    return scaled(metrics, dataset.labels_Gx5, dataset.rates_Gx5, scale)
 
 
 def _manifest(

@@ -17,7 +17,7 @@ from models.capacity import Capacity, capacity_for, cut, needs
 from models.checkpoint import Ensemble, read_all
 from models.facts import host_loads, operator_facts, replica_counts
 from models.gnn import CostNetwork
-from models.graph import GraphTable, graph_table
+from models.graph import HORIZON_S, GraphTable, graph_table
 from models.labels import in_units
 from models.layers import NetworkConfig, Parameters
 from models.scoring import PlanInputs, plan_inputs, query_inputs, score, stack_members
@@ -82,8 +82,13 @@ class LearnedCostModel:
         values: dict[str, np.ndarray] = {}
         for ensemble in self.ensembles:
             outputs = [forward(ensemble.config, member, graphs) for member in ensemble.members]
-            values |= _by_metric(ensemble, np.stack(outputs))
+            values |= _by_metric(ensemble, np.stack(outputs), graphs.rates_Gx5)
         return Predictions(values)
+
+    @property
+    def horizon_s(self) -> float:
+        """Length of the runs that it was trained on."""
+        return float(self.ensembles[0].manifest.get("horizon_s", HORIZON_S))
 
     def _require(self, metrics: Sequence[str]) -> None:
         known = [metric for ensemble in self.ensembles for metric in ensemble.metrics]
@@ -97,8 +102,9 @@ class LearnedCostModel:
 
     def _predict_group(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> dict[str, np.ndarray]:
         """Plans with the same number of replicas of each operator, so that they share all operator features."""
-        if any(each.config.scheme != "costream" for each in self.ensembles):
-            return dict(self.predict_graphs(graph_table(deployment.with_plan(plan) for plan in plans)).values)
+        if any(each.config.scheme != "costream" or each.config.context.size for each in self.ensembles):
+            table = graph_table((deployment.with_plan(plan) for plan in plans), self.horizon_s)
+            return dict(self.predict_graphs(table).values)
         job = deployment.model_copy(update={"plan": plans[0]})
         operators = operator_facts(job)
         index = {facts.spec.name: o for o, facts in enumerate(operators)}
@@ -110,7 +116,8 @@ class LearnedCostModel:
             query = query_inputs(ensemble.config, operators, streams)
             sides = plan_inputs(ensemble.config, job.cluster.hosts, counts_PxOxH, loads_PxHxL, len(query.kinds_O))
             outputs = [score(weights, query, part, config=ensemble.config) for part in _chunks(sides)]
-            values |= _by_metric(ensemble, np.concatenate(jax.device_get(outputs), axis=1)[:, : len(plans)])
+            rates_Px5 = np.ones((len(plans), len(METRICS)))
+            values |= _by_metric(ensemble, np.concatenate(jax.device_get(outputs), axis=1)[:, : len(plans)], rates_Px5)
         return values
 
 
@@ -135,8 +142,8 @@ def _apply(parameters: Parameters, batch: Batch, *, config: NetworkConfig, capac
     return jnp.asarray(CostNetwork(config, capacity).apply({"params": parameters}, batch))
 
 
-def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray) -> dict[str, np.ndarray]:
-    values = [in_units(ensemble.metrics, outputs_NxM, ensemble.scaling) for outputs_NxM in outputs_KxNxM]
+def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray, rates_Nx5: np.ndarray) -> dict[str, np.ndarray]:
+    values = [in_units(ensemble.metrics, outputs_NxM, rates_Nx5, ensemble.scaling) for outputs_NxM in outputs_KxNxM]
     return {metric: np.stack([value[:, m] for value in values]) for m, metric in enumerate(ensemble.metrics)}
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from models.labels import LabelScale
 from models.layers import NetworkConfig
 from twin.spec import Spec
 
@@ -17,6 +18,8 @@ class TrainingSettings(Spec):
     epochs: absent: as many as make 40 steps times the square root of the training rows.
     patience: stop after so many evaluations without a better one.
     heads: `one` network a metric, as Costream; `all`: one network for all metrics, which trains a fifth as long.
+    scale: on which regressions are learned (models.labels).  huber: beyond so many standard deviations of the label
+    the loss of regressions grows linearly; absent: never.
     """
 
     members: Annotated[int, Field(ge=1, le=100)] = 3
@@ -28,6 +31,8 @@ class TrainingSettings(Spec):
     clip: Annotated[float, Field(gt=0, description="global norm of the gradient")] = 1.0
     patience: Annotated[int, Field(ge=1)] = 20
     heads: Literal["one", "all"] = "all"
+    scale: LabelScale = "log"
+    huber: Annotated[float | None, Field(gt=0)] = None
     network: NetworkConfig = NetworkConfig()
 
 

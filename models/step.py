@@ -13,7 +13,7 @@ import optax
 from models.batch import Batch
 from models.capacity import Capacity
 from models.gnn import CostNetwork
-from models.layers import NetworkConfig, Parameters
+from models.layers import Array, NetworkConfig, Parameters
 
 
 class State(NamedTuple):
@@ -43,17 +43,29 @@ def predictions(config: NetworkConfig, capacity: Capacity, parameters: Parameter
     return jnp.asarray(CostNetwork(config, capacity).apply({"params": parameters}, example.batch))
 
 
+def regression_loss(estimates: Array, truth: Array, huber: float | None) -> jax.Array:
+    """The squared error; beyond `huber`, if that is given, it goes on growing linearly."""
+    if huber is None:
+        return jnp.square(jnp.asarray(estimates) - truth)
+    return 2 * optax.huber_loss(jnp.asarray(estimates), jnp.asarray(truth), huber)
+
+
 def loss(
-    config: NetworkConfig, capacity: Capacity, parameters: Parameters, example: Example, binary_M: jax.Array
+    config: NetworkConfig,
+    capacity: Capacity,
+    parameters: Parameters,
+    example: Example,
+    binary_M: jax.Array,
+    huber: float | None,
 ) -> jax.Array:
     """Weighted loss summed over the batch's graphs and averaged over the metrics."""
     outputs_GxM = predictions(config, capacity, parameters, example)
-    squared = (outputs_GxM - example.values_GxM) ** 2
+    errors = regression_loss(outputs_GxM, example.values_GxM, huber)
     entropy = optax.sigmoid_binary_cross_entropy(outputs_GxM, example.values_GxM)
-    return (jnp.where(binary_M, entropy, squared) * example.weights_GxM).sum() / config.outputs
+    return (jnp.where(binary_M, entropy, errors) * example.weights_GxM).sum() / config.outputs
 
 
-@partial(jax.jit, static_argnames=("config", "capacity", "clip", "weight_decay"), donate_argnames=("state",))
+@partial(jax.jit, static_argnames=("config", "capacity", "clip", "weight_decay", "huber"), donate_argnames=("state",))
 def train_step(
     state: State,
     example: Example,
@@ -64,11 +76,12 @@ def train_step(
     capacity: Capacity,
     clip: float,
     weight_decay: float,
+    huber: float | None,
 ) -> tuple[State, jax.Array]:
     """One update; returns the mean loss of the batch before it."""
 
     def mean_loss(parameters: Parameters) -> jax.Array:
-        return loss(config, capacity, parameters, example, binary_M) / example.graphs
+        return loss(config, capacity, parameters, example, binary_M, huber) / example.graphs
 
     value, gradient = jax.value_and_grad(mean_loss)(state.parameters)
     change, memory = adamw(clip, weight_decay).update(gradient, state.updater, state.parameters)
@@ -76,12 +89,19 @@ def train_step(
     return State(parameters, memory), value
 
 
-@partial(jax.jit, static_argnames=("config", "capacity"))
+@partial(jax.jit, static_argnames=("config", "capacity", "huber"))
 def evaluation_loss(
-    parameters: Parameters, example: Example, binary_M: jax.Array, *, config: NetworkConfig, capacity: Capacity
+    parameters: Parameters,
+    example: Example,
+    binary_M: jax.Array,
+    *,
+    config: NetworkConfig,
+    capacity: Capacity,
+    huber: float | None,
 ) -> jax.Array:
     """As `loss`, but yes-or-no metrics count by squared error of the probability: a network that grows overconfident on
     a few rows must not hide that its other predictions still improve."""
     outputs_GxM = predictions(config, capacity, parameters, example)
     estimates_GxM = jnp.where(binary_M, jax.nn.sigmoid(outputs_GxM), outputs_GxM)
-    return ((estimates_GxM - example.values_GxM) ** 2 * example.weights_GxM).sum() / config.outputs
+    losses_GxM = regression_loss(estimates_GxM, example.values_GxM, huber)
+    return (losses_GxM * example.weights_GxM).sum() / config.outputs

@@ -137,11 +137,19 @@ class _Loop:
             capacity=self.capacity,
             clip=self.settings.clip,
             weight_decay=self.settings.weight_decay,
+            huber=self.settings.huber,
         )
 
     def evaluate(self, step: int, recent: list[jax.Array], parameters: Parameters) -> Point:
         losses = [
-            evaluation_loss(parameters, example, self.data.binary_M, config=self.config, capacity=self.capacity)
+            evaluation_loss(
+                parameters,
+                example,
+                self.data.binary_M,
+                config=self.config,
+                capacity=self.capacity,
+                huber=self.settings.huber,
+            )
             for example in self.valid
         ]
         train_loss = float(np.mean(jax.device_get(recent)))

@@ -250,4 +250,4 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[dict[str, np.ndarr
     factor = np.vectorize(engine.memory.slowdown, otypes=[float])(used_share)
     slowdown = {name: np.where(layout.host_share_nh[name] > 0, factor, 1.0).max(axis=1) for name in flow}
     used_share = np.where(in_use, used_share, 0.0)
-    return slowdown, used_share, (used_share >= engine.memory.crash).any(axis=1)
+    return slowdown, used_share, np.asarray((used_share >= engine.memory.crash).any(axis=1))

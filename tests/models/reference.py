@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.columns import encode
-from models.features import COLUMNS, HOST, NODE_TYPES
+from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES
 from models.graph import JointGraph
 from models.layers import NetworkConfig
 
@@ -39,6 +39,9 @@ class Reference:
                 self._hosts_to_operators()
             self._data_flow()
         readout = sum([*self.operators, *self.hosts])
+        if self.config.context.size:
+            x = encode(CONTEXT, np.array([self.graph.context]))[0, self.config.context]
+            readout = np.concatenate([readout, mlp(self.parameters["encoders_context"], x.astype(float))])
         return mlp(self.parameters["head"], np.asarray(readout), linear_end=True)
 
     def _encode(self, kind: int, raw: list[float]) -> np.ndarray:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.columns import Linear, Log, OneHot, encode
-from models.features import COLUMNS, FEATURE_SETS, FEATURE_VERSION, NODE_TYPES, WIDTHS, table
+from models.features import COLUMNS, CONTEXT, FEATURE_SETS, FEATURE_VERSION, NODE_TYPES, WIDTHS, table
 from models.graph import joint_graph
 from tests.models.deployments import random_deployment
 from twin.deployment import Deployment
@@ -34,14 +34,14 @@ def test_table_1_is_complete_and_seen_by_the_papers_model(node: str) -> None:
 
 
 def test_ablations_see_ever_more() -> None:
-    sets = [FEATURE_SETS[name] for name in ("operators", "placement", "table1", "rates", "costs")]
+    sets = [FEATURE_SETS[name] for name in ("operators", "placement", "table1", "rates", "costs", "physics")]
     assert all(less < more for less, more in pairwise(sets))
     assert not [column for kind in NODE_TYPES[:-1] for column in COLUMNS[kind] if column.group == "hardware"]
 
 
 def test_every_feature_is_documented_once_a_node() -> None:
     rows = table()
-    assert len({(row.node, row.feature) for row in rows}) == len(rows) == sum(map(len, COLUMNS.values()))
+    assert len({(row.node, row.feature) for row in rows}) == len(rows) == len(CONTEXT) + sum(map(len, COLUMNS.values()))
     assert all(row.meaning and row.encoding for row in rows)
     assert len(FEATURE_VERSION) == 12
 
@@ -107,6 +107,10 @@ def test_loads_of_hosts_add_up_to_the_work_of_the_operators() -> None:
     assert column(spread, "source", "replicas") == [4.0] * len(deployment.query.sources)
 
 
-def test_features_of_operators_do_not_know_the_cluster() -> None:
-    one, other = random_deployment(4), moved(random_deployment(4), ("h1",))
-    assert joint_graph(one).operators == joint_graph(other).operators
+def test_features_of_operators_do_not_know_the_cluster_but_for_physics() -> None:
+    graphs = [joint_graph(each) for each in (random_deployment(4), moved(random_deployment(4), ("h1",)))]
+    for kind, *rows in zip(graphs[0].kinds, *(graph.operators for graph in graphs), strict=True):
+        columns = [column for column in COLUMNS[NODE_TYPES[kind]] if column.group != "physics"]
+        assert columns == list(COLUMNS[NODE_TYPES[kind]][: len(columns)])
+        assert rows[0][: len(columns)] == rows[1][: len(columns)]
+    assert graphs[0].context != graphs[1].context

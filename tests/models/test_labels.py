@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.labels import in_units, scaling_of, targets
+from models.labels import RATIO_LIMIT, LabelScale, Scaling, in_units, scaled, scaling_of, targets
 from twin.errors import BadInput
 from twin.metrics import METRICS
 
@@ -15,16 +15,24 @@ COSTS = st.floats(1e-5, 1e6)
 ROWS = st.lists(st.tuples(COSTS, COSTS, COSTS, st.booleans(), st.booleans()), min_size=2, max_size=30)
 
 
-@given(ROWS)
-def test_targets_come_back_in_units(rows: list[tuple[float, ...]]) -> None:
+RATES_1x5 = np.array([[3.0, 0.5, 2.0, 0.1, 0.9]])
+
+
+@given(ROWS, st.sampled_from(("log", "log1p", "ratio")))
+def test_targets_come_back_in_units(rows: list[tuple[float, ...]], scale: LabelScale) -> None:
     labels_Gx5 = np.array([*rows, (1, 1, 1, 0, 0), (2, 2, 2, 1, 1)], float)
     labels_Gx5[labels_Gx5[:, 4] == 0, :3] = np.nan
     every = np.arange(len(labels_Gx5))
-    scaling = scaling_of(METRICS, labels_Gx5)
-    found = targets(METRICS, labels_Gx5, scaling, every)
-    logs = in_units(METRICS, found.values_GxM, scaling)[:, :3]
+    rates_Gx5 = np.repeat(RATES_1x5, len(rows) + 2, axis=0)
+    values = scaled(METRICS, labels_Gx5, rates_Gx5, scale)
+    scaling = scaling_of(METRICS, values, scale)
+    found = targets(METRICS, values, scaling, every)
+    logs = in_units(METRICS, found.values_GxM, rates_Gx5, scaling)[:, :3]
     known = ~np.isnan(labels_Gx5[:, :3])
-    np.testing.assert_allclose(np.exp(logs[known]), labels_Gx5[:, :3][known], rtol=1e-3)
+    near = known & (np.abs(np.log(labels_Gx5[:, :3] / rates_Gx5[:, :3])) < RATIO_LIMIT)
+    back = near if scale == "ratio" else known
+    absolute = 1e-3 if scale == "log1p" else 0.0  # what that scale cannot tell apart
+    np.testing.assert_allclose(np.exp(logs[back]), labels_Gx5[:, :3][back], rtol=2e-3, atol=absolute)
     np.testing.assert_array_equal(found.weights_GxM[:, :3] > 0, known)
     standardised = found.values_GxM[:, 0][known[:, 0]]
     assert abs(standardised.mean()) < 1e-3
@@ -36,7 +44,8 @@ def test_both_classes_weigh_the_same_and_one_on_average(success: list[bool]) -> 
     labels_Gx5 = np.ones((len(success) + 2, 5))
     labels_Gx5[:, 4] = [*success, True, False]
     metrics = ("success",)
-    found = targets(metrics, labels_Gx5, scaling_of(metrics, labels_Gx5), np.arange(len(labels_Gx5)))
+    values = scaled(metrics, labels_Gx5, np.ones_like(labels_Gx5), "log")
+    found = targets(metrics, values, scaling_of(metrics, values, "log"), np.arange(len(labels_Gx5)))
     weights, yes = found.weights_GxM[:, 0], labels_Gx5[:, 4] == 1
     assert weights[yes].sum() == pytest.approx(weights[~yes].sum(), rel=1e-4)
     assert weights.mean() == pytest.approx(1, rel=1e-4)
@@ -44,18 +53,23 @@ def test_both_classes_weigh_the_same_and_one_on_average(success: list[bool]) -> 
 
 def test_probability_of_any_logit_is_finite_and_ordered() -> None:
     logits = np.array([[-1e9], [-1.0], [0.0], [1.0], [1e9]])
-    scaling = scaling_of(("success",), np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], float))
-    probability = in_units(("success",), logits, scaling)[:, 0]
+    scaling = scaling_of(("success",), np.array([[0.0], [1.0]]), "ratio")
+    probability = in_units(("success",), logits, np.ones((5, 5)), scaling)[:, 0]
     assert np.all(np.diff(probability) > 0)
     assert probability[2] == 0.5
 
 
 def test_one_class_cannot_be_learned() -> None:
     with pytest.raises(BadInput, match="success is True in all 4 training rows"):
-        scaling_of(("success",), np.ones((4, 5)))
+        scaling_of(("success",), np.ones((4, 1)), "log")
 
 
 def test_no_label_cannot_be_learned() -> None:
-    labels_Gx5 = np.array([[np.nan, np.nan, np.nan, 1, 0]])
     with pytest.raises(BadInput, match="throughput_per_s has no label"):
-        scaling_of(("throughput_per_s",), labels_Gx5)
+        scaling_of(("throughput_per_s",), np.array([[np.nan]]), "log")
+
+
+def test_a_network_that_says_nothing_repeats_the_rate_model_on_the_ratio_scale() -> None:
+    scaling = Scaling((0.0,) * 3, (1.0,) * 3, "ratio")
+    logs = in_units(METRICS[:3], np.zeros((1, 3)), RATES_1x5, scaling)
+    np.testing.assert_allclose(np.exp(logs), RATES_1x5[:, :3])

@@ -24,6 +24,7 @@ CONFIGS = {
     "default": NetworkConfig(hidden=6, outputs=5),
     "paper": NetworkConfig(hidden=6, outputs=5, features="table1", combine="sum", phase_weights="shared", layers=3),
     "residual": NetworkConfig(hidden=6, outputs=5, residual=True),
+    "physics": NetworkConfig(hidden=6, outputs=5, features="physics"),
     "operators only": NetworkConfig(hidden=6, outputs=5, features="operators"),
 }
 

@@ -15,7 +15,6 @@ from models.checkpoint import Ensemble
 from models.dataset import Dataset, of_deployments, split
 from models.evaluation import evaluate
 from models.facts import host_loads, operator_facts, replica_counts
-from models.graph import GraphTable
 from models.layers import NetworkConfig
 from models.settings import TrainingSettings, learning_rate
 from tests.models.deployments import random_deployment
@@ -118,7 +117,7 @@ def test_diverging_loss_is_an_error() -> None:
     broken = dataset()
     graphs = broken.graphs
     hosts = graphs.nodes[-1]._replace(rows=graphs.nodes[-1].rows * np.float32(1e30))
-    table = GraphTable((*graphs.nodes[:-1], hosts), graphs.streams, graphs.updates, graphs.placements)
+    table = replace(graphs, nodes=(*graphs.nodes[:-1], hosts))
     overflowing = replace(broken, encoded=replace(broken.encoded, graphs=table))
     with pytest.raises(FloatingPointError, match=r"loss is (nan|inf)"):
         pipeline.train(overflowing, split(broken, 0), TINY, 1)
