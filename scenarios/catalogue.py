@@ -38,6 +38,13 @@ def spaces() -> dict[str, str]:
     return {name: _space(space) for name, space in sorted(generator.SPACES.items())}
 
 
+def experiments() -> dict[str, str]:
+    """Name, summary and source of every experiment that `twin reproduce` takes."""
+    from scenarios.experiments.registry import EXPERIMENTS
+
+    return {name: f"{each.summary} ({each.source})" for name, each in EXPERIMENTS.items()}
+
+
 def _summary(documented: Any) -> str:
     text = " ".join((inspect.getdoc(documented) or "").split())
     return text.partition(". ")[0].rstrip(".")

@@ -33,7 +33,7 @@ def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, 
         numeric = all(_numeric(row.get(key)) for row in listed)
         table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric)
     for row in listed:
-        table.add_row(*(_cell(row.get(key)) for key in columns))
+        table.add_row(*(cell(row.get(key)) for key in columns))
     return table
 
 
@@ -179,7 +179,7 @@ def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _detail(detail: Mapping[str, Any]) -> str:
     """A decision's reason says all that it orders; else every value with its name."""
-    return str(detail.get("reason") or ", ".join(f"{key} {_cell(value)}" for key, value in detail.items() if value))
+    return str(detail.get("reason") or ", ".join(f"{key} {cell(value)}" for key, value in detail.items() if value))
 
 
 def _shares(row: Mapping[str, Any], *keys: str) -> dict[str, str]:
@@ -196,7 +196,8 @@ def _table(title: str) -> Table:
     )
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value as people read it: a dash for none, yes and no, numbers with three digits."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -204,7 +205,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float):
         return _number(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(map(_cell, value))
+        return ", ".join(map(cell, value))
     return str(value)
 
 

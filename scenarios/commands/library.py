@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_all(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
-    """Scenarios, optimizers, policies and cost models, a line each.
+    """Scenarios, optimizers, policies, cost models and experiments, a line each.
 
     Example: `twin list --json`
     """
@@ -35,6 +35,7 @@ def list_all(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> 
         "policies": catalogue.policies(),
         "cost_models": dict(catalogue.COST_MODELS),
         "spaces": catalogue.spaces(),
+        "experiments": catalogue.experiments(),
     }
     terminal.result(parts, *(tables.glossary(title.replace("_", " "), part) for title, part in parts.items()))
 

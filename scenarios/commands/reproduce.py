@@ -1,0 +1,73 @@
+"""`twin reproduce`: the published experiments, ours beside the paper's."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scenarios.commands.corpus import Master
+from scenarios.commands.terminal import AsJson, Quiet, Terminal
+
+
+class Scale(StrEnum):
+    """A size of `scenarios.experiments.sizes`."""
+
+    SMALL = "small"
+    PAPER = "paper"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command("reproduce", rich_help_panel="Published experiments")(reproduce)
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Names, or `all`; without any: the list.")
+    ] = None,
+    scale: Annotated[Scale, typer.Option("--scale", help="Minutes, or the paper's size: hours.")] = Scale.SMALL,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Gets a folder an experiment.")] = Path("results"),
+    work: Annotated[
+        Path, typer.Option("--work", metavar="DIR", help="Keeps corpora and models; the next command goes on from it.")
+    ] = Path("reproduce"),
+    master: Master = "local[*]",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of corpora, splits and networks.")] = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Runs published experiments: tables and figures with ours beside the paper's.
+
+    Examples: `twin reproduce` · `twin reproduce costream.table3` · `twin reproduce all --scale paper --out results`
+    """
+    from scenarios import catalogue, tables
+    from scenarios.experiments.registry import chosen
+    from scenarios.experiments.simulating import fan_out
+    from scenarios.experiments.sizes import SCALES
+    from scenarios.experiments.workspace import Workspace
+    from scenarios.experiments.writing import check_replaceable, manifest_of, write
+
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    if not names:
+        known = catalogue.experiments()
+        terminal.result({"experiments": known}, tables.glossary("experiments", known))
+        return
+    experiments = chosen(names)
+    for experiment in experiments:
+        check_replaceable(out / experiment.name)
+    sizes = SCALES[scale]
+    workspace = Workspace(work, sizes, seed, terminal, fan_out(master))
+    workspace.prepare([recipe for each in experiments for recipe in each.recipes(sizes, seed)])
+    document: dict[str, Any] = {}
+    shown: list[Any] = []
+    for experiment in experiments:
+        terminal.stage(f"{experiment.name}: {experiment.summary}")
+        workspace.used.clear()
+        result = experiment.run(workspace, sizes)
+        write(experiment, result, out / experiment.name, manifest_of(experiment, workspace, scale))
+        document[experiment.name] = {name: [dict(row) for row in table.rows] for name, table in result.tables.items()}
+        shown += [tables.of_rows(table.title, table.columns, table.rows) for table in result.tables.values()]
+        shown += [*result.notes, f"written to {out / experiment.name}"]
+    terminal.result(document, *shown)

@@ -1,0 +1,23 @@
+"""All experiments by name. A new one is a file with an `Experiment` and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scenarios.experiments.interface import Experiment
+from twin.errors import BadInput, suggest
+
+_ALL: tuple[Experiment, ...] = (
+    # in the order of the paper
+)
+
+EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """The experiments of these names, each once; `all` is every one. Raises BadInput for an unknown name."""
+    wanted = list(EXPERIMENTS) if "all" in names else dict.fromkeys(names)
+    for name in wanted:
+        if name not in EXPERIMENTS:
+            raise BadInput(f"unknown experiment {name!r}; {suggest(name, [*EXPERIMENTS, 'all'])}")
+    return [EXPERIMENTS[name] for name in wanted]

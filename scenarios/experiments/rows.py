@@ -1,0 +1,47 @@
+"""Which rows of a corpus a model may learn from: the restricted ranges of generalisation experiments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from models.dataset import Dataset
+
+HARDWARE = ("cpu_percent", "ram_mb", "bandwidth_mbps", "latency_ms")
+
+
+class RowFilter(Protocol):
+    """A named selection; the name decides where what was learned from it is kept."""
+
+    @property
+    def name(self) -> str:
+        """Says which rows, for people and for folder names."""
+
+    def mask(self, dataset: Dataset) -> np.ndarray:
+        """[G] whether a row belongs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Rows whose `feature` lies in [low, high]; of a hardware feature, on every host in use.
+
+    feature: a key of `Dataset.about`, or one of HARDWARE.
+    """
+
+    feature: str
+    low: float
+    high: float
+
+    @property
+    def name(self) -> str:
+        """Such as `ram_mb-1000-to-16000`."""
+        return f"{self.feature}-{self.low:g}-to-{self.high:g}"
+
+    def mask(self, dataset: Dataset) -> np.ndarray:
+        """[G] whether a row lies within."""
+        ends = ("_min", "_max") if self.feature in HARDWARE else ("", "")
+        least, most = (dataset.about[self.feature + end] for end in ends)
+        return np.asarray((least >= self.low) & (most <= self.high))

@@ -1,0 +1,58 @@
+"""How large an experiment is: the paper's size, or one that takes minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Everything that grows with the patience of whoever waits.
+
+    runs, replicates: of the main corpus; `replicates` of them are simulated twice, for the replicate limit.
+    members: networks in an ensemble; restricted_members: the same where a model is trained for one evaluation alone.
+    epochs: passes over the training rows; None: as many as the model's settings say.
+    n: fresh runs of an evaluation corpus. queries: per query type, where plans are chosen. candidates: plans a query.
+    fine_tuning_runs: of the few-shot corpus. horizon_s: simulated seconds a run.
+    """
+
+    runs: int
+    replicates: int
+    members: int
+    restricted_members: int
+    epochs: int | None
+    n: int
+    queries: int
+    candidates: int
+    fine_tuning_runs: int
+    horizon_s: float = 240.0
+
+
+SMALL = Sizes(
+    runs=1200,
+    replicates=100,
+    members=1,
+    restricted_members=1,
+    epochs=15,
+    n=60,
+    queries=6,
+    candidates=200,
+    fine_tuning_runs=150,
+)
+"""Minutes on two cores. Its models have seen a thirtieth of the paper's runs: it shows that everything works."""
+
+PAPER = Sizes(
+    runs=43_281,
+    replicates=1000,
+    members=3,
+    restricted_members=1,
+    epochs=None,
+    n=500,
+    queries=50,
+    candidates=10_000,
+    fine_tuning_runs=3000,
+)
+"""The paper's corpus. n is five times the paper's, because of a hundred runs only a handful fail."""
+
+SCALES: Mapping[str, Sizes] = {"small": SMALL, "paper": PAPER}

@@ -1,0 +1,119 @@
+"""Where experiments keep what takes long: corpora, training rows, trained models, judged queries.
+
+Everything is made when it is first asked for, kept under a name with a hash of all that decided it, and found again
+by the next experiment or by the same command after an interruption.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scenarios.experiments.recipes import Recipe, label
+from scenarios.experiments.rows import RowFilter
+from scenarios.experiments.simulating import FanOut, Job, fan_out
+from scenarios.experiments.sizes import Sizes
+from scenarios.experiments.training import Contestant, Fitted, fitted, folder_of
+from scenarios.progress import Audience
+from spark.manifest import content_hash
+from twin.errors import BadInput
+from twin.metrics import METRICS
+from twin.version import VERSION
+
+if TYPE_CHECKING:
+    from models.dataset import Dataset, Split
+
+
+class Workspace:
+    """One folder, one seed, one scale. seed: of corpora, splits and networks."""
+
+    def __init__(
+        self, folder: Path, sizes: Sizes, seed: int, audience: Audience, simulating: FanOut | None = None
+    ) -> None:
+        self.folder, self.sizes, self.seed, self.audience = folder, sizes, seed, audience
+        self.used: dict[str, Recipe] = {}
+        self._simulating = simulating or fan_out()
+        self._datasets: dict[str, Dataset] = {}
+
+    def prepare(self, recipes: Sequence[Recipe]) -> None:
+        """Simulates and aggregates those whose rows are not there yet, all in one Spark session."""
+        named = {label(recipe): recipe for recipe in recipes}
+        missing = {name: recipe for name, recipe in named.items() if not self._rows(name).exists()}
+        jobs = [
+            Job(self.folder / "corpora" / name, self._rows(name), *recipe.plan()) for name, recipe in missing.items()
+        ]
+        if jobs:
+            self._simulating(jobs, self.audience)
+
+    def dataset(self, recipe: Recipe) -> Dataset:
+        """The rows of a corpus."""
+        name = label(recipe)
+        self.used[name] = recipe
+        if name not in self._datasets:
+            self.prepare([recipe])
+            from scenarios import learning
+
+            self.audience.stage(f"reading {self._rows(name)}")
+            with self.audience.progress("rows") as report:
+                self._datasets[name] = learning.rows_of(self._rows(name), report)
+        return self._datasets[name]
+
+    def split(self, recipe: Recipe, rows: RowFilter | None = None) -> Split:
+        """Training, validation and test rows; a filter takes rows from the former two and leaves the test rows alone.
+
+        Raises BadInput if the filter leaves nothing to train or validate on.
+        """
+        from models import dataset as datasets
+
+        dataset = self.dataset(recipe)
+        parts = datasets.split(dataset, self.seed)
+        if rows is None:
+            return parts
+        inside = rows.mask(dataset)
+        kept = parts._replace(train=parts.train[inside[parts.train]], valid=parts.valid[inside[parts.valid]])
+        if not len(kept.train) or not len(kept.valid):
+            raise BadInput(f"no training row of {label(recipe)} lies within {rows.name}; simulate more runs")
+        return kept
+
+    def fitted(
+        self,
+        contestant: Contestant,
+        recipe: Recipe,
+        rows: RowFilter | None = None,
+        metrics: Sequence[str] = METRICS,
+    ) -> Fitted:
+        """A contestant trained on (some rows of) a corpus; each of its models is kept as soon as it is trained."""
+        training_set = label(recipe) if rows is None else f"{label(recipe)}-{rows.name}"
+        self.used[label(recipe)] = recipe
+        folder = folder_of(self.folder / "models", contestant, training_set, self.seed)
+        return fitted(
+            folder,
+            contestant,
+            lambda: (self.dataset(recipe), self.split(recipe, rows)),
+            self.seed,
+            metrics,
+            self.audience,
+        )
+
+    def cached(self, group: str, key: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        """What `compute` gave for that key, now or earlier: plain JSON values.
+
+        group: a name for people, such as `fig9`. key: everything that decides the value, as JSON values; this
+        version, the scale's horizon and the seed are added. Interrupted, all values that were finished are kept.
+        """
+        body = {"version": VERSION, "seed": self.seed, "horizon_s": self.sizes.horizon_s, **key}
+        path = self.folder / "judged" / group / f"{content_hash(body)}.json"
+        if path.exists():
+            return json.loads(path.read_text(encoding="utf-8"))["value"]
+        text = json.dumps({"key": body, "value": compute()}, indent=1, allow_nan=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(path)
+        return json.loads(text)["value"]
+
+    def _rows(self, name: str) -> Path:
+        return self.folder / "datasets" / name
