@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from twin.deployment import Deployment
 from twin.keys import KeySkew, contiguous, distinct_groups, group_count, zipf_shares
-from twin.plan import ExecutionPlan
 from twin.randomness import stream
 
 ORDERS = 16
 """Random orders of frequency averaged over: which key groups are frequent is known to a run's seed alone."""
 
 
-def crowding(deployment: Deployment, name: str, plans: Sequence[ExecutionPlan]) -> np.ndarray:
-    """Input of an operator's busiest replica over the mean of all; >= 1. [plans]"""
+def crowding(
+    deployment: Deployment,
+    names: Sequence[str],
+    replicas_on: np.ndarray,
+    owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
+) -> np.ndarray | None:
+    """Input of an operator's busiest replica over the mean of all, >= 1 [O, N]; None if no operator has key groups.
+
+    owners_n: by plan, the replica of each key group of operators where they are not in contiguous ranges.
+    """
+    query = deployment.query
+    keyed = [o for o, name in enumerate(names) if group_count(query, name, 1) is not None]
+    if not keyed:
+        return None
+    found = np.ones_like(replicas_on)
+    for o in keyed:
+        known: dict[tuple[int, tuple[int, ...]], float] = {}
+        for number, count in enumerate(replicas_on[o].astype(int).tolist()):
+            owners = owners_n.get(number, {}).get(names[o], ())
+            if (count, owners) not in known:
+                known[count, owners] = _crowding(deployment, names[o], count, owners)
+            found[o, number] = known[count, owners]
+    return found
+
+
+def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[int, ...]) -> float:
     query, skew = deployment.query, deployment.workload.keys.get(name, KeySkew())
-    two_choice = any(query.partitioning(each) == "two-choice" for each in query.inputs(name))
-    found: dict[tuple[int, tuple[int, ...]], float] = {}
-    factors = []
-    for plan in plans:
-        replicas = plan.replicas(name)
-        groups = group_count(query, name, replicas)
-        if groups is None:
-            return np.ones(len(plans))
-        owners = plan.key_groups.get(name) or contiguous(groups, replicas)
-        if (replicas, owners) not in found:
-            populated = np.flatnonzero(distinct_groups(query.operator(name), groups))
-            shares = zipf_shares(len(populated), skew.zipf)
-            if two_choice:  # even, but for what the most frequent key group alone brings to its two candidates
-                found[replicas, owners] = max(1.0, replicas * float(shares[0]) / min(2, replicas))
-            else:
-                found[replicas, owners] = replicas * _hottest(shares, np.array(owners)[populated], replicas)
-        factors.append(found[replicas, owners])
-    return np.array(factors)
+    groups = group_count(query, name, replicas)
+    assert groups is not None
+    populated = np.flatnonzero(distinct_groups(query.operator(name), groups))
+    shares = zipf_shares(len(populated), skew.zipf)
+    if any(query.partitioning(each) == "two-choice" for each in query.inputs(name)):
+        # even, but for what the most frequent key group alone brings to its two candidates
+        return max(1.0, replicas * float(shares[0]) / min(2, replicas))
+    return replicas * _hottest(shares, np.array(owners or contiguous(groups, replicas))[populated], replicas)
 
 
 def _hottest(shares: np.ndarray, owners: np.ndarray, replicas: int) -> float:

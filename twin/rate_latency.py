@@ -20,146 +20,166 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 
-from twin.query import Aggregate, Join, Stream, Window
-from twin.rate_load import FULL, Layout, Load
-from twin.rates import Flow
+from twin.query import Aggregate, Join, Window
+from twin.rate_layout import Layout
+from twin.rate_load import FULL, Load
+from twin.rate_throttle import felt
 from twin.theory import mmc_wait_s
 
 RHO_MAX = 0.98
+THROTTLED = 1.0 - 1e-3
+"""A source that ingests less than this share of what it is offered counts as slowed."""
 
 
 class Ages(NamedTuple):
     """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
 
-    By operator: ages_s [3, N] of what it emits; and of that, channel_s, queue_s and window_s [N] (see RateAnswer).
-    blocked [N]: whether its input channels are full.
+    ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s and window_s [O, N] (see RateAnswer).
+    blocked_on: whether an operator's input channels are full.
     """
 
     results_s: np.ndarray
-    ages_s: Mapping[str, np.ndarray]
-    channel_s: Mapping[str, np.ndarray]
-    queue_s: Mapping[str, np.ndarray]
-    window_s: Mapping[str, np.ndarray]
-    blocked: Mapping[str, np.ndarray]
+    ages_s: np.ndarray
+    channel_s: np.ndarray
+    queue_s: np.ndarray
+    window_s: np.ndarray
+    blocked_on: np.ndarray
 
 
-def result_ages_s(layout: Layout, found: Load, share: Mapping[str, np.ndarray], horizon_s: float) -> Ages:
+def result_ages_s(layout: Layout, found: Load, share: np.ndarray, horizon_s: float) -> Ages:
     """Ages along the streams, at most the horizon at the sinks.
 
-    found: the load after throttling; share: the ingested share of each source's offered rate.
+    found: the load after throttling; share: the ingested share of each source's offered rate [sources, N].
     """
-    query = layout.deployment.query
-    blocked = _blocked(layout, found, share)
-    none = np.zeros(layout.size)
-    ages: dict[str, np.ndarray] = {}
-    burst: dict[str, np.ndarray] = {}
-    channel: dict[str, np.ndarray] = {}
-    queue: dict[str, np.ndarray] = {}
-    windows: dict[str, np.ndarray] = {}
-    for operator in query.topological:
-        name = operator.name
-        service, wait = _queue_s(layout, found, name)
-        if not query.inputs(name):
-            behind = (1.0 - share[name]) * horizon_s / 2.0
-            ages[name] = np.stack([service, service + np.where(share[name] < 1.0, behind, wait), service])
-            burst[name] = np.ones(layout.size)
-            channel[name], queue[name], windows[name] = none, service, none
+    job = layout.job
+    blocked_on, full_sn = _full(layout, found, share)
+    link_sn, (service_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
+    channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn)
+    size = (len(job.names), layout.size)
+    ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
+    burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
+    for o in range(len(job.names)):
+        streams = job.inputs[o]
+        queue_on[o] = service_on[o]
+        if not streams:
+            slowed = share[job.sources.index(o)]
+            behind = np.where(slowed < 1.0, (1.0 - slowed) * horizon_s / 2.0, wait_on[o])
+            ages[:, o] = service_on[o]
+            ages[1, o] += behind
             continue
-        before = [ages[stream.producer] for stream in query.inputs(name)]
-        arriving = [
-            age + _link_s(layout, found, stream) + _full_channel_s(layout, found, stream, blocked)
-            for age, stream in zip(before, query.inputs(name), strict=True)
-        ]
-        waited = np.where(blocked[name], 0.0, wait)
-        batch = np.max([burst[stream.producer] for stream in query.inputs(name)], axis=0)
-        bunched = np.maximum(batch - 1.0, 0.0) / 2.0 * service
-        through = _through(layout, found, name, arriving)
-        queue[name] = service + waited + bunched
-        channel[name] = _mixed(found.flow[name], arriving)[0] - _mixed(found.flow[name], before)[0]
-        windows[name] = through[0] - _mixed(found.flow[name], arriving)[0]
-        ages[name] = through + queue[name]
-        burst[name] = _burst(found.flow[name])
-    weights = [found.flow[sink.name].in_per_s for sink in query.sinks]
-    total = np.maximum(np.sum(weights, axis=0), 1e-12)
-    means = np.sum([ages[sink.name] * weight for sink, weight in zip(query.sinks, weights, strict=True)], axis=0)
-    every = np.where(total > 1e-12, means / total, ages[query.sinks[0].name])
-    return Ages(np.minimum(every, horizon_s), ages, channel, queue, windows, blocked)
+        producers = [job.producer_s[s] for s in streams]
+        batch = np.max(burst_on[producers], axis=0)
+        queue_on[o] += np.where(blocked_on[o], 0.0, wait_on[o]) + np.maximum(batch - 1.0, 0.0) / 2.0 * service_on[o]
+        arriving = ages[:, producers] + channel_sn[None, streams]
+        arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
+        rates = found.out_on[producers]
+        mixed = _mixed(rates, arriving)
+        through = _through(layout, found, o, arriving, mixed)
+        channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
+        window_on[o] = through[0] - mixed[0]
+        ages[:, o] = through + queue_on[o]
+    weights = found.in_on[job.sinks]
+    total = weights.sum(axis=0)
+    results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
+    return Ages(np.minimum(results, horizon_s), ages, channel_on, queue_on, window_on, blocked_on)
 
 
-def _mixed(flow: Flow, ages: list[np.ndarray]) -> np.ndarray:
-    """Mean over the inputs, by their rates. [3, N]"""
-    taken = np.maximum(flow.in_per_s, 1e-12)
-    return np.asarray(np.sum([age * rate for age, rate in zip(ages, flow.inputs_per_s, strict=True)], axis=0) / taken)
+def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
+    """Mean over K streams by their rates [K, N], of ages [3, K, N]. [3, N]"""
+    if len(rates) == 1:
+        return ages[:, 0]
+    return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
-def _queue_s(layout: Layout, found: Load, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Service and mean wait of a tuple. [N] each"""
-    scv = layout.deployment.engine.service_scv_of(layout.deployment.query.operator(name))
-    service = found.service_s[name] / found.speed[name]
-    rho = np.minimum(found.busy_cores[name] / found.speed[name], RHO_MAX)
-    query = layout.deployment.query
-    if any(query.partitioning(each) == "shared" for each in query.inputs(name)):
-        mmc_s = [
-            mmc_wait_s(int(c), float(r), float(s)) for c, r, s in zip(layout.replicas[name], rho, service, strict=True)
-        ]
-        return service, np.array(mmc_s) * (1.0 + scv) / 2.0
-    return service, rho / (1.0 - rho) * service * (1.0 + scv) / 2.0
+def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:
+    """Service and mean wait of a tuple. [O, N] each"""
+    job = layout.job
+    service_on = found.service_on / found.speed_on
+    rho = np.minimum(found.busy_on / found.speed_on, RHO_MAX)
+    wait_on = rho / (1.0 - rho) * service_on * (1.0 + job.scv_o[:, None]) / 2.0
+    for o in np.flatnonzero(job.shared_o):
+        each = zip(layout.replicas_on[o], rho[o], service_on[o], strict=True)
+        wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) * (1.0 + job.scv_o[o]) / 2.0 for c, r, s in each]
+    return service_on, wait_on
 
 
-def _blocked(layout: Layout, found: Load, share: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """By operator, whether its input channels are full: it, or something downstream of it, is the bottleneck. [N]"""
-    graph = layout.deployment.query.graph
-    throttled = np.min(list(share.values()), axis=0) < 1.0 - 1e-3
-    tight = {name: throttled & (pressure > FULL) for name, pressure in found.pressure.items()}
-    return {
-        name: np.any([tight[name], *(tight[below] for below in nx.descendants(graph, name))], axis=0) for name in tight
-    }
+def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which operators' input queues, and which streams' channels, are full. [O, N], [S, N] bool
+
+    A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
+    meet, only those which bring more than the fair rate are.
+    """
+    job = layout.job
+    throttled = share.min(axis=0) < THROTTLED
+    stream_sn = found.stream_sn
+    blocked_on = throttled & (found.cpu_on > FULL)
+    full_sn = throttled & (stream_sn > FULL)
+    if not throttled.any():
+        return blocked_on, full_sn
+    felt_sn = felt(job, found)[1]
+    for o in reversed(range(len(job.names))):
+        for s in job.outputs[o]:
+            blocked_on[o] |= full_sn[s]
+        for s in job.inputs[o]:
+            full_sn[s] |= blocked_on[o] & (felt_sn[s] > 0.99)
+    return blocked_on, full_sn
 
 
-def _link_s(layout: Layout, found: Load, stream: Stream) -> np.ndarray:
-    """Latency, transmission and the wait for the network card and the links. [N]"""
-    size = layout.deployment.engine.output_bytes(layout.deployment.query, stream.producer)
-    rho = np.minimum(found.nic[stream], RHO_MAX)
-    send_h = size / layout.bandwidth_h * (1.0 + rho / (1.0 - rho) / 2.0)[:, None]
-    if layout.links is not None:
-        sent_s = (layout.leaving_nh(stream) * send_h).sum(axis=1)
-        return sent_s + layout.latency_s(stream) + layout.links.transmission_s(layout, stream, size, rho)
-    return np.asarray((layout.leaving_nh(stream) * (layout.latency_h + send_h)).sum(axis=1))
+def _links_s(layout: Layout, found: Load) -> np.ndarray:
+    """Latency, transmission and the wait for the network card and the links. [S, N]"""
+    rho = np.minimum(found.nic_sn, RHO_MAX)
+    waits = 1.0 + rho / (1.0 - rho) / 2.0
+    over_links = 0.0 if layout.links is None else layout.links.send_sn
+    return np.asarray(layout.latency_sn + (layout.send_sn + over_links) * waits)
 
 
-def _full_channel_s(layout: Layout, found: Load, stream: Stream, blocked: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Wait in a channel without free credits, added to ages but not to the lag. [3, N]"""
-    rate = found.flow[stream.producer].out_per_s * layout.copies(stream) / layout.replicas[stream.consumer]
-    wait = np.where(blocked[stream.consumer], layout.deployment.engine.channel_tuples / np.maximum(rate, 1e-9), 0.0)
-    return np.stack([wait, wait, np.zeros_like(wait)])  # channels fill quickly beside the rate at which they drain
+def _channels_s(
+    layout: Layout, found: Load, full_sn: np.ndarray, blocked_on: np.ndarray, link_sn: np.ndarray
+) -> np.ndarray:
+    """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
+
+    A full channel holds its credits, those on the way included: by Little's law a tuple spends credits over rate in
+    it. A stream that is not full but meets a full one waits in the same line.
+    """
+    job = layout.job
+    if not full_sn.any():
+        return link_sn
+    sent_sn = found.out_on[job.producer_s] * layout.copies_sn
+    per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
+    inside_sn = job.deployment.engine.channel_tuples / np.maximum(per_replica_sn, 1e-9)
+    queued_sn = np.where(full_sn & blocked_on[job.consumer_s], np.maximum(inside_sn - link_sn, 0.0), 0.0)
+    passed_sn = np.where(full_sn, np.maximum(inside_sn, link_sn), link_sn)
+    for streams in job.inputs:
+        if len(streams) > 1:
+            line = queued_sn[streams].max(axis=0)
+            for s in streams:
+                passed_sn[s] = np.where(full_sn[s], passed_sn[s], link_sn[s] + line)
+    return passed_sn
 
 
-def _through(layout: Layout, found: Load, name: str, arriving: list[np.ndarray]) -> np.ndarray:
-    """Ages after the window of an operator, if it has one; [3, N]."""
-    operator, flow = layout.deployment.query.operator(name), found.flow[name]
-    taken = np.maximum(flow.in_per_s, 1e-12)
+def _through(layout: Layout, found: Load, o: int, arriving: np.ndarray, mixed: np.ndarray) -> np.ndarray:
+    """Ages after the window of an operator, if it has one; arriving by input [3, K, N]. [3, N]"""
+    operator, taken = layout.job.operators[o], np.maximum(found.in_on[o], 1e-12)
     if isinstance(operator, Join):
         size_s, slide_s = _length_s(operator.window, taken)
-        sides = len(arriving)
-        ages = _oldest_s(arriving, size_s)
+        sides = arriving.shape[1]
+        ages = _oldest_s(list(arriving.swapaxes(0, 1)), size_s)
         filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with that power of the content
-        ages[2] = np.max(arriving, axis=0)[2] + _start_s(operator.window, slide_s) + filling_s
+        ages[2] = arriving[2].max(axis=0) + _start_s(operator.window, slide_s) + filling_s
         return ages
-    mixed = _mixed(flow, arriving)
     if not isinstance(operator, Aggregate):
         return mixed
     size_s, slide_s = _length_s(operator.window, taken)
-    of_group = flow.window_tuples / np.maximum(flow.groups_per_fire, 1e-12)
+    content = found.window_on[o]
+    of_group = content / np.maximum(found.groups_on[o], 1e-12)
     if operator.window.policy == "time":
         oldest_s = of_group * size_s / (of_group + 1.0)
     else:
-        oldest_s = (of_group * (flow.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken
+        oldest_s = (of_group * (content + 1.0) / (of_group + 1.0) - 1.0) / taken
     return np.asarray(mixed + np.stack([oldest_s, oldest_s, _start_s(operator.window, slide_s)]))
 
 
@@ -186,8 +206,3 @@ def _length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def _start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
     return slide_s if window.policy == "time" and window.tumbling else slide_s / 2.0
-
-
-def _burst(flow: Flow) -> np.ndarray:
-    """Tuples that an operator emits at one moment. [N]"""
-    return np.where(np.isfinite(flow.bursts_per_s), flow.out_per_s / np.maximum(flow.bursts_per_s, 1e-12), 1.0)

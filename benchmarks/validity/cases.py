@@ -12,7 +12,9 @@ from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
-from twin.rate_load import Layout, load
+from twin.rate_layout import Job, Layout
+from twin.rate_load import load, pressure
+from twin.rates import flows
 from twin.scenario import RunSettings
 from twin.workload import Arrivals, Poisson, Workload
 
@@ -85,12 +87,12 @@ def _on_weak_hosts(job: Deployment, seed: int) -> Deployment | None:
 
 def _rate_factor(job: Deployment, target: float) -> float:
     """By how much to multiply all rates so that the most loaded resource has that utilisation (bisection)."""
-    layout = Layout(job, [job.plan])
-    calm = {operator.name: np.ones(1) for operator in job.query.operators}
+    layout = Layout.of_plans(Job(job), [job.plan])
+    calm = np.ones((len(job.query.operators), 1))
     low, high = np.log(1e-4), np.log(1e4)
     for _ in range(50):
         middle = (low + high) / 2
         rates = {name: np.array([law.mean_rate_per_s * np.exp(middle)]) for name, law in job.workload.arrivals.items()}
-        used = max(float(each[0]) for each in load(layout, rates, calm).pressure.values())
+        used = float(pressure(layout.job, load(layout, flows(job.query, rates, bursts=True), calm)).max())
         low, high = (middle, high) if used < target else (low, middle)
     return float(np.exp(low))

@@ -14,8 +14,7 @@ import numpy as np
 
 from scenarios.progress import Lines, Progress, bar
 from twin.deployment import Deployment
-from twin.rate_load import Layout, load
-from twin.rate_model import throttle
+from twin.rate_model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings
 from twin.simulation import simulate
@@ -76,12 +75,8 @@ class Job:
         job = self.deployment
         if self.settings.fidelity == "fast":
             return float(self.settings.segments * len(job.query.operators))
-        layout = Layout(job, [job.plan])
-        offered = {name: np.array([law.mean_rate_per_s]) for name, law in job.workload.arrivals.items()}
-        calm = {operator.name: np.ones(1) for operator in job.query.operators}
-        share = throttle(layout, offered, calm, load(layout, offered, calm))
-        flow = load(layout, {name: offered[name] * share[name] for name in offered}, calm).flow
-        return self.settings.horizon_s * float(sum(each.in_per_s[0] for each in flow.values()))
+        answer = RateModel(self.settings.horizon_s).answer(job, [job.plan])
+        return self.settings.horizon_s * float(answer.in_per_s.sum())
 
 
 def run_job(job: Job) -> dict[str, Any] | str:

@@ -11,7 +11,7 @@ from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Filter, Query, Sink, Source, Stream, TimeWindow
-from twin.rate_load import _fair_level
+from twin.rate_load import fair_level
 from twin.rate_model import RateModel
 from twin.workload import Poisson, Workload
 
@@ -90,7 +90,7 @@ def test_neighbours_on_a_full_host_are_slowed_fairly():
         demand, capacity = rng.exponential(1.0, size=(1, 5)), rng.uniform(0.2, 3.0)
         if demand.sum() <= capacity:
             continue
-        found = _fair_level(demand, np.ones((1, 5, 1)), np.array([capacity]))[0, 0]
+        found = fair_level(demand.T, np.ones((5, 5, 1)), np.full((5, 1), capacity))[0, 0]
         assert np.minimum(demand, found).sum() == pytest.approx(capacity)
 
 
