@@ -220,7 +220,7 @@ def _window(space: ParameterSpace, rng: np.random.Generator) -> Window:
 
 def _bounded(query: Query, rates: Mapping[str, float], amplification_max: float) -> Query:
     """Lowers join selectivities, in data-flow order, until no join emits more than that many tuples an input tuple."""
-    for name in [operator.name for operator in query.topological if operator.kind == "join"]:
+    for name in [operator.name for operator in query.operators if operator.kind == "join"]:  # listed in that order
         flow = steady_rates(query, rates)[name]
         if flow.out_per_s > amplification_max * flow.in_per_s:
             lower = amplification_max * flow.in_per_s / flow.out_per_s
