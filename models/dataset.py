@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models import encoded_file
+from models import encoded_file, encoding
 from models.encoding import Encoded, Progress, Text, encode, encode_texts
 from models.graph import GraphTable
 from twin.deployment import Deployment
@@ -99,6 +99,15 @@ def of_deployments(
     horizons_s = np.full(len(deployments), horizon_s)
     tuples_out = np.nan_to_num(labels_Gx5[:, METRICS.index("throughput_per_s")]) * horizons_s
     return Dataset(encode(deployments, horizons_s.tolist()), labels_Gx5, np.array(hashes), tuples_out, horizons_s)
+
+
+def join(first: Dataset, second: Dataset) -> Dataset:
+    """The rows of both, in order."""
+    columns = ("labels_Gx5", "config_hash", "tuples_out", "horizon_s")
+    return Dataset(
+        encoding.join([first.encoded, second.encoded]),
+        *(np.concatenate([getattr(first, name), getattr(second, name)]) for name in columns),
+    )
 
 
 def _columns(path: Path) -> dict[str, list[object]]:

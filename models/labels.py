@@ -85,14 +85,17 @@ def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale
 def targets(metrics: Sequence[str], values_GxM: np.ndarray, scaling: Scaling, training: np.ndarray) -> Targets:
     """Targets of all rows from their `scaled` labels. Each class of a binary metric gets the same total weight over
     the `training` rows, as Costream balances its classes, so 0.5 is the right threshold where both are equally
-    frequent."""
+    frequent. Where all of them are of one class the metric has no weight: nothing can be learned from them but to
+    forget the other class."""
     standard_GxM = (values_GxM - np.array(scaling.mean)) / np.array(scaling.deviation)
     known_GxM = ~np.isnan(standard_GxM)
     weights_GxM = np.zeros_like(standard_GxM)
     for m, yes_no in enumerate(binary(metrics)):
         known, value = known_GxM[:, m], standard_GxM[:, m]
-        share = float(value[training][known[training]].mean()) if yes_no else 0.5
-        weights_GxM[known, m] = np.where(value[known] > 0.5, 0.5 / share, 0.5 / (1 - share)) if yes_no else 1.0
+        if not yes_no:
+            weights_GxM[known, m] = 1.0
+        elif 0 < (share := float(value[training][known[training]].mean())) < 1:
+            weights_GxM[known, m] = np.where(value[known] > 0.5, 0.5 / share, 0.5 / (1 - share))
     return Targets(np.nan_to_num(standard_GxM).astype(np.float32), weights_GxM.astype(np.float32))
 
 

@@ -68,13 +68,16 @@ def train_member(
     start: Parameters | None = None,
     progress: Progress | None = None,
 ) -> Member:
-    """One network. `start`: parameters to go on from (fine-tuning) instead of fresh ones.
+    """One network. `start`: parameters to go on from (fine-tuning) instead of fresh ones; they are also the result if
+    no later ones have a lower validation loss.
 
     Raises FloatingPointError if the loss is not finite, naming the step.
     """
     loop = _Loop(data, settings)
     state = loop.begin(initial(loop.config, seed) if start is None else start)
-    best, best_loss, curve = state.parameters, math.inf, list[Point]()
+    best, best_loss, curve = jax.device_get(state.parameters), math.inf, list[Point]()
+    if start is not None:
+        best_loss = loop.validation_loss(state.parameters)
     waited, recent = 0, list[jax.Array]()
     for step, example in enumerate(loop.shuffled(seed), start=1):
         state, value = loop.step(state, example, step)
@@ -141,6 +144,14 @@ class _Loop:
         )
 
     def evaluate(self, step: int, recent: list[jax.Array], parameters: Parameters) -> Point:
+        train_loss = float(np.mean(jax.device_get(recent)))
+        valid_loss = self.validation_loss(parameters)
+        for name, value in (("training", train_loss), ("validation", valid_loss)):
+            if not math.isfinite(value):
+                raise FloatingPointError(f"{name} loss is {value} at step {step}; lower the learning rate")
+        return Point(step, train_loss, valid_loss)
+
+    def validation_loss(self, parameters: Parameters) -> float:
         losses = [
             evaluation_loss(
                 parameters,
@@ -152,9 +163,4 @@ class _Loop:
             )
             for example in self.valid
         ]
-        train_loss = float(np.mean(jax.device_get(recent)))
-        valid_loss = float(sum(jax.device_get(losses))) / len(self.data.valid)
-        for name, value in (("training", train_loss), ("validation", valid_loss)):
-            if not math.isfinite(value):
-                raise FloatingPointError(f"{name} loss is {value} at step {step}; lower the learning rate")
-        return Point(step, train_loss, valid_loss)
+        return float(sum(jax.device_get(losses))) / len(self.data.valid)

@@ -52,5 +52,5 @@ def _summary(documented: Any) -> str:
 
 def _space(space: Any) -> str:
     low, high = space.hosts_range
-    kinds = "/".join(map(str, space.sources))
-    return f"random queries with {kinds} sources on {low} to {high} hosts"
+    sources, filters = ("/".join(map(str, counts)) for counts in (space.sources, space.filters))
+    return f"random queries with {sources} sources and {filters} filters on {low} to {high} hosts"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from scenarios import files
-from scenarios.families import FamilyAmongOthers, RandomScenarios, Replicated, ScenarioFamily
+from scenarios.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
 from spark.corpus import CorpusSummary
 from spark.manifest import CorpusSpec
 from twin.errors import BadInput
@@ -14,7 +15,8 @@ from twin.scenario import RunSettings, Scenario, config_hash
 
 DEFAULT_SPACE = "costream"
 
-Make = RandomScenarios | FamilyAmongOthers | Replicated
+Distinct = RandomScenarios | OneQuery | FamilyAmongOthers
+Make = Distinct | Replicated
 
 
 def plan(
@@ -22,8 +24,10 @@ def plan(
 ) -> tuple[Make, CorpusSpec]:
     """The maker of the scenarios and the specification of the corpus.
 
-    replicates: this many of the runs, the first ones, are simulated once more under another seed.
-    Raises BadInput if both a space and a scenario are given, one is unknown, or there are more replicates than runs.
+    space and scenario: random queries; or variations of one scenario; or, if both are given, the query of the scenario
+    with everything else drawn from the space. replicates: this many of the runs, the first ones, are simulated once
+    more under another seed.
+    Raises BadInput if a space or scenario is unknown, or there are more replicates than runs.
     """
     if replicates > runs:
         raise BadInput(f"--replicates {replicates} is above --runs {runs}; a run is repeated once at most, give less")
@@ -36,9 +40,7 @@ def plan(
 
 def _distinct(
     *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None
-) -> tuple[RandomScenarios | FamilyAmongOthers, CorpusSpec]:
-    if space is not None and scenario is not None:
-        raise BadInput("--space and --scenario are both given; keep one")
+) -> tuple[Distinct, CorpusSpec]:
     if scenario is None:
         settings = RunSettings() if horizon_s is None else _settings(RunSettings(), horizon_s)
         maker = RandomScenarios(space or DEFAULT_SPACE, seed, settings)
@@ -46,14 +48,25 @@ def _distinct(
     base = files.load(scenario)
     if horizon_s is not None:
         base = base.model_copy(update={"run": _settings(base.run, horizon_s)})
-    return around(base, runs=runs, seed=seed)
+    return around(base, runs=runs, seed=seed) if space is None else one_query(base, space, runs=runs, seed=seed)
+
+
+def one_query(base: Scenario, space: str, *, runs: int, seed: int) -> tuple[OneQuery, CorpusSpec]:
+    """The query of one scenario, with rates, hosts and placement from a space. Raises BadInput if it has none."""
+    return OneQuery(base, space, seed), CorpusSpec(
+        runs=runs, seed=seed, space=f"{base.name} in {space}", settings=_around(base)
+    )
 
 
 def around(base: Scenario, *, runs: int, seed: int) -> tuple[FamilyAmongOthers, CorpusSpec]:
     """Variations of one scenario (plan, rates and hardware), and a tenth of random scenarios of the default space."""
-    settings = {"config_hash": config_hash(base, base.run), **base.run.model_dump(mode="json")}
     make = FamilyAmongOthers(ScenarioFamily(base, seed), RandomScenarios(DEFAULT_SPACE, seed, base.run))
-    return make, CorpusSpec(runs=runs, seed=seed, space=f"around {base.name}", settings=settings)
+    return make, CorpusSpec(runs=runs, seed=seed, space=f"around {base.name}", settings=_around(base))
+
+
+def _around(base: Scenario) -> dict[str, Any]:
+    """What identifies a corpus of one scenario."""
+    return {"config_hash": config_hash(base, base.run), **base.run.model_dump(mode="json")}
 
 
 def in_words(summary: CorpusSummary, folder: Path) -> str:

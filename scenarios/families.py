@@ -8,7 +8,7 @@ import numpy as np
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
-from scenarios.generator import SPACES, random_scenario
+from scenarios.generator import SPACES, on_random_hardware, random_scenario
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput, suggest
 from twin.randomness import child_seed, stream
@@ -31,12 +31,31 @@ class RandomScenarios:
     settings: RunSettings
 
     def __post_init__(self) -> None:
-        if self.space not in SPACES:
-            raise BadInput(f"unknown space {self.space!r}; {suggest(self.space, SPACES)}")
+        _check_space(self.space)
 
     def __call__(self, index: int) -> Scenario:
         """Scenario `index`; the same for the same space, seed and index."""
         return random_scenario(SPACES[self.space], child_seed(self.seed, index), self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class OneQuery:
+    """The query of one scenario; rates, hosts and placement drawn from a space (Costream, Exp. 6)."""
+
+    scenario: Scenario
+    space: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        _check_space(self.space)
+        if self.scenario.events:
+            raise BadInput(f"{self.scenario.name} has events, which may name its own hosts; remove them from the file")
+        self(0)  # a space may lack rates for so many sources
+
+    def __call__(self, index: int) -> Scenario:
+        """Scenario `index`; the same for the same scenario, space, seed and index."""
+        base = self.scenario.model_copy(update={"name": f"{self.scenario.name}-{index}", "description": ""})
+        return on_random_hardware(base, SPACES[self.space], child_seed(self.seed, index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +104,17 @@ class Replicated:
     A corpus gives every run a seed of its own, so the second run of a scenario differs in nothing but the seed.
     """
 
-    make: RandomScenarios | FamilyAmongOthers
+    make: RandomScenarios | OneQuery | FamilyAmongOthers
     distinct: int
 
     def __call__(self, index: int) -> Scenario:
         """Scenario `index` modulo the number of distinct ones."""
         return self.make(index % self.distinct)
+
+
+def _check_space(name: str) -> None:
+    if name not in SPACES:
+        raise BadInput(f"unknown space {name!r}; {suggest(name, SPACES)}")
 
 
 def _factor(rng: np.random.Generator, most: float) -> float:

@@ -1,11 +1,16 @@
 """Random scenarios over a parameter space; `costream` is the training space of Costream (Table II, Section VI).
 
 What Table II leaves open is settled like this. Filters fall on the branches (one a source, and one after the joins)
-at random; joins are left-deep; the aggregation, if any, comes last. A source's tuple has 3 to 10 values, each of a
-random type (the authors' public generator reads the table as 3 to 10 of each type). Filter selectivities are uniform
-on (0.1, 1), the number of distinct groups is log-uniform on (2, 1000), and a join's selectivity is log-uniform on
-(1.5e-6, 0.2), lowered where a join would otherwise emit more than twice what it takes in. Hosts are drawn feature by
-feature, and the plan uniformly from those that obey Costream's three rules.
+at random, so that several may follow one another; joins are left-deep; the aggregation, if any, comes last. A source's
+tuple has 3 to 10 values, each of a random type (the authors' public generator reads the table as 3 to 10 of each type).
+Filter selectivities are uniform on (0.1, 1), the number of distinct groups is log-uniform on (2, 1000), and a join's
+selectivity is log-uniform on (1.5e-6, 0.2), lowered where a join would otherwise emit more than twice what it takes in.
+Hosts are drawn feature by feature, and the plan uniformly from those that obey Costream's three rules.
+
+Costream's own training queries have no two filters in a row ("only seen 1 subsequent filter operator", Exp. 5), and
+its shares of 1/2/3/4 filters are those of its query types: 35/34/31 % if a linear query has one filter, a join of two
+streams two, one of three streams three or four. A model that is to know chains must see them, so here they stay in;
+the rows without (`filter_chain` at most 1) are what Exp. 5 trains on.
 """
 
 from __future__ import annotations
@@ -17,8 +22,10 @@ from typing import TypeVar
 import numpy as np
 
 from optimizers.enumeration import PlacementSpace
-from scenarios.parameter_space import COSTREAM, ParameterSpace, Weights
+from optimizers.interface import plan_on
+from scenarios.parameter_space import CHAINS, COSTREAM, ParameterSpace, Weights
 from twin.cluster import Cluster, Host
+from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.query import (
     Aggregate,
@@ -43,7 +50,12 @@ from twin.workload import Poisson, Workload
 T = TypeVar("T")
 STRING_FUNCTIONS = ("startswith", "endswith")
 
-SPACES: Mapping[str, ParameterSpace] = {"costream": COSTREAM}
+SPACES: Mapping[str, ParameterSpace] = {
+    "costream": COSTREAM,
+    "costream-chain2": CHAINS[2],
+    "costream-chain3": CHAINS[3],
+    "costream-chain4": CHAINS[4],
+}
 
 
 def random_scenario(space: ParameterSpace, seed: int, settings: RunSettings) -> Scenario:
@@ -52,19 +64,66 @@ def random_scenario(space: ParameterSpace, seed: int, settings: RunSettings) -> 
     Raises ValueError if seed is negative.
     """
     rng = stream(seed, "scenario")
-    shape = _Shape.draw(space, rng)
-    rates = {name: float(_pick(rng, space.rates_per_s[shape.sources])) for name in shape.source_names}
-    query = _bounded(_query(space, rng, shape), rates, space.join_amplification_max)
-    cluster = _cluster(space, rng)
+    query, rates = random_query(space, rng)
+    cluster = random_cluster(space, rng)
     hosts = PlacementSpace(query, cluster).draw(rng)
     return Scenario(
         name=f"random-{seed}",
         query=query,
         cluster=cluster,
         plan=ExecutionPlan(placement={operator: (host,) for operator, host in hosts.items()}),
-        workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
+        workload=_poisson(rates),
         run=settings.model_copy(update={"seed": seed}),
     )
+
+
+def on_random_hardware(base: Scenario, space: ParameterSpace, seed: int) -> Scenario:
+    """The scenario's query with rates, hosts and placement drawn from the space; all else stays. Same seed, same draw.
+
+    Raises BadInput if the space has no rates for so many sources.
+    """
+    rng = stream(seed, "hardware")
+    sources = [source.name for source in base.query.sources]
+    if len(sources) not in space.rates_per_s:
+        known = "/".join(map(str, space.rates_per_s))
+        raise BadInput(f"{base.name} has {len(sources)} sources, the space rates for {known}; take another scenario")
+    rates = _rates(space, rng, sources)
+    cluster = random_cluster(space, rng)
+    placement = PlacementSpace(base.query, cluster).draw(rng)
+    changed = {"cluster": cluster, "plan": plan_on(base, placement), "workload": _poisson(rates)}
+    return Scenario(**{**dict(base), **changed})
+
+
+def random_query(space: ParameterSpace, rng: np.random.Generator) -> tuple[Query, dict[str, float]]:
+    """A query, and the rate of each of its sources in tuples/s."""
+    shape = _Shape.draw(space, rng)
+    rates = _rates(space, rng, shape.source_names)
+    return _bounded(_query(space, rng, shape), rates, space.join_amplification_max), rates
+
+
+def random_cluster(space: ParameterSpace, rng: np.random.Generator) -> Cluster:
+    """Hosts drawn feature by feature."""
+    low, high = space.hosts_range
+    return Cluster(
+        hosts=tuple(
+            Host(
+                name=f"host{index}",
+                cpu_percent=_pick(rng, space.cpu_percent),
+                ram_mb=_pick(rng, space.ram_mb),
+                bandwidth_mbps=_pick(rng, space.bandwidth_mbps),
+                latency_ms=_pick(rng, space.latency_ms),
+            )
+            for index in range(int(rng.integers(low, high + 1)))
+        )
+    )
+
+
+def _rates(space: ParameterSpace, rng: np.random.Generator, sources: Sequence[str]) -> dict[str, float]:
+    return {name: float(_pick(rng, space.rates_per_s[len(sources)])) for name in sources}
+
+
+def _poisson(rates: Mapping[str, float]) -> Workload:
+    return Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +220,7 @@ def _window(space: ParameterSpace, rng: np.random.Generator) -> Window:
 
 def _bounded(query: Query, rates: Mapping[str, float], amplification_max: float) -> Query:
     """Lowers join selectivities, in data-flow order, until no join emits more than that many tuples an input tuple."""
-    for name in [operator.name for operator in query.topological if operator.kind == "join"]:
+    for name in [operator.name for operator in query.operators if operator.kind == "join"]:  # listed in that order
         flow = steady_rates(query, rates)[name]
         if flow.out_per_s > amplification_max * flow.in_per_s:
             lower = amplification_max * flow.in_per_s / flow.out_per_s
@@ -174,22 +233,6 @@ def _lowered(operator: AnyOperator, name: str, factor: float) -> AnyOperator:
     if not isinstance(operator, Join) or operator.name != name or operator.selectivity is None:
         return operator
     return operator.model_copy(update={"selectivity": operator.selectivity * factor})
-
-
-def _cluster(space: ParameterSpace, rng: np.random.Generator) -> Cluster:
-    low, high = space.hosts_range
-    return Cluster(
-        hosts=tuple(
-            Host(
-                name=f"host{index}",
-                cpu_percent=_pick(rng, space.cpu_percent),
-                ram_mb=_pick(rng, space.ram_mb),
-                bandwidth_mbps=_pick(rng, space.bandwidth_mbps),
-                latency_ms=_pick(rng, space.latency_ms),
-            )
-            for index in range(int(rng.integers(low, high + 1)))
-        )
-    )
 
 
 def _pick(rng: np.random.Generator, values: Sequence[T]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twin.query import AggregateFunction, DataType, FilterFunction
 
@@ -68,3 +68,8 @@ COSTREAM = ParameterSpace(
     latency_ms=(1, 2, 5, 10, 20, 40, 80, 160),
 )
 """Table II of Costream, with the frequencies of its Section VI."""
+
+CHAINS: Mapping[int, ParameterSpace] = {
+    length: replace(COSTREAM, sources={1: 1}, filters={length: 1}, aggregated_share=0) for length in (2, 3, 4)
+}
+"""By length: one source, exactly that many filters in a row, a sink; no window, as in Costream's Exp. 5."""

@@ -28,7 +28,11 @@ def corpus(
     space: Annotated[str | None, typer.Option("--space", help="Random scenarios from this parameter space.")] = None,
     scenario: Annotated[
         str | None,
-        typer.Option("--scenario", metavar="SCENARIO", help="Or: vary this scenario's plan, rates, hardware."),
+        typer.Option(
+            "--scenario",
+            metavar="SCENARIO",
+            help="Or: vary this scenario's plan, rates, hardware. With --space: draw those from the space.",
+        ),
     ] = None,
     master: Master = "local[*]",
     horizon: Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds a run.")] = None,
@@ -41,7 +45,8 @@ def corpus(
 ) -> None:
     """Simulates many scenarios and writes their traces, resumable at any moment.
 
-    Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60`
+    Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60` ·
+    `twin corpus spikes --runs 100 --scenario spike-detection --space costream`
     """
     from scenarios import corpora
     from spark.corpus import write_corpus

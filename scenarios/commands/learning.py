@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
+from twin.errors import BadInput
 
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `twin dataset` wrote.")]
 
@@ -24,9 +25,18 @@ def train(
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="A,B,...", help="Which metrics. Default: all five.")
     ] = None,
-    members: Annotated[int, typer.Option("--members", min=1, max=100, help="Networks in the ensemble.")] = 3,
+    members: Annotated[
+        int | None, typer.Option("--members", min=1, max=100, help="Networks in the ensemble. Default: 3.")
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option("--epochs", min=1, help="Passes over the rows. Default: by their number.")
+    ] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model; it stays as it is.")
+    ] = None,
+    rehearse: Annotated[
+        Path | None,
+        typer.Option("--rehearse", metavar="OLD", help="With --from: the dataset of MODEL, so that it forgets less."),
     ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -34,12 +44,21 @@ def train(
 ) -> None:
     """Trains an ensemble of graph neural networks on simulated runs.
 
-    Examples: `twin train dataset model` · `twin train dataset model --members 1 --epochs 20`
+    Examples: `twin train dataset model` · `twin train dataset model --members 1 --epochs 20` ·
+    `twin train chains better --from model --rehearse dataset`
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     from scenarios.traces import check_free
 
     check_free(out)
+    if start is not None:
+        if metrics is not None or members is not None:
+            raise BadInput("--from keeps the metrics and members of its model; leave --metrics and --members out")
+        _fine_tune(dataset, out, start, rehearse, epochs, seed, terminal)
+        return
+    if rehearse is not None:
+        raise BadInput("--rehearse is for fine-tuning; name the model with --from")
+    members = 3 if members is None else members
     from models import dataset as datasets
     from models.pipeline import train as train_ensembles
     from models.settings import TrainingSettings
@@ -60,6 +79,28 @@ def train(
     document: dict[str, Any] = {"model": out, "metrics": list(wanted), "rows": sizes, "validation_losses": losses}
     words = ", ".join(f"{loss:.3f}" for loss in losses)
     terminal.result(document, f"model of {len(losses)} networks in {out}; best validation losses {words}")
+
+
+def _fine_tune(
+    dataset: Path, out: Path, start: Path, rehearse: Path | None, epochs: int | None, seed: int, terminal: Terminal
+) -> None:
+    from models import prediction
+    from models.fine_tuning import FineTuning
+    from scenarios import fine_tuning, tables
+    from scenarios.learning import rows_of, write_model
+
+    model = prediction.load(start)
+    with terminal.progress("rows") as report:
+        new = rows_of(dataset, report)
+        old = None if rehearse is None else rows_of(rehearse, report)
+    how = FineTuning() if epochs is None else FineTuning(epochs=epochs)
+    terminal.stage(f"fine-tuning on {len(new)} rows")
+    with terminal.progress("steps at most; training stops early") as report:
+        tuned = fine_tuning.tune(model, new, old, how, seed, report)
+    write_model(tuned.ensembles, out)
+    document = {"model": out, "from": start, "rows": tuned.sizes, "evaluation": tuned.rows}
+    title = f"predicted against simulated on held-out runs, before and after; the model is in {out}"
+    terminal.result(document, tables.of_rows(title, fine_tuning.COLUMNS, tuned.rows))
 
 
 def evaluate(

@@ -115,7 +115,7 @@ def validate(
     """Simulates the plan of every optimizer and cost model: its regret against the best known plan.
 
     Examples: `twin validate smart-grid` ·
-    `twin validate smart-grid ad-join --optimizers governor,costream --cost-model rates,model --replications 10`
+    `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
     """
     from scenarios import files, planning, tables
     from scenarios.cost_models import cost_model

@@ -8,8 +8,10 @@ import pytest
 
 from optimizers.rules import bin_ranges, is_valid
 from scenarios import corpora, files
-from scenarios.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, ScenarioFamily
+from scenarios.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, OneQuery, ScenarioFamily
+from scenarios.parameter_space import COSTREAM
 from twin.errors import BadInput
+from twin.query import Query
 from twin.scenario import RunSettings
 
 
@@ -39,10 +41,48 @@ def test_a_family_keeps_the_query_and_varies_the_rest_within_its_bounds(base):
     assert len({member.plan.model_dump_json() for member in members}) > 10
 
 
+BENCHMARKS = ("advertisement", "spike-detection", "smart-grid-global", "smart-grid-local")
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_one_query_is_kept_and_all_else_comes_from_the_space(name):
+    base = files.load(name)
+    assert {operator.kind for operator in base.query.operators} <= {"source", "filter", "aggregate", "join", "sink"}
+    make = OneQuery(base, "costream", seed=2)
+    drawn = [make(index) for index in range(60)]
+    for each in drawn:
+        assert each.query == base.query
+        assert (each.engine, each.run) == (base.engine, base.run)
+        placement = {operator: plan[0] for operator, plan in each.plan.placement.items()}
+        assert is_valid(each.query, bin_ranges(each.cluster), placement)
+        assert 2 <= len(each.cluster.hosts) <= 6
+        for feature in ("cpu_percent", "ram_mb", "bandwidth_mbps", "latency_ms"):
+            assert {getattr(host, feature) for host in each.cluster.hosts} <= set(getattr(COSTREAM, feature))
+    rates = {law.rate_per_s for each in drawn for law in each.workload.arrivals.values()}
+    assert rates == set(COSTREAM.rates_per_s[len(base.query.sources)])  # all of them in 60 draws, and no other
+    assert len({each.plan.model_dump_json() for each in drawn}) > 30
+
+
+def test_one_query_needs_a_space_that_has_rates_for_its_sources():
+    base = files.load("word-count")
+    names = [f"source-{index}" for index in range(4)]
+    operators = [{"name": name, "kind": "source"} for name in names] + [
+        {"name": "join", "kind": "join", "selectivity": 0.1, "window": {"policy": "time", "size_s": 1}},
+        {"name": "sink", "kind": "sink"},
+    ]
+    streams = [{"producer": name, "consumer": "join"} for name in names] + [{"producer": "join", "consumer": "sink"}]
+    query = Query.model_validate({"operators": operators, "streams": streams})
+    with pytest.raises(BadInput, match="4 sources"):
+        OneQuery(base.model_copy(update={"query": query}), "costream", seed=0)
+    with pytest.raises(BadInput, match="has events"):
+        OneQuery(files.load("failover"), "costream", seed=0)
+
+
 def test_makers_give_the_same_scenario_again_also_in_another_process(base):
     for make in (
         corpora.around(base, runs=20, seed=4)[0],
         corpora.plan(runs=20, seed=4, space=None, scenario=None, horizon_s=60)[0],
+        corpora.plan(runs=20, seed=4, space="costream", scenario="spike-detection", horizon_s=60)[0],
     ):
         copy = pickle.loads(pickle.dumps(make))
         for index in (0, 9, 10):
@@ -62,13 +102,19 @@ def test_equal_requests_have_equal_specifications_and_others_do_not():
         return corpora.plan(**{**request, **changes})[1].manifest()["config_hash"]
 
     assert hash_of() == hash_of()
-    different = [hash_of(), hash_of(seed=1), hash_of(horizon_s=60), hash_of(scenario="ad-join"), hash_of(scenario=None)]
+    different = [
+        hash_of(),
+        hash_of(seed=1),
+        hash_of(horizon_s=60),
+        hash_of(scenario="advertisement"),
+        hash_of(scenario=None),
+    ]
     assert len(set(different)) == len(different)
 
 
 def test_horizon_and_sources_of_scenarios_are_checked():
-    with pytest.raises(BadInput, match="keep one"):
-        corpora.plan(runs=1, seed=0, space="costream", scenario="smart-grid", horizon_s=None)
+    with pytest.raises(BadInput, match="unknown space 'costreem'"):
+        corpora.plan(runs=1, seed=0, space="costreem", scenario="smart-grid", horizon_s=None)
     with pytest.raises(BadInput, match="unknown space 'costreem'"):
         corpora.plan(runs=1, seed=0, space="costreem", scenario=None, horizon_s=None)
     with pytest.raises(BadInput, match="above the warm-up"):

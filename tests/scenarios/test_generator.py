@@ -1,34 +1,57 @@
-"""The Costream space: what is drawn follows Table II and the frequencies of Section VI."""
+"""The Costream spaces: what is drawn follows Table II and the frequencies of Section VI."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from optimizers.rules import bin_ranges, is_valid
-from scenarios.generator import SPACES, random_scenario
-from scenarios.parameter_space import COSTREAM
-from twin.query import CountWindow
-from twin.rates import nominal_rates
+from scenarios.generator import SPACES, random_cluster, random_query, random_scenario
+from scenarios.parameter_space import CHAINS, COSTREAM
+from twin.cluster import Cluster
+from twin.query import CountWindow, Query
+from twin.randomness import stream
+from twin.rates import steady_rates
 from twin.scenario import RunSettings, Scenario
 
-DRAWS = 2000
+DRAWS = 10_000
 CONFIDENT = 1e-4
 """A right generator fails one of these tests in 10,000 seeds, and the seeds are fixed."""
 
 
+class Draw(NamedTuple):
+    query: Query
+    rates: Mapping[str, float]
+    cluster: Cluster
+
+
 @pytest.fixture(scope="module")
-def drawn() -> list[Scenario]:
-    return [random_scenario(COSTREAM, seed, RunSettings()) for seed in range(DRAWS)]
+def drawn() -> list[Draw]:
+    rng = stream(0, "test")
+    return [Draw(*random_query(COSTREAM, rng), random_cluster(COSTREAM, rng)) for _ in range(DRAWS)]
 
 
-def operators(drawn: Iterable[Scenario], *kinds: str) -> list[Any]:
+@pytest.fixture(scope="module")
+def scenarios() -> list[Scenario]:
+    return [random_scenario(COSTREAM, seed, RunSettings()) for seed in range(400)]
+
+
+def operators(drawn: Iterable[Draw], *kinds: str) -> list[Any]:
     return [operator for each in drawn for operator in each.query.operators if operator.kind in kinds]
+
+
+def longest_chain(query: Query) -> int:
+    """How many filters follow one another at most."""
+    length = dict.fromkeys((operator.name for operator in query.operators), 0)
+    for operator in query.topological:
+        if operator.kind == "filter":
+            length[operator.name] = 1 + length[query.inputs(operator.name)[0].producer]
+    return max(length.values())
 
 
 def fits(values: Iterable[Any], weights: Mapping[Any, float]) -> bool:
@@ -59,8 +82,8 @@ def test_query_shapes(drawn):
 @pytest.mark.parametrize("sources", [1, 2, 3])
 def test_rates(drawn, sources):
     of_shape = [each for each in drawn if len(each.query.sources) == sources]
-    rates = (law.mean_rate_per_s for each in of_shape for law in each.workload.arrivals.values())
-    assert fits(rates, equal(COSTREAM.rates_per_s[sources]))
+    assert fits((rate for each in of_shape for rate in each.rates.values()), equal(COSTREAM.rates_per_s[sources]))
+    assert all(set(each.rates) == {source.name for source in each.query.sources} for each in of_shape)
 
 
 def test_tuples_hold_three_to_ten_values_of_random_types(drawn):
@@ -77,8 +100,9 @@ def test_hardware(drawn):
         assert fits((getattr(host, feature) for host in hosts), equal(getattr(COSTREAM, feature)))
 
 
-def test_windows(drawn):
-    windows = [operator.window for operator in operators(drawn, "join", "aggregate")]
+@pytest.mark.parametrize("kind", ["join", "aggregate"])
+def test_windows(drawn, kind):
+    windows = [operator.window for operator in operators(drawn, kind)]
     assert fits((window.policy for window in windows), equal(("count", "time")))
     assert fits((window.tumbling for window in windows if window.size > 5), equal((True, False)))
     counting = [window for window in windows if isinstance(window, CountWindow)]
@@ -104,6 +128,7 @@ def test_filters(drawn):
 def test_aggregates_and_joins(drawn):
     aggregates, joins = operators(drawn, "aggregate"), operators(drawn, "join")
     assert fits((operator.function for operator in aggregates), equal(("min", "max", "mean", "avg")))
+    assert fits((operator.value_type for operator in aggregates), equal(("int", "double")))
     assert fits((operator.group_by for operator in aggregates), equal(("int", "string", "double", None)))
     assert fits((operator.key_type for operator in joins), equal(COSTREAM.data_types))
     groups = np.log([operator.groups for operator in aggregates if operator.group_by])
@@ -114,21 +139,41 @@ def test_aggregates_and_joins(drawn):
 
 def test_join_outputs_stay_bounded(drawn):
     for each in drawn[:400]:
-        rates = nominal_rates(each.query, each.workload.arrivals)
+        rates = steady_rates(each.query, each.rates)
         for operator in operators([each], "join"):
             bound = COSTREAM.join_amplification_max * rates[operator.name].in_per_s
             assert rates[operator.name].out_per_s <= bound * (1 + 1e-9)
 
 
-def test_plans_obey_the_rules_and_are_often_spread(drawn):
+def test_plans_obey_the_rules_and_are_often_spread(scenarios):
     used = []
-    for each in drawn[:400]:
+    for each in scenarios:
         placement = {name: each.plan.locations(name)[0].host for name in each.plan.placement}
         assert is_valid(each.query, bin_ranges(each.cluster), placement)
         assert all(each.plan.replicas(name) == 1 for name in placement)
         used.append(len(set(placement.values())))
     assert min(used) == 1
     assert max(used) >= 5
+
+
+def test_filters_fall_on_every_branch_alike_so_that_some_follow_one_another(drawn):
+    linear = [each for each in drawn if len(each.query.sources) == 1]
+    assert all(longest_chain(each.query) == len(operators([each], "filter")) for each in linear)
+    of_two = [each for each in drawn if len(each.query.sources) == 2 and len(operators([each], "filter")) == 2]
+    assert fits((longest_chain(each.query) for each in of_two), {1: 2, 2: 1})  # three branches
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_chains_have_exactly_so_many_filters_in_a_row_and_no_window(length):
+    assert SPACES[f"costream-chain{length}"] is CHAINS[length]
+    chains = [random_scenario(CHAINS[length], seed, RunSettings()) for seed in range(300)]
+    for each in chains:
+        assert [operator.kind for operator in each.query.topological] == ["source", *["filter"] * length, "sink"]
+    filters = operators((Draw(each.query, {}, each.cluster) for each in chains), "filter")
+    assert fits((operator.function for operator in filters), equal(COSTREAM.filter_functions))
+    rates = (law.mean_rate_per_s for each in chains for law in each.workload.arrivals.values())
+    assert fits(rates, equal(COSTREAM.rates_per_s[1]))
+    assert fits((len(each.cluster.hosts) for each in chains), equal(range(2, 7)))
 
 
 def test_the_same_seed_gives_the_same_scenario_and_another_seed_another():
