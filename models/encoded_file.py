@@ -16,13 +16,28 @@ from types import ModuleType
 import numpy as np
 
 from models import columns, description, encoding, facts, features, flat_vector, graph, physics
+from models import misjudged as misjudged_costs
 from models.encoding import Encoded
 from models.graph import GraphTable, Ragged
-from twin import profiles, query, rate_answer, rate_keys, rate_latency, rate_links, rate_load, rate_model, rates
+from models.misjudged import Misjudged
+from twin import (
+    profiles,
+    query,
+    rate_answer,
+    rate_keys,
+    rate_latency,
+    rate_layout,
+    rate_links,
+    rate_load,
+    rate_model,
+    rate_throttle,
+    rates,
+)
 
 _CODE: tuple[ModuleType, ...] = (
-    *(columns, description, encoding, facts, features, flat_vector, graph, physics),
-    *(profiles, query, rate_answer, rate_keys, rate_latency, rate_links, rate_load, rate_model, rates),
+    *(columns, description, encoding, facts, features, flat_vector, graph, misjudged_costs, physics),
+    *(profiles, query, rate_answer, rate_keys, rate_latency, rate_layout, rate_links, rate_load, rate_model),
+    *(rate_throttle, rates),
 )
 _RAGGED = ("streams", "updates", "placements")
 
@@ -33,12 +48,13 @@ def code_version() -> str:
     return hashlib.sha256("".join(inspect.getsource(module) for module in _CODE).encode()).hexdigest()[:12]
 
 
-def path_in(folder: Path) -> Path:
-    """Where the encoding of the dataset in that folder is, or would be."""
-    return folder / f"encoded-{code_version()}.npz"
+def path_in(folder: Path, misjudged: Misjudged | None = None) -> Path:
+    """Where the encoding of the dataset in that folder, so seen, is, or would be."""
+    seen = "" if misjudged is None else f"-{misjudged.name}"
+    return folder / f"encoded-{code_version()}{seen}.npz"
 
 
-def write(folder: Path, encoded: Encoded, config_hash: np.ndarray) -> None:
+def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> None:
     """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
     table = encoded.graphs
     arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_Gx5}
@@ -47,7 +63,7 @@ def write(folder: Path, encoded: Encoded, config_hash: np.ndarray) -> None:
     ragged |= {name: getattr(table, name) for name in _RAGGED}
     for name, each in ragged.items():
         arrays |= {f"{name}_rows": each.rows, f"{name}_start": each.start}
-    path = path_in(folder)
+    path = path_in(folder, misjudged)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -57,10 +73,10 @@ def write(folder: Path, encoded: Encoded, config_hash: np.ndarray) -> None:
         partial.unlink(missing_ok=True)
 
 
-def read(folder: Path, config_hash: np.ndarray) -> Encoded | None:
+def read(folder: Path, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> Encoded | None:
     """The encoding of these rows, or None: there is none of today's code, it is of other rows, or it is damaged."""
     try:
-        with np.load(path_in(folder)) as arrays:
+        with np.load(path_in(folder, misjudged)) as arrays:
             if not np.array_equal(arrays["config_hash"], config_hash):
                 return None
 

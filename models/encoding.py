@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from models.description import NAMES, description
 from models.facts import operator_facts
 from models.flat_vector import flat_vector
 from models.graph import GraphTable, concatenate, joint_graph, stack
+from models.misjudged import Misjudged
 from twin.deployment import Deployment
 from twin.errors import BadInput
 
@@ -72,14 +74,20 @@ def encode(deployments: Sequence[Deployment], horizons_s: Sequence[float]) -> En
     )
 
 
-def encode_texts(texts: Sequence[Text], progress: Progress | None = None, workers: int | None = None) -> Encoded:
-    """Parses and encodes rows, in order, whatever the number of processes.
+def encode_texts(
+    texts: Sequence[Text],
+    progress: Progress | None = None,
+    workers: int | None = None,
+    misjudged: Misjudged | None = None,
+) -> Encoded:
+    """Parses and encodes rows, in order, whatever the number of processes. misjudged: how deployments are seen.
 
     Raises BadInput for a deployment that is not valid.
     """
     chunks = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
     parts, done = [], 0
-    for part in _each(chunks, 1 if len(texts) < PARALLEL_FROM else workers or os.cpu_count() or 1):
+    workers = 1 if len(texts) < PARALLEL_FROM else workers or os.cpu_count() or 1
+    for part in _each(partial(_encode_chunk, misjudged=misjudged), chunks, workers):
         parts.append(part)
         done += len(part)
         if progress is not None:
@@ -96,17 +104,21 @@ def join(parts: Sequence[Encoded]) -> Encoded:
     )
 
 
-def _each(chunks: Sequence[Sequence[Text]], workers: int) -> Iterator[Encoded]:
+def _each(
+    work: Callable[[Sequence[Text]], Encoded], chunks: Sequence[Sequence[Text]], workers: int
+) -> Iterator[Encoded]:
     if workers == 1:
-        yield from map(_encode_chunk, chunks)
+        yield from map(work, chunks)
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:  # JAX's threads forbid a fork
-        yield from pool.map(_encode_chunk, chunks)
+        yield from pool.map(work, chunks)
 
 
-def _encode_chunk(texts: Iterable[Text]) -> Encoded:
-    texts = list(texts)
-    return encode([_deployment(text) for text in texts], [text.horizon_s for text in texts])
+def _encode_chunk(texts: Sequence[Text], misjudged: Misjudged | None) -> Encoded:
+    deployments = [_deployment(text) for text in texts]
+    if misjudged is not None:
+        deployments = [misjudged(each, text.run) for each, text in zip(deployments, texts, strict=True)]
+    return encode(deployments, [text.horizon_s for text in texts])
 
 
 def _deployment(text: Text) -> Deployment:

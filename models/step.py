@@ -47,7 +47,7 @@ def regression_loss(estimates: Array, truth: Array, huber: float | None) -> jax.
     """The squared error; beyond `huber`, if that is given, it goes on growing linearly."""
     if huber is None:
         return jnp.square(jnp.asarray(estimates) - truth)
-    return 2 * optax.huber_loss(jnp.asarray(estimates), jnp.asarray(truth), huber)
+    return 2 * optax.huber_loss(jnp.asarray(estimates), jnp.asarray(truth), delta=huber)
 
 
 def loss(

@@ -128,15 +128,16 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
     from models import dataset as datasets
     from models import prediction
     from models.pipeline import train as train_ensembles
-    from models.settings import TrainingSettings
+    from models.presets import OURS
     from scenarios import learning
+    from twin.metrics import METRICS
 
     rows = datasets.read(out / "dataset")
     parts = datasets.split(rows, settings.seed)
-    network = TrainingSettings(members=settings.members, patience=settings.patience)
+    network = OURS.model_copy(update={"members": settings.members, "patience": settings.patience})
     with audience.progress("steps at most; training stops early") as report:
         ensembles = train_ensembles(
-            rows, parts, network, settings.seed, progress=learning.steps(settings.members, report)
+            rows, parts, network, settings.seed, progress=learning.steps(network, METRICS, report)
         )
     learning.write_model(ensembles, out / "model")
     return prediction.load(out / "model"), rows, learning.learning_curve(ensembles)

@@ -17,7 +17,9 @@ from models import encoded_file, evaluation
 from models.checkpoint import Ensemble, save
 from models.dataset import Dataset, Split, split
 from models.encoding import PARALLEL_FROM
+from models.misjudged import Misjudged
 from models.prediction import LearnedCostModel
+from models.settings import TrainingSettings
 from scenarios.progress import Progress
 from scenarios.traces import check_free
 from twin.errors import BadInput
@@ -37,21 +39,29 @@ class Table:
         return {"part": self.part, "runs": self.runs, "rows": [row._asdict() for row in self.rows]}
 
 
-def rows_of(folder: Path, report: Progress | None = None) -> Dataset:
-    """The dataset in a folder. Its encoding, if it took long, is kept there for the next time.
+def rows_of(folder: Path, report: Progress | None = None, misjudged: Misjudged | None = None) -> Dataset:
+    """The dataset in a folder, as models see it. Its encoding, if it took long, is kept there for the next time.
 
     Raises BadInput as `models.dataset.read`.
     """
-    found = datasets.read(folder, report)
-    if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoded_file.path_in(folder).exists():
+    found = datasets.read(folder, report, misjudged=misjudged)
+    if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoded_file.path_in(folder, misjudged).exists():
         with suppress(OSError):  # a folder that cannot be written to only costs the time again
-            encoded_file.write(folder, found.encoded, found.config_hash)
+            encoded_file.write(folder, found.encoded, found.config_hash, misjudged)
     return found
 
 
-def steps(members: int, report: Progress) -> Callable[[str, int, int, int, float], None]:
-    """What training tells (network's name, member, step, steps, loss), as steps done of all members' steps."""
-    return lambda _name, member, step, each, _loss: report(member * each + step, members * each)
+def steps(
+    settings: TrainingSettings, metrics: Sequence[str], report: Progress
+) -> Callable[[str, int, int, int, float], None]:
+    """What training tells (ensemble's name, member, step, steps, loss), as steps done of all networks' steps."""
+    names = ["all"] if settings.heads == "all" and len(metrics) > 1 else list(metrics)
+
+    def told(name: str, member: int, step: int, each: int, _loss: float) -> None:
+        before = names.index(name) * settings.members + member
+        report(before * each + step, len(names) * settings.members * each)
+
+    return told
 
 
 def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:

@@ -28,6 +28,10 @@ def train(
     members: Annotated[
         int | None, typer.Option("--members", min=1, max=100, help="Networks in the ensemble. Default: 3.")
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option("--preset", metavar="NAME", help="ours (default), or paper: Costream as published, 15 networks."),
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option("--epochs", min=1, help="Passes over the rows. Default: by their number.")
     ] = None,
@@ -45,23 +49,22 @@ def train(
     """Trains an ensemble of graph neural networks on simulated runs.
 
     Examples: `twin train dataset model` · `twin train dataset model --members 1 --epochs 20` ·
-    `twin train chains better --from model --rehearse dataset`
+    `twin train dataset costream --preset paper` · `twin train chains better --from model --rehearse dataset`
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     from scenarios.traces import check_free
 
     check_free(out)
     if start is not None:
-        if metrics is not None or members is not None:
-            raise BadInput("--from keeps the metrics and members of its model; leave --metrics and --members out")
+        if (metrics, members, preset) != (None, None, None):
+            raise BadInput("--from keeps the kind of its model; leave --metrics, --members and --preset out")
         _fine_tune(dataset, out, start, rehearse, epochs, seed, terminal)
         return
     if rehearse is not None:
         raise BadInput("--rehearse is for fine-tuning; name the model with --from")
-    members = 3 if members is None else members
     from models import dataset as datasets
     from models.pipeline import train as train_ensembles
-    from models.settings import TrainingSettings
+    from models.presets import preset as preset_of
     from scenarios.learning import rows_of, steps, write_model
     from twin.metrics import METRICS
 
@@ -69,10 +72,11 @@ def train(
         rows = rows_of(dataset, report)
     parts = datasets.split(rows, seed)
     terminal.stage(f"training on {len(parts.train)} of {len(rows)} rows")
-    settings = TrainingSettings(members=members, epochs=epochs)
+    settings = preset_of(preset or "ours")
+    settings = settings.model_copy(update={"members": members or settings.members, "epochs": epochs})
     wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
     with terminal.progress("steps at most; training stops early") as report:
-        ensembles = train_ensembles(rows, parts, settings, seed, wanted, progress=steps(members, report))
+        ensembles = train_ensembles(rows, parts, settings, seed, wanted, progress=steps(settings, wanted, report))
     write_model(ensembles, out)
     losses = [min(point[2] for point in each["curve"]) for one in ensembles for each in one.manifest["members"]]
     sizes = {name: len(part) for name, part in parts._asdict().items()}

@@ -1,0 +1,48 @@
+"""A misjudged profile: every constant within its share, nothing else touched, the same for the same run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from models.encoding import Text, encode, encode_texts
+from models.misjudged import Misjudged
+from tests.models.deployments import random_deployment
+from twin.errors import BadInput
+
+
+def constants(engine: object) -> np.ndarray:
+    data = engine.model_dump()  # type: ignore[attr-defined]
+    single = [data[name] for name in ("result_us", "scan_us", "serialise_ns_per_byte", "deserialise_ns_per_byte")]
+    return np.array([*data["tuple_us"].values(), *data["value_us"].values(), *single])
+
+
+def test_every_cost_is_off_by_up_to_its_share_and_nothing_else() -> None:
+    job = random_deployment(3)
+    for share in (0.0, 0.2, 0.9):
+        factors = np.array(
+            [constants(Misjudged(share)(job, f"run{index}").engine) / constants(job.engine) for index in range(200)]
+        )
+        assert np.all(np.abs(factors - 1) <= share + 1e-12)
+        assert np.all(np.abs(factors.mean(axis=0) - 1) <= 5 * share / np.sqrt(3 * 200) + 1e-12)
+        assert share == 0 or np.all(factors.std(axis=0) > share / 3)
+    believed = Misjudged(0.2)(job, "run")
+    same = believed.model_copy(update={"engine": job.engine})
+    assert same == job
+    assert believed.engine.memory == job.engine.memory
+
+
+def test_the_same_run_is_misjudged_the_same_way_whatever_beside_it() -> None:
+    jobs = [random_deployment(seed) for seed in range(3)]
+    texts = [Text(f"run{index}", job.model_dump_json(), 240.0) for index, job in enumerate(jobs)]
+    wrong = Misjudged(0.2, seed=1)
+    together = encode_texts(texts, misjudged=wrong)
+    alone = encode([wrong(jobs[2], "run2")], [240.0])
+    np.testing.assert_array_equal(together.graphs.context_GxC[2], alone.graphs.context_GxC[0])
+    assert not np.array_equal(together.graphs.rates_Gx5, encode(jobs, [240.0] * 3).graphs.rates_Gx5)
+    assert Misjudged(0.2, seed=2)(jobs[0], "run0") != wrong(jobs[0], "run0")
+
+
+def test_a_share_that_is_none() -> None:
+    with pytest.raises(BadInput, match=r"share must be in \[0, 1\), got 1"):
+        Misjudged(1.0)
