@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from scenarios import files
 from scenarios.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
@@ -17,6 +17,17 @@ DEFAULT_SPACE = "costream"
 
 Distinct = RandomScenarios | OneQuery | FamilyAmongOthers
 Make = Distinct | Replicated
+
+
+class Request(TypedDict, total=False):
+    """What a user asks of `twin corpus`: the arguments of `plan` and `command`."""
+
+    runs: Required[int]
+    seed: Required[int]
+    space: Required[str | None]
+    scenario: Required[str | None]
+    horizon_s: Required[float | None]
+    replicates: int
 
 
 def plan(
@@ -36,6 +47,19 @@ def plan(
         return make, spec
     settings = {**spec.settings, "distinct_runs": runs}
     return Replicated(make, runs), replace(spec, runs=runs + replicates, settings=settings)
+
+
+def command(request: Request) -> str:
+    """What a user types for the corpus of `plan(**request)`."""
+    options = {
+        "--runs": request["runs"],
+        "--space": request["space"],
+        "--scenario": request["scenario"],
+        "--horizon": request["horizon_s"],
+        "--replicates": request.get("replicates") or None,
+        "--seed": request["seed"],
+    }
+    return " ".join(["twin corpus OUT", *(f"{name} {value}" for name, value in options.items() if value is not None)])
 
 
 def _distinct(

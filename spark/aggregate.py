@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from twin.engine.sketch import GROWTH, LOWEST_S
 from twin.errors import BadInput
 from twin.metrics import BACKPRESSURE_SHARE
+from twin.trace import TRAINING_ROWS
 
 QUANTILES = {"p50_s": 0.50, "p95_s": 0.95}
 
@@ -29,35 +30,41 @@ def training_rows(runs: DataFrame, operators: DataFrame) -> DataFrame:
 
     A run without any period after its warm-up has null labels. Raises BadInput if a column is missing.
     """
-    require_columns(runs, _RUNS_READ, "runs")
-    require_columns(operators, _OPERATORS_READ, "operators")
-    succeeded = runs.where(F.col("status") == "ok")
-    periods = after_warmup(operators, succeeded)
-    labelled = (
-        succeeded.join(run_totals(periods), "run", how="left")
+    labelled = labels(runs, operators)
+    periods = after_warmup(operators, _succeeded(runs))
+    described = _succeeded(runs).select("run", "index", "seed", "config_hash", "horizon_s", "deployment")
+    rows = (
+        described.join(labelled, "run", how="left")
         .join(latency_quantiles(periods, "processing"), "run", how="left")
         .join(latency_quantiles(periods, "e2e"), "run", how="left")
     )
+    return rows.select(TRAINING_ROWS.names)
+
+
+def labels(runs: DataFrame, operators: DataFrame) -> DataFrame:
+    """The metrics of each run of status "ok", but for quantiles, which take far longer than all the rest.
+
+    A run without any period after its warm-up has null labels. Raises BadInput if a column is missing.
+    """
+    require_columns(runs, _RUNS_READ, "runs")
+    require_columns(operators, _OPERATORS_READ, "operators")
+    succeeded = _succeeded(runs)
+    totals = succeeded.join(run_totals(after_warmup(operators, succeeded)), "run", how="left")
     grows_by = F.col("arrived") - F.col("taken")
-    return labelled.select(
+    return totals.select(
         "run",
-        "index",
-        "seed",
-        "config_hash",
-        "horizon_s",
-        "deployment",
         (F.col("results") / F.col("seconds")).alias("throughput_per_s"),
         _mean("processingLatencySum_s").alias("processing_latency_s"),
-        "processing_latency_p50_s",
-        "processing_latency_p95_s",
         _mean("e2eLatencySum_s").alias("e2e_latency_s"),
-        "e2e_latency_p50_s",
-        "e2e_latency_p95_s",
         F.greatest(F.lit(0.0), grows_by / F.col("seconds")).alias("backpressure_per_s"),
         (grows_by > F.lit(BACKPRESSURE_SHARE) * F.col("arrived")).alias("backpressured"),
         ((F.col("results") > 0) & ~F.col("crashed")).alias("success"),
         F.col("results").alias("tuples_out"),
     )
+
+
+def _succeeded(runs: DataFrame) -> DataFrame:
+    return runs.where(F.col("status") == "ok")
 
 
 def after_warmup(operators: DataFrame, runs: DataFrame) -> DataFrame:

@@ -85,9 +85,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def write_json(path: Path, body: Mapping[str, Any]) -> None:
     """The file appears whole or not at all."""
+    write_text(path, json.dumps(body, indent=2, sort_keys=True) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """The file appears whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w") as target:
-        target.write(json.dumps(body, indent=2, sort_keys=True) + "\n")
+    with partial.open("w", encoding="utf-8") as target:
+        target.write(text)
         target.flush()
         os.fsync(target.fileno())
     partial.replace(path)

@@ -18,15 +18,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark.aggregate import training_rows
+from spark.aggregate import labels, training_rows
+from spark.card import card
+from spark.card_text import card_text
 from spark.corpus import cut, finished
 from spark.jobs import run_job
-from spark.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json
+from spark.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json, write_text
 from twin.errors import BadInput
 from twin.trace import TABLES, read_table
 from twin.version import VERSION
 
 ROWS = "rows.parquet"
+CARD = "card"
+CARD_COLUMNS = ["run", "status", "error", "cpu_s", "deployment"]
 TABLES_READ = ("runs", "operators")
 
 
@@ -59,6 +63,23 @@ def write_dataset(spark: SparkSession, corpus: Path, folder: Path, *, partial: b
         summary = DatasetSummary(runs=runs, rows=count, failed=runs - count)
         write_json(aside / MANIFEST, _manifest(read_manifest(corpus), summary))
     return summary
+
+
+def write_card(spark: SparkSession, corpus: Path, command: str) -> Path:
+    """Describes a complete corpus in CORPUS/card.json and, for readers, in CORPUS/card.md; gives the latter.
+
+    command: that made the corpus, as users write it. Raises BadInput if the corpus is incomplete or damaged.
+    """
+    corpus = corpus.absolute()
+    manifest = read_manifest(corpus)
+    chunks = _chunks(corpus, manifest, partial=False)
+    tables = (read_corpus_table(spark, corpus, table) for table in TABLES_READ)
+    labelled = run_job(spark, labels(*tables).collect)
+    runs = (row for chunk in chunks for row in read_table(chunk, "runs").select(CARD_COLUMNS).to_pylist())
+    found = card({"command": command, **manifest}, runs, (row.asDict() for row in labelled))
+    write_json(corpus / f"{CARD}.json", found)
+    write_text(corpus / f"{CARD}.md", card_text(found))
+    return corpus / f"{CARD}.md"
 
 
 def check_dataset(corpus: Path, folder: Path, *, partial: bool = False) -> tuple[int, list[Path]]:

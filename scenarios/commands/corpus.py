@@ -43,7 +43,7 @@ def corpus(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulates many scenarios and writes their traces, resumable at any moment.
+    """Simulates many scenarios and writes their traces, resumable at any moment, and a data card (OUT/card.md).
 
     Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60` ·
     `twin corpus spikes --runs 100 --scenario spike-detection --space costream`
@@ -51,20 +51,24 @@ def corpus(
     from scenarios import corpora
     from spark.corpus import write_corpus
     from spark.manifest import check_corpus
+    from spark.pipeline import write_card
     from spark.session import session
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    make, spec = corpora.plan(
+    request = corpora.Request(
         runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon, replicates=replicates
     )
+    make, spec = corpora.plan(**request)
     check_corpus(out, spec)  # before a JVM is started for nothing
     terminal.stage("starting Spark")
     with session(master) as spark:
         terminal.stage(f"simulating {spec.runs} runs into {out}; Ctrl-C keeps what is finished")
         with terminal.progress("runs") as report:
             summary = write_corpus(spark, out, spec, make, simulate, progress=report)
-    terminal.result(asdict(summary), corpora.in_words(summary, out))
+        terminal.stage("describing it")
+        card = write_card(spark, out, corpora.command(request))
+    terminal.result({**asdict(summary), "card": card}, f"{corpora.in_words(summary, out)}; described in {card}")
 
 
 def dataset(

@@ -112,6 +112,25 @@ def test_equal_requests_have_equal_specifications_and_others_do_not():
     assert len(set(different)) == len(different)
 
 
+def test_replicates_are_the_first_scenarios_once_more():
+    request = corpora.Request(runs=5, seed=4, space=None, scenario=None, horizon_s=60, replicates=3)
+    make, spec = corpora.plan(**request)
+    assert spec.runs == 8
+    scenarios = [pickle.loads(pickle.dumps(make))(index) for index in range(spec.runs)]
+    assert scenarios[5:] == scenarios[:3]
+    assert len({each.deployment.model_dump_json() for each in scenarios}) == 5
+    without, _ = corpora.plan(**{**request, "replicates": 0})
+    assert [without(index) for index in range(5)] == scenarios[:5]
+    assert spec.manifest() != corpora.plan(**{**request, "runs": 8, "replicates": 0})[1].manifest()
+    with pytest.raises(BadInput, match="--replicates 6 is above --runs 5"):
+        corpora.plan(**{**request, "replicates": 6})
+
+
+def test_a_command_says_what_was_asked_for_and_no_more():
+    request = corpora.Request(runs=5, seed=4, space=None, scenario="smart-grid", horizon_s=60.5, replicates=0)
+    assert corpora.command(request) == "twin corpus OUT --runs 5 --scenario smart-grid --horizon 60.5 --seed 4"
+
+
 def test_horizon_and_sources_of_scenarios_are_checked():
     with pytest.raises(BadInput, match="unknown space 'costreem'"):
         corpora.plan(runs=1, seed=0, space="costreem", scenario="smart-grid", horizon_s=None)

@@ -60,6 +60,7 @@ class FakeRun:
             operators.append({**span, "operator": "out", "kind": "sink", "numRecordsIn": draw, **latencies})
         settings = self.settings.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"})
         about = {"run": run, "index": index, "name": name, "status": "ok", "crashed": False, "cpu_s": 0.0, **settings}
+        about |= {"deployment": self.deployment.model_dump_json(exclude_none=True)}
         return {"runs": [about], "operators": operators, "hosts": []}
 
 
