@@ -1,4 +1,4 @@
-"""Training rows from Parquet as what models read and labels; splits by configuration; balanced test classes."""
+"""Training rows from Parquet as what models read and labels; splits by configuration."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.labels_Gx5)
 
+    def take(self, rows: np.ndarray) -> Dataset:
+        """Some of the rows (indices), in that order."""
+        return Dataset(
+            self.encoded.take(rows),
+            self.labels_Gx5[rows],
+            self.config_hash[rows],
+            self.tuples_out[rows],
+            self.horizon_s[rows],
+        )
+
     @property
     def graphs(self) -> GraphTable:
         """The joint graph of each row."""
@@ -49,6 +59,11 @@ class Dataset:
     def flat_GxF(self) -> np.ndarray:
         """models.flat_vector of each row."""
         return self.encoded.flat_GxF
+
+    @property
+    def derived_GxD(self) -> np.ndarray:
+        """models.derived of each row."""
+        return self.encoded.derived_GxD
 
     @property
     def rates_Gx5(self) -> np.ndarray:
@@ -173,12 +188,3 @@ def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) ->
         valid=np.sort(first[order[:valid_end]]),
         test=np.sort(first[order[valid_end:test_end]]),
     )
-
-
-def balanced(rows: np.ndarray, yes_no: np.ndarray, seed: int) -> np.ndarray:
-    """As many of `rows` of either class, dropping random ones of the larger; empty if one class is missing.
-    yes_no: the label of each of `rows`."""
-    kept = [rows[yes_no == value] for value in (0, 1)]
-    size = min(len(part) for part in kept)
-    rng = stream(seed, "balance")
-    return np.sort(np.concatenate([rng.permutation(part)[:size] for part in kept]))

@@ -15,7 +15,18 @@ from types import ModuleType
 
 import numpy as np
 
-from models import columns, description, encoding, facts, features, flat_vector, graph, physics
+from models import (
+    columns,
+    derived,
+    derived_plan,
+    description,
+    encoding,
+    facts,
+    features,
+    flat_vector,
+    graph,
+    physics,
+)
 from models import misjudged as misjudged_costs
 from models.encoding import Encoded
 from models.graph import GraphTable, Ragged
@@ -35,7 +46,8 @@ from twin import (
 )
 
 _CODE: tuple[ModuleType, ...] = (
-    *(columns, description, encoding, facts, features, flat_vector, graph, misjudged_costs, physics),
+    *(columns, derived, derived_plan, description, encoding, facts, features, flat_vector, graph),
+    *(misjudged_costs, physics),
     *(profiles, query, rate_answer, rate_keys, rate_latency, rate_layout, rate_links, rate_load, rate_model),
     *(rate_throttle, rates),
 )
@@ -58,7 +70,7 @@ def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, misjudged: Mi
     """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
     table = encoded.graphs
     arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_Gx5}
-    arrays |= {"flat": encoded.flat_GxF, "about": encoded.about_GxA}
+    arrays |= {"flat": encoded.flat_GxF, "derived": encoded.derived_GxD, "about": encoded.about_GxA}
     ragged = {f"node{kind}": each for kind, each in enumerate(table.nodes)}
     ragged |= {name: getattr(table, name) for name in _RAGGED}
     for name, each in ragged.items():
@@ -86,6 +98,6 @@ def read(folder: Path, config_hash: np.ndarray, misjudged: Misjudged | None = No
             nodes = tuple(ragged(f"node{kind}") for kind in range(len(features.NODE_TYPES)))
             streams, updates, placements = (ragged(name) for name in _RAGGED)
             table = GraphTable(nodes, streams, updates, placements, arrays["context"], arrays["rates"])
-            return Encoded(table, arrays["flat"], arrays["about"])
+            return Encoded(table, arrays["flat"], arrays["derived"], arrays["about"])
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):
         return None

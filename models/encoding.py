@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from pydantic import ValidationError
 
+from models.derived import FEATURES, derived_vector
 from models.description import NAMES, description
 from models.facts import operator_facts
 from models.flat_vector import flat_vector
@@ -22,6 +23,7 @@ from models.graph import GraphTable, concatenate, joint_graph, stack
 from models.misjudged import Misjudged
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.rate_model import RateModel
 
 CHUNK = 250
 PARALLEL_FROM = 2000
@@ -35,16 +37,27 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Encoded:
-    """Many deployments, row by row. flat_GxF: models.flat_vector.  about_GxA: models.description."""
+    """Many deployments, row by row. flat_GxF: models.flat_vector.  derived_GxD: models.derived.
+    about_GxA: models.description."""
 
     graphs: GraphTable
     flat_GxF: np.ndarray
+    derived_GxD: np.ndarray
     about_GxA: np.ndarray
 
     @property
     def about(self) -> Mapping[str, np.ndarray]:
         """The description of each row, by name; [G] each."""
         return dict(zip(ABOUT, self.about_GxA.T, strict=True))
+
+    def take(self, rows: np.ndarray) -> Encoded:
+        """Some of the rows (indices), in that order."""
+        return Encoded(
+            self.graphs.take(rows),
+            self.flat_GxF[rows],
+            self.derived_GxD[rows],
+            self.about_GxA[rows],
+        )
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -62,14 +75,16 @@ class Text:
 def encode(deployments: Sequence[Deployment], horizons_s: Sequence[float]) -> Encoded:
     """Encodes each deployment under its own plan, for runs of that length."""
     facts = [operator_facts(each) for each in deployments]
-    graphs = [joint_graph(*each) for each in zip(deployments, facts, horizons_s, strict=True)]
-    about = [
-        [*description(deployment, its_facts), graph.utilisation]
-        for deployment, its_facts, graph in zip(deployments, facts, graphs, strict=True)
-    ]
+    graphs, derived, about = [], [], []
+    for deployment, its_facts, horizon_s in zip(deployments, facts, horizons_s, strict=True):
+        answer = RateModel(horizon_s=horizon_s).answer(deployment, [deployment.plan])
+        graphs.append(joint_graph(deployment, its_facts, horizon_s, answer))
+        derived.append(derived_vector(deployment, its_facts, answer, horizon_s))
+        about.append([*description(deployment, its_facts), graphs[-1].utilisation])
     return Encoded(
         graphs=stack(graphs),
         flat_GxF=np.array([flat_vector(its_facts) for its_facts in facts]),
+        derived_GxD=np.array(derived).reshape(-1, len(FEATURES)),
         about_GxA=np.array(about).reshape(-1, len(ABOUT)),
     )
 
@@ -100,6 +115,7 @@ def join(parts: Sequence[Encoded]) -> Encoded:
     return Encoded(
         concatenate([part.graphs for part in parts]),
         np.concatenate([part.flat_GxF for part in parts]),
+        np.concatenate([part.derived_GxD for part in parts]),
         np.concatenate([part.about_GxA for part in parts]),
     )
 

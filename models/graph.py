@@ -14,6 +14,7 @@ from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, ra
 from models.physics import host_states, operator_states, plan_state
 from twin.deployment import Deployment
 from twin.metrics import METRICS
+from twin.rate_answer import RateAnswer
 from twin.rate_model import RateModel
 from twin.scenario import RunSettings
 
@@ -46,12 +47,15 @@ class JointGraph(NamedTuple):
 
 
 def joint_graph(
-    deployment: Deployment, facts: Sequence[OperatorFacts] | None = None, horizon_s: float = HORIZON_S
+    deployment: Deployment,
+    facts: Sequence[OperatorFacts] | None = None,
+    horizon_s: float = HORIZON_S,
+    answer: RateAnswer | None = None,
 ) -> JointGraph:
-    """The graph of a deployment under its own plan. facts: `operator_facts(deployment)`, if at hand.
-    horizon_s: length of the run that is to be predicted."""
+    """The graph of a deployment under its own plan. horizon_s: length of the run that is to be predicted.
+    If at hand: facts, `operator_facts(deployment)`; answer, the rate model's for that plan alone and that length."""
     facts = operator_facts(deployment) if facts is None else facts
-    answer = RateModel(horizon_s=horizon_s).answer(deployment, [deployment.plan])
+    answer = answer or RateModel(horizon_s=horizon_s).answer(deployment, [deployment.plan])
     facts = [replace(each, physics=state) for each, state in zip(facts, operator_states(answer, 0), strict=True)]
     host_physics, plan = host_states(answer, 0), plan_state(answer, 0, horizon_s)
     counts_OxH = replica_counts(deployment, [deployment.plan])[0]
@@ -109,6 +113,11 @@ class Ragged(NamedTuple):
         index_R = np.arange(len(owner_R)) - first_G[owner_R] + self.start[graphs_G][owner_R]
         return self.rows[index_R], owner_R
 
+    def part(self, graphs_G: np.ndarray) -> Ragged:
+        """The rows of some graphs, in their order, as a table of its own."""
+        count_G = self.counts()[graphs_G]
+        return Ragged(self.take(graphs_G)[0], np.concatenate([[0], np.cumsum(count_G)]).astype(np.int64))
+
 
 @dataclass(frozen=True)
 class GraphTable:
@@ -130,6 +139,17 @@ class GraphTable:
 
     def __len__(self) -> int:
         return len(self.streams.start) - 1
+
+    def take(self, graphs_G: np.ndarray) -> GraphTable:
+        """Some of the graphs, in that order."""
+        return GraphTable(
+            tuple(each.part(graphs_G) for each in self.nodes),
+            self.streams.part(graphs_G),
+            self.updates.part(graphs_G),
+            self.placements.part(graphs_G),
+            self.context_GxC[graphs_G],
+            self.rates_Gx5[graphs_G],
+        )
 
 
 def graph_table(deployments: Iterable[Deployment], horizon_s: float = HORIZON_S) -> GraphTable:

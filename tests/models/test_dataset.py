@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.dataset import Dataset, balanced, of_deployments, read, split
+from models.dataset import Dataset, of_deployments, read, split
 from tests.models.deployments import random_deployment
 from twin.errors import BadInput
 from twin.trace import TRAINING_ROWS
@@ -125,11 +125,3 @@ def test_split_is_80_10_10_and_follows_the_seed() -> None:
 def test_too_few_configurations_cannot_be_split() -> None:
     with pytest.raises(BadInput, match="2 configurations, too few"):
         split(of_hashes([1, 1, 1, 2]), 0)
-
-
-@given(st.lists(st.booleans(), max_size=60), st.integers(0, 9))
-def test_balanced_keeps_as_many_of_either_class(labels: list[bool], seed: int) -> None:
-    yes_no = np.array(labels, float)
-    kept = balanced(np.arange(len(labels)), yes_no, seed)
-    assert len(set(kept.tolist())) == len(kept)
-    assert yes_no[kept].sum() * 2 == len(kept) == 2 * min(yes_no.sum(), len(labels) - yes_no.sum())
