@@ -10,6 +10,7 @@ from typing import Any
 
 from flax import serialization
 
+from models.coverage import Coverage
 from models.features import FEATURE_VERSION
 from models.labels import Scaling
 from models.layers import NetworkConfig, Parameters
@@ -30,6 +31,11 @@ class Ensemble:
     scaling: Scaling
     members: tuple[Parameters, ...]
     manifest: Mapping[str, Any]
+
+    @property
+    def seen(self) -> Coverage | None:
+        """What the training rows held; None of an ensemble that was not made by training."""
+        return self.manifest.get("seen")
 
     @property
     def name(self) -> str:
@@ -75,10 +81,15 @@ def read(path: Path) -> Ensemble:
                 tuple(body["scaling"]["mean"]), tuple(body["scaling"]["deviation"]), body["scaling"]["scale"]
             ),
             members=tuple(body["members"][str(index)] for index in range(len(body["members"]))),
-            manifest=body["manifest"],
+            manifest=_complete(body["manifest"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path} lacks {error}; train again with 'twin train'") from None
+
+
+def _complete(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Raises KeyError for an entry without which a model would answer for what it never saw."""
+    return {**manifest, "seen": manifest["seen"]}
 
 
 def _body(path: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from models.checkpoint import Ensemble
+from models.coverage import coverage_of, together
 from models.dataset import Dataset, Split
 from models.features import FEATURE_VERSION
 from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targets
@@ -100,7 +101,11 @@ def _ensemble(
         for index in range(settings.members)
     ]
     config = settings.network.model_copy(update={"outputs": len(metrics)})
-    manifest = {**_manifest(parts, settings, seed, members, start), "horizon_s": float(np.median(dataset.horizon_s))}
+    seen = coverage_of(dataset.graphs, parts.train)
+    if start is not None:
+        seen = together(seen, start.seen or {})
+    about = {"horizon_s": float(np.median(dataset.horizon_s)), "seen": dict(seen)}
+    manifest = {**_manifest(parts, settings, seed, members, start), **about}
     return Ensemble(metrics, config, scaling, tuple(member.parameters for member in members), manifest)
 
 

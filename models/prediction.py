@@ -15,6 +15,7 @@ import numpy as np
 from models.batch import Batch, batch_of
 from models.capacity import Capacity, capacity_for, cut, needs
 from models.checkpoint import Ensemble, read_all
+from models.coverage import found_in, kinds_of, refuse_unseen, unseen
 from models.facts import host_loads, operator_facts, replica_counts
 from models.gnn import CostNetwork
 from models.graph import HORIZON_S, GraphTable, graph_table
@@ -60,7 +61,8 @@ class LearnedCostModel:
     def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
         """Estimates for plans of one job. The deployment's own plan is ignored.
 
-        Raises BadInput if the model lacks a metric, or a plan does not fit the job.
+        Raises BadInput if the model lacks a metric, the job has a kind of operator, or a word of a category, that was
+        not in the training rows, or a plan does not fit the job.
         """
         self._require(METRICS)
         found = self.predict_plans(deployment, plans)
@@ -70,6 +72,9 @@ class LearnedCostModel:
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""
+        needed = found_in(operator_facts(deployment))
+        for ensemble in self.ensembles:
+            refuse_unseen(self.name, ensemble.seen, needed)
         values = {metric: np.zeros((len(e.members), len(plans))) for e in self.ensembles for metric in e.metrics}
         for rows in _same_replicas(deployment, plans):
             part = self._predict_group(deployment, [plans[row] for row in rows])
@@ -78,12 +83,21 @@ class LearnedCostModel:
         return Predictions(values)
 
     def predict_graphs(self, graphs: GraphTable) -> Predictions:
-        """All members' predictions for every graph of a table, such as a dataset's."""
+        """All members' predictions for every graph of a table, such as a dataset's.
+
+        Raises BadInput if a graph has a kind of node that was not in the training rows.
+        """
+        for ensemble in self.ensembles:
+            refuse_unseen(self.name, ensemble.seen, kinds_of(graphs))
         values: dict[str, np.ndarray] = {}
         for ensemble in self.ensembles:
             outputs = [forward(ensemble.config, member, graphs) for member in ensemble.members]
             values |= _by_metric(ensemble, np.stack(outputs), graphs.rates_Gx5)
         return Predictions(values)
+
+    def knows(self, graphs: GraphTable) -> bool:
+        """Whether `predict_graphs` answers for them."""
+        return not any(unseen(ensemble.seen, kinds_of(graphs)) for ensemble in self.ensembles)
 
     @property
     def horizon_s(self) -> float:

@@ -21,7 +21,7 @@ CONFIG = NetworkConfig(hidden=4, outputs=1, features="rates")
 
 def ensemble(metric: str = "success") -> Ensemble:
     members = tuple(initial(CONFIG, seed) for seed in range(2))
-    return Ensemble((metric,), CONFIG, Scaling((0.25,), (3.0,)), members, {"seed": 3, "rows": {"train": 8}})
+    return Ensemble((metric,), CONFIG, Scaling((0.25,), (3.0,)), members, {"seed": 3, "seen": {"sink": 8}})
 
 
 def test_round_trip_is_bitwise(tmp_path: Path) -> None:
