@@ -1,39 +1,36 @@
-"""How good a cost model is: q-errors, balanced accuracy, baselines, and the replicate limit (Costream, Table III)."""
+"""How good predictions are: q-errors, balanced accuracy, and the replicate limit (Costream, Table III)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from models.dataset import Dataset, Split, balanced
-from models.flat_vector import LabelScale, train_flat_vector
+from models.contestants import Fitted
+from models.dataset import Dataset
 from models.labels import LABEL_FLOOR
-from models.prediction import LearnedCostModel
 from twin.errors import BadInput
-from twin.metrics import BINARY_METRICS, METRICS, REGRESSION_METRICS
+from twin.metrics import BINARY_METRICS, METRICS
+from twin.randomness import stream
+
+LIMIT = "replicate limit"
 
 
 class Row(NamedTuple):
     """One line of the table. q50, q95: quantiles of the q-error (regressions). accuracy: balanced, the mean of the
-    shares found of both classes (binaries). rows: how many runs it is over. None where it does not apply."""
+    shares found of both classes (binaries), which is what a test set of equally frequent classes gives on average.
+    rows: how many runs it is over. None where it does not apply. *_se: bootstrap standard errors, if asked for."""
 
     metric: str
     model: str
     rows: int
-    q50: float | None
-    q95: float | None
-    accuracy: float | None
-
-
-@dataclass(frozen=True)
-class Truth:
-    """Labels [N] of one metric over some rows, and which rows these are."""
-
-    rows: np.ndarray
-    labels: np.ndarray
+    q50: float | None = None
+    q95: float | None = None
+    accuracy: float | None = None
+    q50_se: float | None = None
+    q95_se: float | None = None
+    accuracy_se: float | None = None
 
 
 def q_error(truth: np.ndarray, estimate: np.ndarray) -> np.ndarray:
@@ -53,75 +50,88 @@ def balanced_accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
     return float((said[yes].mean() + (~said[~yes]).mean()) / 2)
 
 
-def row(metric: str, model: str, truth: np.ndarray, estimate: np.ndarray) -> Row:
-    """One line for one model and metric; a binary metric with a single class has no accuracy."""
-    if metric in BINARY_METRICS:
-        both = 0 < (truth > 0.5).sum() < len(truth)
-        return Row(metric, model, len(truth), None, None, balanced_accuracy(truth, estimate) if both else None)
-    if not len(truth):
-        return Row(metric, model, 0, None, None, None)
-    q50, q95 = np.quantile(q_error(truth, estimate), [0.5, 0.95])
-    return Row(metric, model, len(truth), float(q50), float(q95), None)
+def row(metric: str, model: str, truth: np.ndarray, estimate: np.ndarray, bootstrap: int = 0, seed: int = 0) -> Row:
+    """One line for one model and metric; rows without a label (NaN) are left out.
 
-
-def truth_of(dataset: Dataset, rows: np.ndarray, metric: str, seed: int) -> Truth:
-    """The rows that have the label; for a binary metric as many of either class, as in Costream, if both are there."""
-    labels = dataset.labels_Gx5[rows, METRICS.index(metric)]
-    rows, labels = rows[~np.isnan(labels)], labels[~np.isnan(labels)]
-    if metric in BINARY_METRICS and 0 < labels.sum() < len(labels):
-        rows = balanced(rows, labels, seed)
-    return Truth(rows, dataset.labels_Gx5[rows, METRICS.index(metric)])
-
-
-def evaluate(model: LearnedCostModel, dataset: Dataset, rows: np.ndarray, seed: int = 0) -> list[Row]:
-    """The learned model on some rows."""
-    estimates = model.predict_graphs(dataset.graphs)
-    found = []
-    for metric in METRICS:
-        if metric in estimates.values:
-            truth = truth_of(dataset, rows, metric, seed)
-            found.append(row(metric, model.name, truth.labels, estimates.cost(metric)[truth.rows]))
-    return found
-
-
-def flat_vector_rows(dataset: Dataset, parts: Split, metrics: Sequence[str] = METRICS, seed: int = 0) -> list[Row]:
-    """The Flat Vector baseline, trained on the same rows: on raw and on log labels (binaries: once)."""
-    found = []
-    for metric in metrics:
-        scales: tuple[LabelScale, ...] = ("raw", "log") if metric in REGRESSION_METRICS else ("raw",)
-        labels = dataset.labels_Gx5[:, METRICS.index(metric)]
-        known = [part[~np.isnan(labels[part])] for part in (parts.train, parts.valid)]
-        if metric in BINARY_METRICS and len(set(labels[known[0]])) < 2:
-            continue
-        truth = truth_of(dataset, parts.test, metric, seed)
-        for scale in scales:
-            sets = [(dataset.flat_GxF[part], labels[part]) for part in known]
-            trees = train_flat_vector(metric, scale, sets[0], sets[1], seed)
-            name = f"Flat Vector ({scale})" if metric in REGRESSION_METRICS else "Flat Vector"
-            found.append(row(metric, name, truth.labels, trees.predict(dataset.flat_GxF[truth.rows])))
-    return found
-
-
-def replicate_rows(dataset: Dataset) -> list[Row]:
-    """What two runs of one configuration that differ only in the seed know of each other: no model can be much better.
-
-    Empty if no configuration is in the dataset twice.
+    bootstrap: resamples for the standard errors, 0 for none. A binary metric with a single class has no accuracy.
     """
-    first, second = _pairs(dataset.config_hash)
+    truth, estimate = truth[~np.isnan(truth)], estimate[~np.isnan(truth)]
+    measures = _binary if metric in BINARY_METRICS else _regression
+    found = measures(truth, estimate)
+    errors = _standard_errors(measures, truth, estimate, bootstrap, seed) if bootstrap and found else {}
+    return Row(metric, model, len(truth), **found, **{f"{name}_se": value for name, value in errors.items()})
+
+
+Measures = Callable[[np.ndarray, np.ndarray], dict[str, float]]
+
+
+def _regression(truth: np.ndarray, estimate: np.ndarray) -> dict[str, float]:
+    if not len(truth):
+        return {}
+    q50, q95 = np.quantile(q_error(truth, estimate), [0.5, 0.95])
+    return {"q50": float(q50), "q95": float(q95)}
+
+
+def _binary(truth: np.ndarray, estimate: np.ndarray) -> dict[str, float]:
+    return {"accuracy": balanced_accuracy(truth, estimate)} if has_both(truth) else {}
+
+
+def has_both(truth: np.ndarray) -> bool:
+    """Whether both classes of a binary metric occur."""
+    return 0 < int((truth > 0.5).sum()) < len(truth)
+
+
+def _standard_errors(
+    measures: Measures, truth: np.ndarray, estimate: np.ndarray, resamples: int, seed: int
+) -> dict[str, float]:
+    """Standard deviations over resamples of the rows, drawn with replacement."""
+    rng = stream(seed, "bootstrap")
+    found = []
+    for _ in range(resamples):
+        drawn = rng.integers(len(truth), size=len(truth))
+        found.append(measures(truth[drawn], estimate[drawn]))
+    found = [each for each in found if each]  # a resample may lack a class
+    return {name: float(np.std([each[name] for each in found])) for name in (found[0] if found else {})}
+
+
+def rows_of(
+    name: str, estimates: Mapping[str, np.ndarray], dataset: Dataset, bootstrap: int = 0, seed: int = 0
+) -> list[Row]:
+    """One line a metric that is estimated; estimates: [G] each, of every row of the dataset."""
+    return [
+        row(metric, name, dataset.labels_Gx5[:, m], estimates[metric], bootstrap, seed)
+        for m, metric in enumerate(METRICS)
+        if metric in estimates
+    ]
+
+
+def evaluate(fitted: Fitted, dataset: Dataset, bootstrap: int = 0, seed: int = 0) -> list[Row]:
+    """A fitted model on every row of a dataset (`Dataset.take` gives a part of one)."""
+    return rows_of(fitted.name, fitted.predict(dataset), dataset, bootstrap, seed)
+
+
+def replicate_rows(dataset: Dataset, metrics: Sequence[str] = METRICS, bootstrap: int = 0, seed: int = 0) -> list[Row]:
+    """What two runs of one configuration that differ only in the seed know of each other.
+
+    No model can be much better. Of two noisy runs: a perfect model meets the noise once where this meets it twice, so
+    for it the q-errors are about the power 0.71 of these. Empty if no configuration is in the dataset twice.
+    """
+    first, second = pairs(dataset)
     if not len(first):
         return []
     found = []
-    for m, metric in enumerate(METRICS):
+    for metric in metrics:
+        m = METRICS.index(metric)
         one, other = dataset.labels_Gx5[first, m], dataset.labels_Gx5[second, m]
         known = ~np.isnan(one) & ~np.isnan(other)
-        found.append(row(metric, "replicate limit", one[known], other[known]))
+        found.append(row(metric, LIMIT, one[known], other[known], bootstrap, seed))
     return found
 
 
-def _pairs(hashes: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+def pairs(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Row indices of the first and second run of every configuration that has two."""
     seen: dict[str, list[int]] = {}
-    for index, value in enumerate(hashes):
+    for index, value in enumerate(dataset.config_hash):
         seen.setdefault(value, []).append(index)
-    pairs = [(rows[0], rows[1]) for rows in seen.values() if len(rows) > 1]
-    array = np.array(pairs, dtype=int).reshape(-1, 2)
-    return array[:, 0], array[:, 1]
+    found = np.array([(rows[0], rows[1]) for rows in seen.values() if len(rows) > 1], dtype=int).reshape(-1, 2)
+    return found[:, 0], found[:, 1]

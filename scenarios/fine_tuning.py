@@ -10,6 +10,7 @@ import numpy as np
 
 from models import evaluation
 from models.checkpoint import Ensemble
+from models.contestants import FittedNetworks
 from models.dataset import Dataset, split
 from models.fine_tuning import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
@@ -56,17 +57,16 @@ def tune(
     after = LearnedCostModel(
         model.name, fine_tune(model.ensembles, dataset, parts, how, seed, _steps(model.ensembles, report))
     )
-    rows = tuple(row for name, rows, test in held_out for row in _compared(name, rows, test, model, after, seed))
+    rows = tuple(row for name, rows, test in held_out for row in _compared(name, rows, test, model, after))
     return Tuned(after.ensembles, rows, {name: len(part) for name, part in parts._asdict().items()})
 
 
 def _compared(
-    queries: str, dataset: Dataset, test: np.ndarray, before: LearnedCostModel, after: LearnedCostModel, seed: int
+    queries: str, dataset: Dataset, test: np.ndarray, before: LearnedCostModel, after: LearnedCostModel
 ) -> Iterable[dict[str, Any]]:
-    pairs = zip(
-        evaluation.evaluate(before, dataset, test, seed), evaluation.evaluate(after, dataset, test, seed), strict=True
-    )
-    for old, new in pairs:
+    part = dataset.take(test)
+    rows = [evaluation.evaluate(FittedNetworks(each.name, each), part) for each in (before, after)]
+    for old, new in zip(*rows, strict=True):
         changed = {f"{name}_before": getattr(old, name) for name in ("q50", "q95", "accuracy")}
         yield {**new._asdict(), "queries": queries, **changed}
 

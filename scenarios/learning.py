@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from models import dataset as datasets
-from models import encoded_file, evaluation
+from models import encoded_file, evaluation, strata
 from models.checkpoint import Ensemble, save
+from models.contestants import CONTESTANTS, Fitted, FittedNetworks, RateModelAlone
 from models.dataset import Dataset, Split, split
 from models.encoding import PARALLEL_FROM
 from models.misjudged import Misjudged
@@ -23,20 +24,32 @@ from models.settings import TrainingSettings
 from scenarios.progress import Progress
 from scenarios.traces import check_free
 from twin.errors import BadInput
-from twin.metrics import METRICS
+from twin.metrics import BINARY_METRICS, METRICS
+
+RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
+"""Of models.contestants.CONTESTANTS: what a model is shown beside; all train within a minute or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """rows: as Costream's Table III. part: `test` (held out of training) or `all`, and how many runs it is over."""
+    """rows: as Costream's Table III. part: `test` (held out of training) or `all`, and how many runs it is over.
+    strata: where the model's error sits. notes: what could not be judged, and why."""
 
     rows: tuple[evaluation.Row, ...]
     part: str
     runs: int
+    strata: tuple[strata.StratumRow, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"part": self.part, "runs": self.runs, "rows": [row._asdict() for row in self.rows]}
+        """For JSON; strata only if asked for."""
+        found = {
+            "part": self.part,
+            "runs": self.runs,
+            "rows": [row._asdict() for row in self.rows],
+            "notes": self.notes,
+        }
+        return found | ({"strata": [row._asdict() for row in self.strata]} if self.strata else {})
 
 
 def rows_of(folder: Path, report: Progress | None = None, misjudged: Misjudged | None = None) -> Dataset:
@@ -112,16 +125,37 @@ def training_split(model: LearnedCostModel, dataset: Dataset) -> Split:
     return parts
 
 
-def evaluate(model: LearnedCostModel, dataset: Dataset, *, every_row: bool, seed: int) -> Table:
-    """The model on the test rows of its own dataset beside the Flat Vector baseline, or on every row of another."""
+def evaluate(
+    model: LearnedCostModel, dataset: Dataset, *, every_row: bool, seed: int, by_stratum: bool = False
+) -> Table:
+    """The model and its rivals on the test rows of its own dataset, or it and the rate model on every row of another.
+
+    The rivals are trained on the same rows as the model. Raises BadInput as `training_split` and
+    `LearnedCostModel.predict_graphs`.
+    """
+    metrics = [metric for metric in METRICS if any(metric in ensemble.metrics for ensemble in model.ensembles)]
+    fitted: list[Fitted] = [FittedNetworks(model.name, model)]
     if every_row:
         rows = np.arange(len(dataset))
-        found = evaluation.evaluate(model, dataset, rows, seed)
-        return Table((*found, *evaluation.replicate_rows(dataset)), "all", len(dataset))
-    parts = training_split(model, dataset)
-    found = evaluation.evaluate(model, dataset, parts.test, seed)
-    metrics = [row.metric for row in found]
-    baseline = evaluation.flat_vector_rows(dataset, parts, metrics, seed)
-    limit = evaluation.replicate_rows(dataset)
-    ordered = sorted((*found, *baseline, *limit), key=lambda row: metrics.index(row.metric))
-    return Table(tuple(ordered), "test", len(parts.test))
+        fitted.append(RateModelAlone())
+    else:
+        parts = training_split(model, dataset)
+        rows = parts.test
+        fitted += [CONTESTANTS[key].fit(dataset, parts, seed, metrics) for key in RIVALS]
+    part = dataset.take(rows)
+    found = [row for each in fitted for row in evaluation.evaluate(each, part) if row.metric in metrics]
+    found += evaluation.replicate_rows(dataset, metrics)
+    return Table(
+        rows=tuple(sorted(found, key=lambda row: metrics.index(row.metric))),
+        part="all" if every_row else "test",
+        runs=len(rows),
+        strata=tuple(strata.strata_of(fitted[0], dataset, rows)) if by_stratum else (),
+        notes=tuple(_without_accuracy(part, metrics)),
+    )
+
+
+def _without_accuracy(dataset: Dataset, metrics: Sequence[str]) -> Iterator[str]:
+    for metric in metrics:
+        truth = dataset.labels_Gx5[:, METRICS.index(metric)]
+        if metric in BINARY_METRICS and not evaluation.has_both(truth):
+            yield f"{metric} is {bool(truth[0])} in all {len(truth)} rows, so it has no accuracy; evaluate on more rows"

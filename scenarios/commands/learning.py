@@ -111,13 +111,16 @@ def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `twin train` wrote.")],
     dataset: DatasetFolder,
     every_row: Annotated[bool, typer.Option("--all", help="Every row: for a dataset it was not trained on.")] = False,
+    by_stratum: Annotated[
+        bool, typer.Option("--strata", help="Also where the model's error sits: by query type, results and load.")
+    ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predicted against simulated on held-out runs: q-errors and accuracy, beside a baseline and the limit.
+    """Predicted against simulated on held-out runs: q-errors and accuracy, beside baselines and the limit.
 
-    Examples: `twin evaluate model dataset` · `twin evaluate model other-dataset --all`
+    Examples: `twin evaluate model dataset --strata` · `twin evaluate model other-dataset --all`
     """
     from models import prediction
     from scenarios import learning, tables
@@ -126,15 +129,17 @@ def evaluate(
     loaded = prediction.load(model)
     with terminal.progress("rows encoded") as report:
         rows = learning.rows_of(dataset, report)
-    terminal.stage("predicting, and training the baseline")
-    found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed)
-    columns = {
-        "metric": "metric",
-        "model": "model",
-        "rows": "runs",
-        "q50": "q-error median",
-        "q95": "q-error 95 %",
-        "accuracy": "balanced accuracy",
-    }
+    terminal.stage("predicting" if every_row else "predicting, and training the baselines")
+    found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum)
+    for note in found.notes:
+        terminal.note(note)
+    measures = {"q50": "q-error median", "q95": "q-error 95 %", "accuracy": "balanced accuracy"}
+    columns = {"metric": "metric", "model": "model", "rows": "runs", **measures}
     title = f"predicted against simulated, {found.part} rows"
-    terminal.result(found.to_dict(), tables.of_rows(title, columns, (row._asdict() for row in found.rows)))
+    shown = [tables.of_rows(title, columns, (row._asdict() for row in found.rows))]
+    if found.strata:
+        columns = {"metric": "metric", "stratum": "runs of", "rows": "runs", **measures}
+        columns |= {"share": "share of the error", "noise_share": "of it noise", "pairs": "by pairs"}
+        rows_shown = (row._asdict() for row in found.strata)
+        shown.append(tables.of_rows(f"where the error of {loaded.name} sits", columns, rows_shown))
+    terminal.result(found.to_dict(), *shown)

@@ -1,4 +1,4 @@
-"""Laws of the error measures, and of the baselines' table."""
+"""Laws of the error measures."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.dataset import of_deployments, split
-from models.evaluation import balanced_accuracy, flat_vector_rows, q_error, replicate_rows, row
+from models.dataset import of_deployments
+from models.evaluation import balanced_accuracy, q_error, replicate_rows, row
 from models.labels import LABEL_FLOOR
 from tests.models.deployments import random_deployment
 from twin.errors import BadInput
-from twin.metrics import METRICS
 
 COST = st.floats(1e-4, 1e6)
 
@@ -47,6 +46,20 @@ def test_row_of_a_known_factor() -> None:
     assert row("success", "m", np.ones(4), np.ones(4)).accuracy is None
 
 
+def test_standard_errors_shrink_with_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.lognormal(size=3200)
+    estimate = truth * rng.lognormal(sigma=0.5, size=3200)
+    few = row("throughput_per_s", "m", truth[:200], estimate[:200], bootstrap=200)
+    many = row("throughput_per_s", "m", truth, estimate, bootstrap=200)
+    assert few.q50_se and few.q95_se and many.q50_se
+    assert few.q50_se / many.q50_se == pytest.approx(4, rel=0.6)  # the root of 3200 / 200
+    assert few.q95_se > few.q50_se
+    assert row("throughput_per_s", "m", truth, truth, bootstrap=9).q95_se == 0
+    assert row("success", "m", truth > 1, estimate, bootstrap=50).accuracy_se
+    assert row("success", "m", np.ones(4), np.ones(4), bootstrap=9).accuracy_se is None
+
+
 def test_replicates_are_compared_within_a_configuration() -> None:
     deployments = [random_deployment(seed) for seed in (1, 1, 2, 3, 3)]
     labels = np.array([[1, 1, 1, 1, 1], [2, 1, 1, 1, 1], [9, 9, 9, 0, 1], [1, 1, 1, 0, 1], [1, 3, 1, 0, 1]], float)
@@ -55,14 +68,3 @@ def test_replicates_are_compared_within_a_configuration() -> None:
     assert rows["throughput_per_s"].q95 == pytest.approx(1.95)
     assert rows["backpressured"].accuracy == 1.0
     assert replicate_rows(of_deployments(deployments[:1], labels[:1])) == []
-
-
-def test_flat_vector_learns_what_depends_on_its_vector() -> None:
-    deployments = [random_deployment(seed) for seed in range(300)]
-    rate = np.array([sum(law.rate_per_s for law in each.workload.arrivals.values()) for each in deployments])
-    labels = np.stack([rate, rate, rate, rate > np.median(rate), rate > 100], axis=1)
-    dataset = of_deployments(deployments, labels)
-    lines = {(line.metric, line.model): line for line in flat_vector_rows(dataset, split(dataset, 0))}
-    assert lines["throughput_per_s", "Flat Vector (log)"].q50 < 1.3  # type: ignore[operator]
-    assert lines["backpressured", "Flat Vector"].accuracy > 0.8  # type: ignore[operator]
-    assert {metric for metric, _ in lines} == set(METRICS)

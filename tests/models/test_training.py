@@ -12,6 +12,7 @@ import pytest
 
 from models import checkpoint, pipeline, prediction
 from models.checkpoint import Ensemble
+from models.contestants import FittedNetworks
 from models.dataset import Dataset, of_deployments, split
 from models.evaluation import evaluate
 from models.facts import host_loads, operator_facts, replica_counts
@@ -58,8 +59,8 @@ def test_loss_falls_and_beats_a_constant() -> None:
     points = curve(ensemble)
     assert points[-1, 1] < points[0, 1] / 3
     assert points[:, 2].min() < 0.25  # a constant scores about 1 (regressions) and 0.25 (binaries)
-    model = prediction.LearnedCostModel("m", trained())
-    rows = {row.metric: row for row in evaluate(model, dataset(), split(dataset(), 0).test)}
+    model = FittedNetworks("m", prediction.LearnedCostModel("m", trained()))
+    rows = {row.metric: row for row in evaluate(model, dataset().take(split(dataset(), 0).test))}
     assert set(rows) == set(METRICS)
     assert rows["throughput_per_s"].q50 < 2  # type: ignore[operator]
 

@@ -1,0 +1,109 @@
+"""Where the remaining error sits: by query type, results, load and joins; and how much of it is the simulator's noise.
+
+Of a regression the error is the squared logarithm of the q-error. Two runs of one configuration differ by the noise of
+both, so half their mean squared log difference is the variance of one run: no model's mean squared log error is below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from models.contestants import Fitted
+from models.dataset import Dataset
+from models.evaluation import pairs, row
+from models.labels import LABEL_FLOOR
+from twin.metrics import BINARY_METRICS, METRICS
+
+Stratum = Callable[[Mapping[str, np.ndarray]], np.ndarray]
+
+STRATA: Mapping[str, Stratum] = {
+    "all": lambda about: np.ones(len(about["sources"]), bool),
+    "1 source": lambda about: about["sources"] == 1,
+    "2 sources": lambda about: about["sources"] == 2,
+    "3 sources": lambda about: about["sources"] >= 3,
+    "no join": lambda about: about["joins"] == 0,
+    "joins": lambda about: about["joins"] > 0,
+    "< 20 results": lambda about: about["tuples_out"] < 20,
+    "20 to 200 results": lambda about: (about["tuples_out"] >= 20) & (about["tuples_out"] < 200),
+    ">= 200 results": lambda about: about["tuples_out"] >= 200,
+    "utilisation < 0.8": lambda about: about["utilisation"] < 0.8,
+    "utilisation 0.8 to 1.25": lambda about: (about["utilisation"] >= 0.8) & (about["utilisation"] <= 1.25),
+    "utilisation > 1.25": lambda about: about["utilisation"] > 1.25,
+}
+"""Masks over the rows, from Dataset.about. Strata of different kinds overlap."""
+
+
+class StratumRow(NamedTuple):
+    """One model, metric and stratum. q50, q95, accuracy: as in evaluation.Row.
+
+    error: mean squared log error; of a binary metric, the share of wrong answers. share: of the model's summed error
+    over all rows, the part from this stratum. noise: the least possible error by the replicates of the stratum (of a
+    binary metric: how often two runs disagree, halved). noise_share: noise over error. pairs: replicates they rest on.
+    """
+
+    metric: str
+    model: str
+    stratum: str
+    rows: int
+    q50: float | None
+    q95: float | None
+    accuracy: float | None
+    error: float | None
+    share: float | None
+    noise: float | None
+    noise_share: float | None
+    pairs: int
+
+
+def strata_of(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[StratumRow]:
+    """The table for some rows of a dataset; all of its replicates count for the noise."""
+    part = dataset.take(rows)
+    estimates = fitted.predict(part)
+    first, second = pairs(dataset)
+    repeated = dataset.take(first)
+    found = []
+    for m, metric in enumerate(METRICS):
+        if metric not in estimates:
+            continue
+        errors = _squared(metric, part.labels_Gx5[:, m], estimates[metric])
+        noises = _squared(metric, repeated.labels_Gx5[:, m], dataset.labels_Gx5[second, m]) / 2
+        for stratum, mask in STRATA.items():
+            here, pair = mask(part.about), noises[mask(repeated.about)]
+            line = row(metric, fitted.name, part.labels_Gx5[here, m], estimates[metric][here])
+            error, noise = _mean(errors[here]), _mean(pair)
+            found.append(
+                StratumRow(
+                    metric=metric,
+                    model=fitted.name,
+                    stratum=stratum,
+                    rows=line.rows,
+                    q50=line.q50,
+                    q95=line.q95,
+                    accuracy=line.accuracy,
+                    error=error,
+                    share=_ratio(float(np.nansum(errors[here])), float(np.nansum(errors))),
+                    noise=noise,
+                    noise_share=_ratio(noise, error),
+                    pairs=int((~np.isnan(pair)).sum()),
+                )
+            )
+    return found
+
+
+def _squared(metric: str, truth: np.ndarray, estimate: np.ndarray) -> np.ndarray:
+    """[N], NaN where a label is missing."""
+    if metric in BINARY_METRICS:
+        return np.where(np.isnan(truth) | np.isnan(estimate), np.nan, (truth > 0.5) != (estimate > 0.5))
+    return np.asarray((np.log(np.maximum(truth, LABEL_FLOOR)) - np.log(np.maximum(estimate, LABEL_FLOOR))) ** 2)
+
+
+def _mean(values: np.ndarray) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole

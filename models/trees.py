@@ -1,0 +1,192 @@
+"""Gradient-boosted trees (LightGBM) over vectors: trained, applied, and written as one file a metric."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import lightgbm
+import numpy as np
+from pydantic import Field
+
+from models.coverage import Coverage
+from models.labels import LABEL_FLOOR, LOG_LIMIT, RATIO_LIMIT
+from twin.errors import BadInput
+from twin.metrics import BINARY_METRICS
+from twin.randomness import child_seed
+from twin.spec import Spec
+
+LabelScale = Literal["raw", "log", "ratio"]
+"""What trees of a regression learn: the label, its logarithm, or the logarithm of its ratio to the rate model's answer.
+Binary metrics are learned as they are."""
+
+SUFFIX = ".trees.json"
+_FORMAT = "streamtwin trees 1"
+
+
+class TreeSettings(Spec):
+    """How trees are grown. The same result on any number of threads.
+
+    loss: of a regression, `l2` or `l1`.  rounds, patience: trees at most, and without a better validation loss.
+    rows, columns: random shares of them that a tree sees.  members: seeds, averaged.
+    """
+
+    loss: Literal["l2", "l1"] = "l2"
+    leaves: Annotated[int, Field(ge=2, le=4096)] = 31
+    rate: Annotated[float, Field(gt=0, le=1)] = 0.05
+    leaf_rows: Annotated[int, Field(ge=1)] = 20
+    rounds: Annotated[int, Field(ge=1, le=10**5)] = 1000
+    patience: Annotated[int, Field(ge=1)] = 100
+    rows: Annotated[float, Field(gt=0, le=1)] = 1.0
+    columns: Annotated[float, Field(gt=0, le=1)] = 1.0
+    members: Annotated[int, Field(ge=1, le=100)] = 1
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
+
+
+class Rows(NamedTuple):
+    """x_NxF: vectors. label_N: of one metric, NaN where there is none. rates_N: the rate model's answer for it."""
+
+    x_NxF: np.ndarray
+    label_N: np.ndarray
+    rates_N: np.ndarray
+
+    def known(self) -> Rows:
+        """Those with a label."""
+        return Rows(*(array[~np.isnan(self.label_N)] for array in self))
+
+
+@dataclass(frozen=True)
+class Trees:
+    """An ensemble for one metric. scale: what a regression was trained on."""
+
+    metric: str
+    scale: LabelScale
+    boosters: tuple[lightgbm.Booster, ...]
+
+    def predict(self, x_NxF: np.ndarray, rates_N: np.ndarray) -> np.ndarray:
+        """[N] costs, or probabilities of a binary metric: the members' mean (of costs: in the scale learned)."""
+        mean = np.mean([np.asarray(each.predict(x_NxF, num_threads=1)) for each in self.boosters], axis=0)
+        if self.metric in BINARY_METRICS:
+            return np.asarray(mean)
+        return _in_units(mean, rates_N, self.scale)
+
+
+def train_trees(
+    metric: str, scale: LabelScale, train: Rows, valid: Rows, settings: TreeSettings, seed: int = 0
+) -> Trees:
+    """Trees for one metric, early-stopped on `valid`; binary classes weigh the same in total.
+
+    Rows without a label are left out. Raises BadInput if that leaves none, or a binary metric has one class only.
+    """
+    train, valid = train.known(), valid.known()
+    _check(metric, train, valid)
+    yes_no = metric in BINARY_METRICS
+    options = {**_options(settings), "objective": "binary" if yes_no else settings.loss}
+    share = float(train.label_N.mean()) if yes_no else 0.5
+    boosters = []
+    for member in range(settings.members):
+        sets = [_balanced(part, share) if yes_no else _regression(part, scale) for part in (train, valid)]
+        stop = lightgbm.early_stopping(settings.patience, verbose=False)
+        seeded = {**options, "seed": child_seed(seed, member) % 2**31}
+        boosters.append(lightgbm.train(seeded, sets[0], settings.rounds, valid_sets=[sets[1]], callbacks=[stop]))
+    return Trees(metric, scale, tuple(boosters))
+
+
+def _balanced(rows: Rows, share: float) -> lightgbm.Dataset:
+    """share: of yes among the training rows. Also what stops the training weighs both classes the same."""
+    return lightgbm.Dataset(
+        rows.x_NxF, rows.label_N, weight=np.where(rows.label_N > 0.5, 0.5 / share, 0.5 / (1 - share))
+    )
+
+
+def _regression(rows: Rows, scale: LabelScale) -> lightgbm.Dataset:
+    return lightgbm.Dataset(rows.x_NxF, _learned(rows, scale))
+
+
+def _options(settings: TreeSettings) -> dict[str, Any]:
+    return {
+        "num_leaves": settings.leaves,
+        "learning_rate": settings.rate,
+        "min_data_in_leaf": settings.leaf_rows,
+        "bagging_fraction": settings.rows,
+        "bagging_freq": int(settings.rows < 1),
+        "feature_fraction": settings.columns,
+        "num_threads": settings.threads,
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbosity": -1,
+    }
+
+
+def _check(metric: str, train: Rows, valid: Rows) -> None:
+    for part, name in ((train, "training"), (valid, "validation")):
+        if not len(part.label_N):
+            raise BadInput(f"{metric} has no label in the {name} rows: no run succeeded; simulate more scenarios")
+    if metric in BINARY_METRICS and train.label_N.min() == train.label_N.max():
+        raise BadInput(
+            f"{metric} is {bool(train.label_N[0])} in all {len(train.label_N)} training rows, so it cannot be learned; "
+            f"add scenarios of the other class, or leave it out of the metrics"
+        )
+
+
+def _learned(rows: Rows, scale: LabelScale) -> np.ndarray:
+    if scale == "raw":
+        return rows.label_N
+    label_N = _log(rows.label_N)
+    if scale == "ratio":
+        label_N = np.clip(label_N - _log(rows.rates_N), -RATIO_LIMIT, RATIO_LIMIT)
+    return label_N
+
+
+def _in_units(value_N: np.ndarray, rates_N: np.ndarray, scale: LabelScale) -> np.ndarray:
+    if scale == "ratio":
+        value_N = value_N + _log(rates_N)
+    cost_N = value_N if scale == "raw" else np.exp(np.clip(value_N, -LOG_LIMIT, LOG_LIMIT))
+    return np.maximum(cost_N, LABEL_FLOOR)
+
+
+def _log(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.log(np.maximum(values, LABEL_FLOOR)))
+
+
+def save(trees: Trees, folder: Path, features: str, seen: Coverage) -> None:
+    """Writes FOLDER/METRIC.trees.json, whole or not at all.
+
+    features: version of the vector they were trained on. seen: what the training rows held.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    members = [each.model_to_string() for each in trees.boosters]
+    body = {"format": _FORMAT, "features": features, "seen": dict(seen)}
+    body |= {"metric": trees.metric, "scale": trees.scale, "members": members}
+    path = folder / f"{trees.metric}{SUFFIX}"
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(json.dumps(body))
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(path: Path, features: str) -> tuple[Trees, Coverage]:
+    """One ensemble, and what its training rows held.
+
+    Raises BadInput if the file is damaged, or made for another version of the vector.
+    """
+    corrupt = f"{path} holds no trees, or is damaged; remove it and train again"
+    try:
+        body = json.loads(path.read_text())
+        version, seen, metric = body["features"], body["seen"], body["metric"]
+        scale, members = body["scale"], body["members"]
+        boosters = tuple(lightgbm.Booster(model_str=text) for text in members) if body["format"] == _FORMAT else ()
+    except (OSError, ValueError, KeyError, TypeError, lightgbm.basic.LightGBMError) as error:
+        raise BadInput(f"{corrupt} ({type(error).__name__})") from None
+    if version != features:
+        raise BadInput(
+            f"{path} was trained on features {version}, this version computes {features}; remove it and train again"
+        )
+    if not boosters:
+        raise BadInput(corrupt)
+    return Trees(metric, scale, boosters), seen

@@ -1,0 +1,115 @@
+"""Everything that predicts does so through one protocol, comes back from its folder as it was, and knows its limits."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import contestants
+from models.contestants import CONTESTANTS, BoostedTrees, Contestant, Networks, RateModelAlone
+from models.coverage import coverage_of
+from models.dataset import Dataset, of_deployments, split
+from models.evaluation import evaluate
+from models.settings import TrainingSettings
+from models.trees import TreeSettings
+from tests.models.deployments import random_deployment
+from twin.errors import BadInput
+from twin.metrics import METRICS
+
+FEW = TreeSettings(rounds=80, patience=20, leaf_rows=5)
+SOME: dict[str, Contestant] = {
+    "networks": Networks("networks", TrainingSettings(members=1, epochs=1, network={"hidden": 2, "layers": 1})),
+    "trees": BoostedTrees("trees", "derived", "ratio", FEW),
+    "flat": BoostedTrees("flat", "flat", "log", FEW),
+    "rates": RateModelAlone(),
+}
+
+
+@cache
+def dataset() -> Dataset:
+    """What is measured is what the rate model says, twice as slow where two hosts and more are in use."""
+    one = of_deployments([random_deployment(seed) for seed in range(240)], np.ones((240, 5)))
+    labels = one.rates_Gx5.copy()
+    labels[:, :3] = np.maximum(labels[:, :3], 1e-3) * np.where(one.about["hosts"] > 2, 2.0, 1.0)[:, None]
+    labels[:, 3] = one.about["utilisation"] > 1
+    labels[:, 4] = one.about["joins"] == 0
+    return Dataset(one.encoded, labels, one.config_hash, one.tuples_out, one.horizon_s)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_a_contestant_predicts_every_row_and_comes_back_from_its_folder(name: str, tmp_path: Path) -> None:
+    parts = split(dataset(), 0)
+    fitted = SOME[name].fit(dataset(), parts, 0)
+    found = fitted.predict(dataset().take(parts.test))
+    assert set(found) == set(METRICS)
+    for metric, values in found.items():
+        assert values.shape == parts.test.shape
+        assert np.isfinite(values).all()
+        assert (values >= 0).all()
+        assert metric not in METRICS[3:] or (values <= 1).all()
+    seen = coverage_of(dataset().graphs, parts.train)
+    for held in [each.seen for each in getattr(getattr(fitted, "model", None), "ensembles", ())]:
+        assert held == seen
+    fitted.save(tmp_path)
+    again = SOME[name].load(tmp_path).predict(dataset().take(parts.test))
+    for metric, values in found.items():
+        np.testing.assert_array_equal(values, again[metric])
+
+
+def test_trees_learn_what_the_rate_model_does_not_know() -> None:
+    parts = split(dataset(), 0)
+    test = dataset().take(parts.test)
+    rows = {each: evaluate(SOME[each].fit(dataset(), parts, 0), test) for each in ("trees", "rates")}
+    q95 = {name: rows[name][0].q95 or 0 for name in rows}
+    assert q95["trees"] < 1.2 < q95["rates"]
+    assert rows["trees"][3].accuracy == 1
+
+
+def test_only_the_wanted_metrics_are_learned_and_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    fitted = SOME["trees"].fit(
+        dataset(), split(dataset(), 0), 0, METRICS[1:3], lambda done, total: told.append((done, total))
+    )
+    assert set(fitted.predict(dataset())) == set(METRICS[1:3])
+    assert told == [(1, 2), (2, 2)]
+    with pytest.raises(BadInput, match="unknown metric 'sucess'"):
+        SOME["trees"].fit(dataset(), split(dataset(), 0), 0, ["sucess"])
+
+
+def test_a_folder_without_or_with_other_trees_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="holds no trees"):
+        SOME["trees"].load(tmp_path)
+    SOME["trees"].fit(dataset(), split(dataset(), 0), 0, ["e2e_latency_s"]).save(tmp_path)
+    monkeypatch.setattr(contestants, "VERSIONS", {"derived": "another"})
+    with pytest.raises(BadInput, match="this version computes another"):
+        SOME["trees"].load(tmp_path)
+
+
+def test_trees_refuse_a_kind_of_operator_that_they_never_saw() -> None:
+    without = np.flatnonzero(dataset().derived_GxD[:, 2] == 0)
+    assert contestants.derived.FEATURES[2].name == "maps"
+    part = dataset().take(without)
+    fitted = SOME["trees"].fit(part, split(part, 0), 0, ["e2e_latency_s"])
+    assert len(fitted.predict(part)["e2e_latency_s"]) == len(part)
+    with pytest.raises(BadInput, match="model 'trees' never saw 'map'"):
+        fitted.predict(dataset())
+
+
+def test_names_in_tables_differ() -> None:
+    assert len({each.name for each in CONTESTANTS.values()}) == len(CONTESTANTS)
+
+
+def test_taking_rows_is_the_same_as_making_them_alone() -> None:
+    rows = np.array([5, 2, 9])
+    part, alone = dataset().take(rows), of_deployments([random_deployment(int(row)) for row in rows], np.ones((3, 5)))
+    for ours, theirs in zip(part.graphs.nodes, alone.graphs.nodes, strict=True):
+        np.testing.assert_array_equal(ours.rows, theirs.rows)
+        np.testing.assert_array_equal(ours.start, theirs.start)
+    for name in ("streams", "updates", "placements"):
+        np.testing.assert_array_equal(getattr(part.graphs, name).rows, getattr(alone.graphs, name).rows)
+    np.testing.assert_array_equal(part.graphs.context_GxC, alone.graphs.context_GxC)
+    np.testing.assert_array_equal(part.derived_GxD, alone.derived_GxD)
+    np.testing.assert_array_equal(part.labels_Gx5, dataset().labels_Gx5[rows])
