@@ -15,7 +15,7 @@ from pydantic import Field
 from models import pipeline
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, Split, join
-from models.labels import targets
+from models.labels import scaled, targets
 from models.settings import TrainingSettings
 from twin.errors import BadInput
 from twin.randomness import stream
@@ -77,5 +77,6 @@ def _settings(ensemble: Ensemble, how: FineTuning) -> TrainingSettings:
 
 
 def _teaches(dataset: Dataset, parts: Split, ensemble: Ensemble) -> bool:
-    wanted = targets(ensemble.metrics, dataset.labels_Gx5, ensemble.scaling, parts.train)
+    values = scaled(ensemble.metrics, dataset.labels_Gx5, dataset.rates_Gx5, ensemble.scaling.scale)
+    wanted = targets(ensemble.metrics, values, ensemble.scaling, parts.train)
     return bool(wanted.weights_GxM[parts.train].any())

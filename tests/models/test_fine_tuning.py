@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from models.checkpoint import Ensemble
+from models.contestants import FittedNetworks
 from models.dataset import Dataset, Split, of_deployments, split
 from models.evaluation import evaluate
 from models.fine_tuning import FineTuning, fine_tune, rehearsing
@@ -44,7 +45,7 @@ def new() -> tuple[Dataset, Split]:
 
 
 def median(ensembles: tuple[Ensemble, ...], dataset: Dataset, part: np.ndarray) -> float:
-    (row,) = evaluate(LearnedCostModel("m", ensembles), dataset, part)
+    (row,) = evaluate(FittedNetworks("m", LearnedCostModel("m", ensembles)), dataset.take(part))
     assert row.q50 is not None
     return row.q50
 
