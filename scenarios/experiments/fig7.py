@@ -27,24 +27,22 @@ EDGES: Mapping[str, tuple[str, tuple[float, ...]]] = {
 """Hardware feature -> label and ends of the ranges, chosen so that each holds a fair share of the runs."""
 
 
-def groups(dataset: Dataset, rows: np.ndarray) -> list[Group]:
-    """Those rows, once divided by each feature; a range holds its lower end, the last one both."""
+def groups(dataset: Dataset) -> list[Group]:
+    """All rows, once divided by each feature; a range holds its lower end, the last one both."""
     found = []
     for feature, (label, edges) in EDGES.items():
-        mean = dataset.about[f"{feature}_mean"][rows]
+        mean = dataset.about[f"{feature}_mean"]
         scale = 1000 if feature == "ram_mb" else 1
         for low, high in itertools.pairwise(edges):
             inside = (mean >= low) & ((mean < high) | (high == edges[-1]))
-            found.append(Group(label, f"{low / scale:g}–{high / scale:g}", rows[inside]))
+            found.append(Group(label, f"{low / scale:g}–{high / scale:g}", np.flatnonzero(inside)))
     return found
 
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The held-out rows of the main corpus by mean CPU, RAM, bandwidth and latency of the hosts in use."""
-    recipe = main_corpus(sizes, workspace.seed)
-    parts = groups(workspace.dataset(recipe), workspace.split(recipe).test)
     title = "Errors on held-out runs of the simulated corpus, by the mean of a feature over the hosts in use"
-    return by_group(workspace, sizes, parts, FIGURE_7, title)
+    return by_group(workspace, sizes, groups, FIGURE_7, title)
 
 
 FIG7 = Experiment(

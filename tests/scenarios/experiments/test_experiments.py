@@ -16,10 +16,12 @@ from scenarios.experiments.interface import Result
 from scenarios.experiments.published import FIGURE_12, TABLE_III, TABLE_IV, TABLE_V
 from scenarios.experiments.recipes import main_corpus
 from scenarios.experiments.registry import EXPERIMENTS
+from scenarios.experiments.rows import Within
 from scenarios.experiments.workspace import Workspace
 from scenarios.experiments.writing import manifest_of, write
 from scenarios.unseen_hardware import EXTRAPOLATIONS
 from tests.scenarios.experiments.conftest import SEED, TINY, coarsely, silent
+from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
 
 pytestmark = pytest.mark.usefixtures("tiny_contestants")
@@ -145,6 +147,23 @@ def test_fig12_hides_features_and_fig13_changes_the_scheme(workspace, tmp_path):
     full = next(row for row in seen if row["features"] == "table1")
     costream = next(row for row in schemes if row["metric"] == "Le" and row["scheme"].startswith("Costream"))
     assert costream["q50"] == full["q50"]  # the same network, trained once
+
+
+def test_a_restriction_takes_training_rows_and_leaves_the_test_rows(workspace: Workspace):
+    recipe = main_corpus(TINY, SEED)
+    about, within = workspace.dataset(recipe).about, Within("ram_mb", 1000, 16000)
+    all_rows, restricted = workspace.split(recipe), workspace.split(recipe, within)
+    for part in (restricted.train, restricted.valid):
+        assert len(part)
+        assert about["ram_mb_max"][part].max() <= 16000
+    outside = np.setdiff1d(all_rows.train, restricted.train)
+    assert len(outside)
+    assert about["ram_mb_max"][outside].min() > 16000
+    np.testing.assert_array_equal(all_rows.test, restricted.test)
+    chains = workspace.split(recipe, Within("filter_chain", 0, 1)).train
+    assert about["filter_chain"][chains].max() <= 1
+    with pytest.raises(BadInput, match="no training row"):
+        workspace.split(recipe, Within("ram_mb", 1, 2))
 
 
 def test_the_same_seed_gives_the_same_files_and_another_seed_others(tmp_path, monkeypatch):

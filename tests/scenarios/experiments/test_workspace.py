@@ -11,12 +11,10 @@ import pytest
 
 from scenarios import corpora
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, label, main_corpus
-from scenarios.experiments.rows import Within
 from scenarios.experiments.sizes import PAPER
 from scenarios.experiments.workspace import Workspace
 from spark.manifest import CHUNKS
 from tests.scenarios.experiments.conftest import SEED, TINY, coarse, coarsely, silent
-from twin.errors import BadInput
 from twin.trace import TRAINING_ROWS
 
 RECIPE = CorpusRecipe(runs=6, seed=3, replicates=2, horizon_s=20.0)
@@ -75,23 +73,6 @@ def test_an_interrupted_corpus_goes_on_where_it_was(fresh: Workspace):
     kept = fresh.dataset(RECIPE)
     whole = Workspace(fresh.folder / "other", TINY, SEED, silent(), coarsely).dataset(RECIPE)
     np.testing.assert_array_equal(kept.labels_Gx5, whole.labels_Gx5)
-
-
-def test_a_restriction_takes_training_rows_and_leaves_the_test_rows(workspace: Workspace):
-    recipe = main_corpus(TINY, SEED)
-    about, within = workspace.dataset(recipe).about, Within("ram_mb", 1000, 16000)
-    all_rows, restricted = workspace.split(recipe), workspace.split(recipe, within)
-    for part in (restricted.train, restricted.valid):
-        assert len(part)
-        assert about["ram_mb_max"][part].max() <= 16000
-    outside = np.setdiff1d(all_rows.train, restricted.train)
-    assert len(outside)
-    assert about["ram_mb_max"][outside].min() > 16000
-    np.testing.assert_array_equal(all_rows.test, restricted.test)
-    chains = workspace.split(recipe, Within("filter_chain", 0, 1)).train
-    assert about["filter_chain"][chains].max() <= 1
-    with pytest.raises(BadInput, match="no training row"):
-        workspace.split(recipe, Within("ram_mb", 1, 2))
 
 
 def test_a_judged_query_is_kept_until_its_key_changes(fresh: Workspace):
