@@ -26,9 +26,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/twin demo
 
-# Spark forks a JVM launcher, which JAX's threads do not survive for sure: a process of its own.
+# Spark forks a JVM launcher, which JAX's threads do not survive for sure: a process of its own. The rest is shared out
+# to a process a core, file by file, since the tests of a file share what they set up.
 test: setup
-	$(BIN)/python -m pytest -q -m 'not spark'
+	$(BIN)/python -m pytest -q -m 'not spark' -n auto --maxprocesses 4 --dist loadfile
 	$(BIN)/python -m pytest -q -m spark
 
 check: setup

@@ -51,6 +51,12 @@ def _summary(documented: Any) -> str:
 
 
 def _space(space: Any) -> str:
+    """Queries and hosts, and what of the hardware is not Costream's."""
+    from scenarios.parameter_space import COSTREAM
+    from scenarios.unseen_hardware import FEATURES
+
     low, high = space.hosts_range
     sources, filters = ("/".join(map(str, counts)) for counts in (space.sources, space.filters))
-    return f"random queries with {sources} sources and {filters} filters on {low} to {high} hosts"
+    other = {name: getattr(space, name) for name in FEATURES if getattr(space, name) != getattr(COSTREAM, name)}
+    words = [f"{name} {', '.join(f'{value:g}' for value in values)}" for name, values in other.items()]
+    return "; ".join([f"random queries with {sources} sources and {filters} filters on {low} to {high} hosts", *words])

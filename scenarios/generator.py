@@ -24,6 +24,7 @@ import numpy as np
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
 from scenarios.parameter_space import CHAINS, COSTREAM, ParameterSpace, Weights
+from scenarios.unseen_hardware import UNSEEN_HARDWARE
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
@@ -55,6 +56,7 @@ SPACES: Mapping[str, ParameterSpace] = {
     "costream-chain2": CHAINS[2],
     "costream-chain3": CHAINS[3],
     "costream-chain4": CHAINS[4],
+    **UNSEEN_HARDWARE,
 }
 
 

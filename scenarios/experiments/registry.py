@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from scenarios.experiments.fig7 import FIG7
+from scenarios.experiments.fig8 import FIG8
+from scenarios.experiments.fig12 import FIG12
+from scenarios.experiments.fig13 import FIG13
 from scenarios.experiments.interface import Experiment
+from scenarios.experiments.table3 import TABLE3
+from scenarios.experiments.table4 import TABLE4
+from scenarios.experiments.table5 import TABLE5
 from twin.errors import BadInput, suggest
 
 _ALL: tuple[Experiment, ...] = (
-    # in the order of the paper
+    TABLE3,
+    FIG7,
+    FIG8,
+    TABLE4,
+    TABLE5,
+    FIG12,
+    FIG13,
 )
+"""In the order of the paper."""
 
 EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from scenarios.corpora import Make
 from scenarios.progress import Audience, Progress
-from spark.chunk import Chunk, ChunkTask, simulate_chunk
+from spark.chunk import Chunk, ChunkTask, Simulate, simulate_chunk
 from spark.manifest import (
     CHUNKS,
     MANIFEST,
@@ -85,16 +85,16 @@ def by_spark(master: str) -> FanOut:
     return do
 
 
-def in_process(jobs: Sequence[Job], audience: Audience) -> None:
+def in_process(jobs: Sequence[Job], audience: Audience, simulate: Simulate = simulate) -> None:
     """One run after the other, without Spark."""
     for job in jobs:
         audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}")
         with audience.progress("runs") as report:
-            _simulate(job, report)
+            _simulate(job, simulate, report)
         _aggregate(job)
 
 
-def _simulate(job: Job, report: Progress) -> None:
+def _simulate(job: Job, simulate: Simulate, report: Progress) -> None:
     with sole_writer(job.corpus):
         size = open_corpus(job.corpus, job.spec, _CHUNK_RUNS)
         task = ChunkTask(str(job.corpus), job.spec.seed, job.make, simulate, _RUN_LIMIT_S)

@@ -8,50 +8,17 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
-from scenarios.progress import Audience, Progress
+from scenarios.progress import Audience
 from spark.manifest import content_hash
 from twin.version import VERSION
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from models.contestants import Contestant, Fitted
     from models.dataset import Dataset, Split
-
-
-class Fitted(Protocol):
-    """Something that predicts."""
-
-    @property
-    def name(self) -> str:
-        """As in the tables."""
-
-    def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
-        """For each metric [G]: cost in its unit, or probability."""
-
-    def save(self, folder: Path) -> None:
-        """Writes a new folder."""
-
-
-class Contestant(Protocol):
-    """Something that learns to predict. Its repr tells all its settings."""
-
-    @property
-    def name(self) -> str:
-        """As in the tables."""
-
-    @property
-    def together(self) -> bool:
-        """Whether one model learns all metrics; else each metric has its own."""
-
-    def fit(
-        self, dataset: Dataset, parts: Split, seed: int, metrics: Sequence[str], progress: Progress | None = None
-    ) -> Fitted:
-        """Learns from the training rows."""
-
-    def load(self, folder: Path) -> Fitted:
-        """What `Fitted.save` wrote."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +40,10 @@ class Joined:
 
 def folder_of(root: Path, contestant: Contestant, training_set: str, seed: int) -> Path:
     """Contestant and training set in words, and a hash over everything that decides the models."""
-    key = {"version": VERSION, "contestant": repr(contestant), "rows": training_set, "seed": seed}
+    from models.encoded_file import code_version
+
+    key: dict[str, Any] = {"version": VERSION, "encoding": code_version(), "contestant": repr(contestant)}
+    key |= {"rows": training_set, "seed": seed}
     words = re.sub(r"[^a-z0-9]+", "-", contestant.name.lower()).strip("-")
     return root / f"{words}-on-{training_set}-{content_hash(key)[:6]}"
 
@@ -87,8 +57,15 @@ def fitted(
     audience: Audience,
 ) -> Fitted:
     """Every model that `folder` lacks is trained, and kept before the next one begins. data: asked for if needed."""
-    groups = [tuple(metrics)] if contestant.together else [(metric,) for metric in metrics]
+    groups = [(metric,) for metric in metrics] if _apart(contestant) else [tuple(metrics)]
     return Joined(contestant.name, tuple(_one(folder, contestant, data, seed, group, audience) for group in groups))
+
+
+def _apart(contestant: Contestant) -> bool:
+    """Whether each metric has a network of its own, so that each can be kept as soon as it is trained."""
+    from models.contestants import Networks
+
+    return isinstance(contestant, Networks) and contestant.settings.heads == "one"
 
 
 def _one(
@@ -109,6 +86,7 @@ def _one(
     partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
+        partial.mkdir(parents=True)
         found.save(partial)
         partial.rename(place)
     finally:

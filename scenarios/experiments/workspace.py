@@ -16,7 +16,7 @@ from scenarios.experiments.recipes import Recipe, label
 from scenarios.experiments.rows import RowFilter
 from scenarios.experiments.simulating import FanOut, Job, fan_out
 from scenarios.experiments.sizes import Sizes
-from scenarios.experiments.training import Contestant, Fitted, fitted, folder_of
+from scenarios.experiments.training import fitted, folder_of
 from scenarios.progress import Audience
 from spark.manifest import content_hash
 from twin.errors import BadInput
@@ -24,7 +24,9 @@ from twin.metrics import METRICS
 from twin.version import VERSION
 
 if TYPE_CHECKING:
+    from models.contestants import Contestant, Fitted
     from models.dataset import Dataset, Split
+    from models.misjudged import Misjudged
 
 
 class Workspace:
@@ -36,7 +38,7 @@ class Workspace:
         self.folder, self.sizes, self.seed, self.audience = folder, sizes, seed, audience
         self.used: dict[str, Recipe] = {}
         self._simulating = simulating or fan_out()
-        self._datasets: dict[str, Dataset] = {}
+        self._datasets: dict[tuple[str, Misjudged | None], Dataset] = {}
 
     def prepare(self, recipes: Sequence[Recipe]) -> None:
         """Simulates and aggregates those whose rows are not there yet, all in one Spark session."""
@@ -48,18 +50,18 @@ class Workspace:
         if jobs:
             self._simulating(jobs, self.audience)
 
-    def dataset(self, recipe: Recipe) -> Dataset:
-        """The rows of a corpus."""
+    def dataset(self, recipe: Recipe, misjudged: Misjudged | None = None) -> Dataset:
+        """The rows of a corpus; misjudged: as seen by who knows the costs of the engine only roughly."""
         name = label(recipe)
         self.used[name] = recipe
-        if name not in self._datasets:
+        if (name, misjudged) not in self._datasets:
             self.prepare([recipe])
             from scenarios import learning
 
             self.audience.stage(f"reading {self._rows(name)}")
-            with self.audience.progress("rows") as report:
-                self._datasets[name] = learning.rows_of(self._rows(name), report)
-        return self._datasets[name]
+            with self.audience.progress("rows encoded") as report:
+                self._datasets[name, misjudged] = learning.rows_of(self._rows(name), report, misjudged)
+        return self._datasets[name, misjudged]
 
     def split(self, recipe: Recipe, rows: RowFilter | None = None) -> Split:
         """Training, validation and test rows; a filter takes rows from the former two and leaves the test rows alone.
@@ -84,19 +86,17 @@ class Workspace:
         recipe: Recipe,
         rows: RowFilter | None = None,
         metrics: Sequence[str] = METRICS,
+        misjudged: Misjudged | None = None,
     ) -> Fitted:
         """A contestant trained on (some rows of) a corpus; each of its models is kept as soon as it is trained."""
-        training_set = label(recipe) if rows is None else f"{label(recipe)}-{rows.name}"
+        training_set = "-".join([label(recipe), *(each.name for each in (rows, misjudged) if each is not None)])
         self.used[label(recipe)] = recipe
         folder = folder_of(self.folder / "models", contestant, training_set, self.seed)
-        return fitted(
-            folder,
-            contestant,
-            lambda: (self.dataset(recipe), self.split(recipe, rows)),
-            self.seed,
-            metrics,
-            self.audience,
-        )
+
+        def data() -> tuple[Dataset, Split]:
+            return self.dataset(recipe, misjudged), self.split(recipe, rows)
+
+        return fitted(folder, contestant, data, self.seed, metrics, self.audience)
 
     def cached(self, group: str, key: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """What `compute` gave for that key, now or earlier: plain JSON values.

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 MADE_BY = "twin reproduce"
 _LABEL = (
-    "Simulated: every figure of ours is predicted or measured on simulated runs (`simulated corpus`), none on a real "
-    'cluster. Columns headed "paper" are the published figures, measured on Apache Storm.'
+    "Every figure of ours is of simulated runs (a *simulated corpus*), none of a real cluster. What is headed *paper* "
+    "is published, measured on Apache Storm."
 )
 
 
@@ -79,7 +79,7 @@ def write(experiment: Experiment, result: Result, folder: Path, manifest: Mappin
 
 def page(experiment: Experiment, result: Result, manifest: Mapping[str, Any]) -> str:
     """Everything for a reader, in Markdown."""
-    parts = [f"# {experiment.name}", f"{experiment.source}. {experiment.summary}", _LABEL]
+    parts = [f"# {experiment.name}", f"{_sentence(experiment.summary)} Source: {experiment.source}.", _LABEL]
     parts += [f"```sh\n{manifest['command']}\n```"]
     parts += [markdown(table) for table in result.tables.values()]
     parts += [f"![{name}]({name}.png)" for name in result.figures]
@@ -92,6 +92,10 @@ def markdown(table: Table) -> str:
     lines = [" | ".join(table.columns.values()), " | ".join("---" for _ in table.columns)]
     lines += [" | ".join(cell(row.get(key)).replace("|", "\\|") for key in table.columns) for row in table.rows]
     return "\n".join([f"**{table.title}**", "", *(f"| {line} |" for line in lines)])
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _json(body: Mapping[str, Any]) -> str:

@@ -1,0 +1,42 @@
+"""Who competes in the experiments, at an experiment's size. Imports JAX and LightGBM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models.contestants import CONTESTANTS, Contestant, Networks
+from scenarios.experiments.sizes import Sizes
+
+
+def everyone(sizes: Sizes) -> dict[str, Contestant]:
+    """All contestants by key, networks with as many members and epochs as the sizes say."""
+    return {name: _sized(contestant, sizes, sizes.members) for name, contestant in CONTESTANTS.items()}
+
+
+def generalising(sizes: Sizes) -> list[Contestant]:
+    """Those of whom the extrapolations decide which is shipped; small ensembles, trained for one evaluation alone."""
+    names = ("paper", "ours", "trees-log", "trees-ratio", "rates")
+    return [_sized(CONTESTANTS[name], sizes, sizes.restricted_members) for name in names]
+
+
+def ours(sizes: Sizes) -> Contestant:
+    """Our network."""
+    return _sized(CONTESTANTS["ours"], sizes, sizes.members)
+
+
+def paper(sizes: Sizes, **network: Any) -> Contestant:
+    """The paper's network; network: settings of models.layers.NetworkConfig that an ablation changes."""
+    found = _sized(CONTESTANTS["paper"], sizes, sizes.members)
+    assert isinstance(found, Networks)
+    changed = found.settings.network.model_copy(update=network)
+    if changed == found.settings.network:
+        return found
+    name = f"{found.name}, {', '.join(f'{key} {value}' for key, value in network.items())}"
+    return Networks(name, found.settings.model_copy(update={"network": changed}))
+
+
+def _sized(contestant: Contestant, sizes: Sizes, members: int) -> Contestant:
+    if not isinstance(contestant, Networks):
+        return contestant
+    changes = {"members": members} | ({} if sizes.epochs is None else {"epochs": sizes.epochs})
+    return Networks(contestant.name, contestant.settings.model_copy(update=changes))

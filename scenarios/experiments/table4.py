@@ -1,0 +1,39 @@
+"""Costream, Table IV: hardware between the values that the training corpus has."""
+
+from __future__ import annotations
+
+from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.judging import COLUMNS, every_row, published
+from scenarios.experiments.published import TABLE_IV
+from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_corpus
+from scenarios.experiments.sizes import Sizes
+from scenarios.experiments.workspace import Workspace
+
+SPACE = "costream-between"
+
+
+def _fresh(sizes: Sizes, seed: int) -> CorpusRecipe:
+    return evaluation_corpus(sizes, seed, SPACE)
+
+
+def run(workspace: Workspace, sizes: Sizes) -> Result:
+    """Contestants trained on the main corpus, judged on fresh runs on hardware of which no value is in it."""
+    from scenarios.experiments import rivals
+
+    fresh = workspace.dataset(_fresh(sizes, workspace.seed))
+    lines = [published(name, reported) for name, reported in TABLE_IV.items()]
+    for contestant in rivals.everyone(sizes).values():
+        model = workspace.fitted(contestant, main_corpus(sizes, workspace.seed))
+        lines.append(every_row(model, fresh, workspace.seed))
+    title = f"Interpolation: {len(fresh)} fresh simulated runs on hardware between the values of the training corpus"
+    notes = ("The paper judges 100 queries.",)
+    return Result({"interpolation": Table(title, COLUMNS, tuple(lines))}, notes=notes)
+
+
+TABLE4 = Experiment(
+    name="costream.table4",
+    source="Costream, Table IV, Exp. 3",
+    summary="interpolation: hardware between the values of the training corpus",
+    run=run,
+    recipes=lambda sizes, seed: [main_corpus(sizes, seed), _fresh(sizes, seed)],
+)
