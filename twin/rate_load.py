@@ -150,14 +150,11 @@ def fair_level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarr
     neighbours: replicas of cell d if it is on the socket of cell c, else 0 [C, D, N].
     """
     cells = np.arange(len(own_cn))
-    below = (own_cn[None] < own_cn[:, None]) | (
-        (own_cn[None] == own_cn[:, None]) & (cells < cells[:, None])[:, :, None]
-    )
-    smaller = neighbours * below
+    smaller = neighbours * (own_cn[None] < own_cn[:, None])
     taken_cn = np.einsum("cdn,dn->cn", smaller, own_cn)
     others_cn = np.maximum(neighbours.sum(axis=1) - smaller.sum(axis=1), 1e-9)
     left_cn = np.where(neighbours[cells, cells] > 0, (capacity_cn - taken_cn) / others_cn, 0.0)
-    return np.maximum(np.where(neighbours > 0, left_cn[None], 0.0).max(axis=1), 1e-9)
+    return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
 
 
 def _nics(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

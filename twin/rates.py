@@ -155,11 +155,21 @@ def _pairs(
     if window.policy == "time" or not np.isfinite(often).any():
         return mixed
     runs = [np.divide(rate, often, out=np.ones_like(rate), where=often > 0) for rate in inputs]
-    period = np.maximum(runs[0] + runs[1], 1e-9)[:, None]
-    apart = np.arange(1, int(window.size))
-    within = np.minimum(apart % period, period - apart % period)
-    both = 2.0 * np.minimum(within, np.minimum(*runs)[:, None]) / period
-    return np.where(np.isfinite(often) & (period[:, 0] > 2.0), both @ (window.size - apart), mixed)
+    period, shorter = np.maximum(runs[0] + runs[1], 1e-9), np.minimum(*runs)
+    return np.where(np.isfinite(often) & (period > 2.0), _alternating(window.size, period, shorter), mixed)
+
+
+def _alternating(size: float, period: np.ndarray, shorter: np.ndarray) -> np.ndarray:
+    """Sum over k < size of (size - k) 2 min(k, m, P - k) / P, k modulo the period P, with the shorter run m. [N]
+
+    The sum is the trapezoidal rule for the integral of the same, which is a cubic in the rest of size / P and off by
+    a sixth of the last term; where runs are not whole numbers, nearly so.
+    """
+    periods, rest = np.divmod(size, period)
+    in_one = shorter * (period - shorter)  # integral of min(k, m, P - k) over a period; it is symmetrical
+    rising, falling = np.maximum(rest - shorter, 0.0), np.maximum(rest - period + shorter, 0.0)
+    twice = periods * in_one * (period * periods / 2.0 + rest) + (rest**3 - rising**3 - falling**3) / 6.0
+    return np.asarray(2.0 * (twice - np.minimum(np.minimum(rest, shorter), period - rest) / 6.0) / period)
 
 
 def distinct_groups(operator: Aggregate, content: np.ndarray) -> np.ndarray:
