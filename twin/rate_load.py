@@ -71,7 +71,12 @@ def pressure(job: Job, load: Load) -> np.ndarray:
 
 def offered_flow(job: Job) -> dict[str, Flow]:
     """What flows if every source keeps up; arrays of one entry, as it is the same under all plans."""
-    return flows(job.deployment.query, {name: np.array([rate]) for name, rate in job.offered_per_s.items()}, True)
+    return flow_at(job, {name: np.array([rate]) for name, rate in job.offered_per_s.items()})
+
+
+def flow_at(job: Job, rates: Mapping[str, np.ndarray]) -> dict[str, Flow]:
+    """What flows at given rates of the sources."""
+    return flows(job.deployment.query, rates, bursts=True, channels=job.channels)
 
 
 def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Load:
@@ -100,6 +105,12 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     cpu_on, speed_on = _share_sockets(layout, busy_on)
     nic_sn, nic_hn = _nics(layout, sent_sn)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
+    credits_sn = per_replica_sn * layout.latency_sn / engine.channel_tuples
+    if job.windowed:
+        used_on = busy_on / speed_on
+        pace_sn = np.maximum(nic_sn, credits_sn)
+        for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
+            cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
     return Load(
         in_on,
         out_on,
@@ -112,7 +123,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         speed_on,
         cpu_on,
         nic_sn,
-        per_replica_sn * layout.latency_sn / engine.channel_tuples,
+        credits_sn,
         layout.by_host(busy_on[layout.operator_c] * layout.count_cn) / job.capacity_h[:, None],
         nic_hn,
     )
@@ -155,6 +166,47 @@ def fair_level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarr
     others_cn = np.maximum(neighbours.sum(axis=1) - smaller.sum(axis=1), 1e-9)
     left_cn = np.where(neighbours[cells, cells] > 0, (capacity_cn - taken_cn) / others_cn, 0.0)
     return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
+
+
+def burst_blocking(
+    layout: Layout,
+    in_on: np.ndarray,
+    out_on: np.ndarray,
+    fires_on: np.ndarray,
+    used_on: np.ndarray,
+    pace_sn: np.ndarray,
+) -> dict[int, np.ndarray]:
+    """By windowed operator, the share of time that its own bursts of results keep it blocked. [N]
+
+    An evaluation hands over all results at once. What is beyond the credits of the channels down to an operator leaves
+    at that operator's pace, and the window's operator is blocked meanwhile. An operator with other inputs has only the
+    time for this one that those leave. used_on: of its time an operator works; pace_sn: utilisation of a stream.
+    """
+    job, capacity = layout.job, layout.job.deployment.engine.channel_tuples
+    found: dict[int, np.ndarray] = {}
+    for o in job.windowed:
+        fires = fires_on[o]
+        size = np.divide(out_on[o], fires, out=np.zeros_like(fires), where=fires > 0)
+        if not (size > capacity).any():
+            continue
+        worst = np.zeros(layout.size)
+        ahead = [(s, np.zeros(layout.size)) for s in job.outputs[o]]  # with the results that fit in before
+        while ahead:
+            s, room = ahead.pop()
+            consumer, sent = job.consumer_s[s], np.maximum(out_on[job.producer_s[s]], 1e-12)
+            each = out_on[o] / sent  # results of the window that make a tuple here
+            room = room + capacity * layout.replicas_on[consumer] / layout.copies_sn[s] * each
+            used = used_on[consumer]
+            mine = sent / np.maximum(in_on[consumer], 1e-12)
+            here = used * mine / np.maximum(1.0 - used * (1.0 - mine), 0.05)
+            # of the time between evaluations, what the whole burst would need here
+            worst = np.maximum(
+                worst, np.maximum(here, pace_sn[s]) * np.maximum(1.0 - room / np.maximum(size, 1e-12), 0.0)
+            )
+            if consumer not in job.windowed:
+                ahead.extend((each_s, room) for each_s in job.outputs[consumer])
+        found[o] = worst
+    return found
 
 
 def _nics(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

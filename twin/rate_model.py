@@ -18,9 +18,8 @@ from twin.plan import ExecutionPlan
 from twin.rate_answer import RateAnswer, together
 from twin.rate_latency import result_ages_s
 from twin.rate_layout import Job, Layout
-from twin.rate_load import load, memory, offered_flow, pressure
+from twin.rate_load import flow_at, load, memory, offered_flow, pressure
 from twin.rate_throttle import throttle
-from twin.rates import flows
 
 CHUNK = 1024
 """Plans estimated at a time, at most: large enough for numpy, small enough for the cache."""
@@ -75,7 +74,7 @@ class RateModel:
                 job.names[o]: job.offered_per_s[job.names[o]] * each[slowed]
                 for o, each in zip(job.sources, share, strict=True)
             }
-            part = load(layout.select(slowed), flows(job.deployment.query, rates, bursts=True), slowdown_on[:, slowed])
+            part = load(layout.select(slowed), flow_at(job, rates), slowdown_on[:, slowed])
             reached = offered.with_part(slowed, part)
         ages = result_ages_s(layout, reached, share, self.horizon_s)
         processing_s, e2e_s, lag_s = ages.results_s
@@ -83,8 +82,10 @@ class RateModel:
         offered_on = pressure(job, offered)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(offered_on.max(axis=0), 100.0) ** SHARPNESS / tolerated)
+        results = throughput * self.horizon_s
         chances = self._chances(reached.fires_on, throughput)
         success = 1.0 - 0.5**chances  # one expected output: one half
+        throughput = np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0)
         return RateAnswer(
             operators=job.names,
             sources=tuple(job.names[o] for o in job.sources),
@@ -112,7 +113,7 @@ class RateModel:
             memory=memory_hn.T,
             ingested=share.T,
             lag_s=lag_s,
-            results=throughput * self.horizon_s,
+            results=results,
             chances=chances,
         )
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from twin.rate_layout import Job, Layout
-from twin.rate_load import Load, load, pressure
-from twin.rates import flows
+from twin.rate_load import Load, flow_at, load, pressure
 
 ROUNDS = 40
 CLOSE = 1e-7
@@ -69,7 +68,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load) -> np.ndarr
     inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # of the Jacobian
     moved = off = np.zeros_like(share)
     for turn in range(ROUNDS):
-        flow = flows(job.deployment.query, dict(zip(names, rates * np.exp(share), strict=True)), bursts=True)
+        flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)))
         worst = felt(job, load(part, flow, slow_on))[0][job.sources]
         off, before = np.maximum(share, np.log(np.maximum(worst, 1e-12))), off
         done = np.abs(off).max(axis=0) < CLOSE

@@ -74,22 +74,57 @@ def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[s
     }
 
 
-def flows(query: Query, source_rate_per_s: Mapping[str, np.ndarray], bursts: bool = False) -> dict[str, Flow]:
+class Channels(NamedTuple):
+    """What spreads a burst: beyond the credits of a channel it leaves at the pace of the consumer.
+
+    service_s: by operator, CPU seconds of an input tuple.
+    """
+
+    credits: float
+    service_s: Mapping[str, float]
+
+
+class Mixing(NamedTuple):
+    """How the sides of a join's count window mix.
+
+    fewer: share of all pairs that are of a tuple with itself. credits, service_s: as in `Channels`.
+    """
+
+    fewer: float = 0.0
+    credits: float = np.inf
+    service_s: float = 0.0
+
+
+MIXED = Mixing()
+"""As Costream defines it."""
+
+
+def flows(
+    query: Query, source_rate_per_s: Mapping[str, np.ndarray], bursts: bool = False, channels: Channels | None = None
+) -> dict[str, Flow]:
     """The flow through every operator, in data-flow order. Raises KeyError if a source's rates are missing.
 
     bursts: take into account that windows emit their results all at once: a short time window after another window is
-    then often empty, and a short count window of a join sees one side only. Else all streams count as well mixed.
+    then often empty, and a short count window of a join sees one side only, but for what `channels` spread; and that
+    the sides of a count window are random. Else all streams count as well mixed, and a count window of a join holds
+    its mean of either side (Costream, Definition 8).
     """
     found: dict[str, Flow] = {}
     for operator in query.topological:
         producers = [stream.producer for stream in query.inputs(operator.name)]
         inputs = tuple(found[name].out_per_s for name in producers) or (source_rate_per_s[operator.name],)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
-        found[operator.name] = through(operator, inputs, coming or [np.full_like(inputs[0], np.inf)] * len(inputs))
+        never = [np.full_like(inputs[0], np.inf)] * len(inputs)
+        mixing = Mixing(1.0 / operator.window.size if bursts else 0.0) if isinstance(operator, Join) else MIXED
+        if channels is not None:
+            mixing = mixing._replace(credits=channels.credits, service_s=channels.service_s[operator.name])
+        found[operator.name] = through(operator, inputs, coming or never, mixing)
     return found
 
 
-def through(operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]) -> Flow:
+def through(
+    operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing = MIXED
+) -> Flow:
     """The flow through one operator. inputs: rates by input stream; bursts: their `bursts_per_s`. [N] each"""
     total = np.sum(inputs, axis=0)
     none = np.zeros_like(total)
@@ -106,7 +141,7 @@ def through(operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Seque
             content, fires = _window(operator.window, total, np.full_like(total, np.inf))
             if operator.amplification is not None:
                 return Flow(inputs, total, operator.amplification * total, content, fires, none, fires)
-            matches = (operator.selectivity or 0.0) * _combinations(operator.window, inputs, bursts, content)
+            matches = (operator.selectivity or 0.0) * _combinations(operator.window, inputs, bursts, content, mixing)
             return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, np.min(bursts, axis=0)))
         case _:
             return Flow(inputs, total, total, none, none, none, together)
@@ -122,7 +157,7 @@ def _window(window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray) -> t
 
 
 def _combinations(
-    window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray
+    window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray, mixing: Mixing
 ) -> np.ndarray:
     """Expected product of the tuples of all sides in a window.
 
@@ -130,7 +165,7 @@ def _combinations(
     the product falls short of that of the means by (1 - 1/w) (1 - 2/w) ...; those of a time window are independent.
     """
     if len(inputs) == 2:
-        return _pairs(window, inputs, bursts, content)
+        return _pairs(window, inputs, bursts, content, mixing)
     total = np.sum(inputs, axis=0)
     product = np.ones_like(total)
     for number, rate in enumerate(inputs):
@@ -141,22 +176,39 @@ def _combinations(
 
 
 def _pairs(
-    window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray
+    window: Window,
+    inputs: tuple[np.ndarray, ...],
+    bursts: Sequence[np.ndarray],
+    content: np.ndarray,
+    mixing: Mixing = MIXED,
 ) -> np.ndarray:
     """Expected product of the tuples of both sides in a window.
 
     A count window under bursts slides over runs of b tuples of one side and m of the other, in turn; a pair k apart
-    is of both sides with probability 2 min(k, b, m, b + m - k) / (b + m), k modulo b + m.
+    is of both sides with probability 2 min(k, b, m, b + m - k) / (b + m), k modulo b + m. Of a burst above the credits
+    of its channel, the rest comes at the pace of the join, mixed with what comes of the other side meanwhile.
     """
     total = inputs[0] + inputs[1]
     left = content * np.divide(inputs[0], total, out=np.zeros_like(total), where=total > 0)
     mixed = left * (content - left)
-    often = np.minimum(*bursts)
-    if window.policy == "time" or not np.isfinite(often).any():
+    if window.policy == "time":
         return mixed
+    mixed *= 1.0 - mixing.fewer
+    often = np.minimum(*bursts)
+    if not np.isfinite(often).any():
+        return mixed
+    bursting = bursts[0] <= bursts[1]
     runs = [np.divide(rate, often, out=np.ones_like(rate), where=often > 0) for rate in inputs]
-    period, shorter = np.maximum(runs[0] + runs[1], 1e-9), np.minimum(*runs)
-    return np.where(np.isfinite(often) & (period > 2.0), _alternating(window.size, period, shorter), mixed)
+    burst, other = np.where(bursting, runs[0], runs[1]), np.where(bursting, runs[1], runs[0])
+    among = np.minimum(np.where(bursting, inputs[1], inputs[0]) * mixing.service_s, 0.9)  # what a tuple at pace meets
+    spread = np.maximum(burst - mixing.credits, 0.0)
+    meanwhile = np.minimum(spread * among / (1.0 - among), other)
+    whole, rest = np.maximum(burst - spread, 1e-9), np.maximum(other - meanwhile, 1e-9)
+    share = np.divide(meanwhile, spread + meanwhile, out=np.zeros_like(spread), where=spread > 0)
+    within = window.size * (window.size - 1.0) * share * (1.0 - share)
+    apart = _alternating(window.size, whole + rest, np.minimum(whole, rest))
+    both = (apart * (whole + rest) + within * (spread + meanwhile)) / np.maximum(burst + other, 1e-9)
+    return np.where(np.isfinite(often) & (burst + other > 2.0), both, mixed)
 
 
 def _alternating(size: float, period: np.ndarray, shorter: np.ndarray) -> np.ndarray:
