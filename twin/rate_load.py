@@ -13,9 +13,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from twin.keys import key_groups_of
+from twin.query import Join
 from twin.rate_layout import MEGA, Job, Layout
 from twin.rates import Flow, flows
 
+PEAK = 1.75
+"""Size of a burst, over the mean, that is sure to come."""
 FULL = 0.995
 """Utilisation from which a socket counts as full."""
 
@@ -74,9 +77,32 @@ def offered_flow(job: Job) -> dict[str, Flow]:
     return flow_at(job, {name: np.array([rate]) for name, rate in job.offered_per_s.items()})
 
 
-def flow_at(job: Job, rates: Mapping[str, np.ndarray]) -> dict[str, Flow]:
-    """What flows at given rates of the sources."""
-    return flows(job.deployment.query, rates, bursts=True, channels=job.channels)
+def flow_at(
+    job: Job, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
+) -> dict[str, Flow]:
+    """What flows at given rates of the sources. stalls_s: see `twin.rates.Channels`."""
+    return flows(job.deployment.query, rates, True, job.channels._replace(stalls_s=stalls_s or {}))
+
+
+def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
+    """By join with a time window, the time a tuple takes it under plans where its own bursts will stall it, else 0. [N]
+
+    They will if bursts that are larger than usual, as random ones are now and then, do not leave before the next: the
+    tuples that wait meanwhile make the next burst larger still.
+    """
+    job = layout.job
+    used_on = offered.busy_on / offered.speed_on
+    found = {}
+    for o, blocked in burst_blocking(
+        layout, offered.in_on, offered.out_on, offered.fires_on, used_on, offered.stream_sn
+    ).items():
+        operator = job.operators[o]
+        if isinstance(operator, Join) and operator.window.policy == "time" and operator.amplification is None:
+            stalled = (blocked > 0) & (used_on[o] + PEAK * blocked > 1.0)
+            if stalled.any():
+                each_s = offered.service_on[o] / offered.speed_on[o] / layout.replicas_on[o]
+                found[job.names[o]] = np.where(stalled, each_s, 0.0)
+    return found
 
 
 def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Load:

@@ -18,7 +18,7 @@ from twin.plan import ExecutionPlan
 from twin.rate_answer import RateAnswer, together
 from twin.rate_latency import result_ages_s
 from twin.rate_layout import Job, Layout
-from twin.rate_load import flow_at, load, memory, offered_flow, pressure
+from twin.rate_load import flow_at, load, memory, offered_flow, pressure, stalls
 from twin.rate_throttle import throttle
 
 CHUNK = 1024
@@ -67,14 +67,25 @@ class RateModel:
         flow = offered_flow(job)
         slowdown_on, memory_hn, crashed = memory(layout, flow)
         offered = load(layout, flow, slowdown_on)
-        share = throttle(layout, slowdown_on, offered)
+        stalls_s = stalls(layout, offered)
+        if stalls_s:
+            offered = load(
+                layout,
+                flow_at(job, {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}, stalls_s),
+                slowdown_on,
+            )
+        share = throttle(layout, slowdown_on, offered, stalls_s)
         reached, slowed = offered, np.asarray((share < 1.0).any(axis=0))
         if slowed.any():
             rates = {
                 job.names[o]: job.offered_per_s[job.names[o]] * each[slowed]
                 for o, each in zip(job.sources, share, strict=True)
             }
-            part = load(layout.select(slowed), flow_at(job, rates), slowdown_on[:, slowed])
+            part = load(
+                layout.select(slowed),
+                flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()}),
+                slowdown_on[:, slowed],
+            )
             reached = offered.with_part(slowed, part)
         ages = result_ages_s(layout, reached, share, self.horizon_s)
         processing_s, e2e_s, lag_s = ages.results_s

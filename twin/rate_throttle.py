@@ -8,6 +8,8 @@ its credits; so the operator takes from all streams at the same rate, but from t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from twin.rate_layout import Job, Layout
@@ -49,7 +51,7 @@ def fair_rate(rates: np.ndarray, over: np.ndarray) -> np.ndarray:
     return np.where(over >= 1.0, shared.max(axis=0), rates.max(axis=0) / over)
 
 
-def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load) -> np.ndarray:
+def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: Mapping[str, np.ndarray]) -> np.ndarray:
     """The ingested share of each source's offered rate. [sources, N]
 
     A source either ingests all it is offered and feels a pressure of at most 1, or feels exactly 1. Both are the root
@@ -64,11 +66,12 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load) -> np.ndarr
         return found
     part, slow_on, where = layout.select(active), slowdown_on[:, active], np.flatnonzero(active)
     rates = np.array([job.offered_per_s[name] for name in names])[:, None]
+    stalled = {name: each[active] for name, each in stalls_s.items()}
     share = np.zeros((len(names), part.size))  # in logs
     inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # of the Jacobian
     moved = off = np.zeros_like(share)
     for turn in range(ROUNDS):
-        flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)))
+        flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
         worst = felt(job, load(part, flow, slow_on))[0][job.sources]
         off, before = np.maximum(share, np.log(np.maximum(worst, 1e-12))), off
         done = np.abs(off).max(axis=0) < CLOSE
@@ -80,6 +83,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load) -> np.ndarr
             if turn == ROUNDS - 1 or not keep.any():
                 break
             part, slow_on, where = part.select(keep), slow_on[:, keep], where[keep]
+            stalled = {name: each[keep] for name, each in stalled.items()}
             share, off, inverse = share[:, keep], off[:, keep], inverse[:, :, keep]
         ahead = np.clip(share - np.clip(np.einsum("rsn,sn->rn", inverse, off), -FARTHEST, FARTHEST), LEAST, 0.0)
         moved, share = ahead - share, ahead

@@ -75,24 +75,28 @@ def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[s
 
 
 class Channels(NamedTuple):
-    """What spreads a burst: beyond the credits of a channel it leaves at the pace of the consumer.
+    """What channels of few credits do to bursts.
 
-    service_s: by operator, CPU seconds of an input tuple.
+    A burst beyond the credits leaves at the pace of the consumer. service_s: by operator, CPU seconds of an input tuple.
+    stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
+    input tuple takes it; 0 under plans where it is not so, [N].
     """
 
     credits: float
     service_s: Mapping[str, float]
+    stalls_s: Mapping[str, np.ndarray] = {}
 
 
 class Mixing(NamedTuple):
-    """How the sides of a join's count window mix.
+    """How the sides of a join mix.
 
-    fewer: share of all pairs that are of a tuple with itself. credits, service_s: as in `Channels`.
+    fewer: share of all pairs in a count window that are of a tuple with itself. The others: as in `Channels`.
     """
 
     fewer: float = 0.0
     credits: float = np.inf
     service_s: float = 0.0
+    stalls_s: np.ndarray | None = None
 
 
 MIXED = Mixing()
@@ -117,7 +121,12 @@ def flows(
         never = [np.full_like(inputs[0], np.inf)] * len(inputs)
         mixing = Mixing(1.0 / operator.window.size if bursts else 0.0) if isinstance(operator, Join) else MIXED
         if channels is not None:
-            mixing = mixing._replace(credits=channels.credits, service_s=channels.service_s[operator.name])
+            mixing = Mixing(
+                mixing.fewer,
+                channels.credits,
+                channels.service_s[operator.name],
+                channels.stalls_s.get(operator.name),
+            )
         found[operator.name] = through(operator, inputs, coming or never, mixing)
     return found
 
@@ -142,6 +151,8 @@ def through(
             if operator.amplification is not None:
                 return Flow(inputs, total, operator.amplification * total, content, fires, none, fires)
             matches = (operator.selectivity or 0.0) * _combinations(operator.window, inputs, bursts, content, mixing)
+            if mixing.stalls_s is not None:
+                content, fires, matches = _stalling(operator.window, total * mixing.stalls_s, content, fires, matches)
             return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, np.min(bursts, axis=0)))
         case _:
             return Flow(inputs, total, total, none, none, none, together)
@@ -154,6 +165,21 @@ def _window(window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray) -> t
     share = np.minimum(1.0, bursts_per_s * window.size)  # of the evaluations that see a burst
     fires = np.where(in_per_s > 0, share / window.slide, 0.0)
     return np.divide(in_per_s * window.size, share, out=np.zeros_like(in_per_s), where=share > 0), fires
+
+
+def _stalling(
+    window: Window, busy: np.ndarray, content: np.ndarray, fires: np.ndarray, matches: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Content, evaluations a second and matches each of a join with a time window that its own results block. [N] each
+
+    Blocked for longer than a slide s, it takes tuples only from when it is let go to the next evaluation: for a time
+    that is anything from 0 to s, s / 2 on average, of which it is busy the share `busy` of all time (0: not blocked).
+    Tuples come in bunches then, and matches grow with the square: E[t^2] / E[t] = 2 s / 3, where evenly they would be
+    with `busy` times the window's size.
+    """
+    rarer = np.where(busy > 0, np.minimum(1.0, 2.0 * busy), 1.0)
+    more = np.where(busy > 0, np.maximum(1.0, 2.0 / 3.0 * window.slide / window.size / np.maximum(busy, 1e-9)), 1.0)
+    return content / rarer, fires * rarer, matches * more / rarer
 
 
 def _combinations(
