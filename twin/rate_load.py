@@ -81,7 +81,8 @@ def flow_at(
     job: Job, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, Flow]:
     """What flows at given rates of the sources. stalls_s: see `twin.rates.Channels`."""
-    return flows(job.deployment.query, rates, True, job.channels._replace(stalls_s=stalls_s or {}))
+    channels = job.channels if not stalls_s else job.channels._replace(stalls_s=stalls_s)
+    return flows(job.deployment.query, rates, True, channels)
 
 
 def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:

@@ -42,7 +42,7 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        job = Job(deployment)
+        job = Job(deployment, self.horizon_s)
         most = max((sum(map(len, plan.placement.values())) for plan in plans[:1]), default=1)
         return self._answers(job, len(plans), most, lambda part: Layout.of_plans(job, plans[part]))
 
@@ -51,7 +51,7 @@ class RateModel:
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
-        job = Job(deployment)
+        job = Job(deployment, self.horizon_s)
         shape = (len(job.names), len(job.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")

@@ -18,6 +18,8 @@ from twin.rate_load import Load, flow_at, load, pressure
 ROUNDS = 40
 CLOSE = 1e-7
 """A source's pressure is this close to 1, in its log, when its rate is found."""
+RESTART = 10
+"""After so many rounds without success, what was learnt of the Jacobian is forgotten."""
 FARTHEST, LEAST = 2.0, -30.0
 """Longest step, and lowest share, in logs."""
 
@@ -77,6 +79,8 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
         done = np.abs(off).max(axis=0) < CLOSE
         if turn:
             inverse = _broyden(inverse, moved, off - before)
+            lost = np.abs(moved).max(axis=0) < 1e-12 if turn % RESTART else np.ones(part.size, dtype=bool)
+            inverse = np.where(lost, 0.5 * np.eye(len(names))[:, :, None], inverse)
         if turn == ROUNDS - 1 or done.mean() > 0.2:
             found[:, where] = np.exp(share)
             keep = ~done

@@ -79,12 +79,13 @@ class Channels(NamedTuple):
 
     A burst beyond the credits leaves at the pace of the consumer. service_s: by operator, CPU seconds of an input tuple.
     stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
-    input tuple takes it; 0 under plans where it is not so, [N].
+    input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run.
     """
 
     credits: float
     service_s: Mapping[str, float]
     stalls_s: Mapping[str, np.ndarray] = {}
+    horizon_s: float = np.inf
 
 
 class Mixing(NamedTuple):
@@ -97,6 +98,7 @@ class Mixing(NamedTuple):
     credits: float = np.inf
     service_s: float = 0.0
     stalls_s: np.ndarray | None = None
+    horizon_s: float = np.inf
 
 
 MIXED = Mixing()
@@ -126,6 +128,7 @@ def flows(
                 channels.credits,
                 channels.service_s[operator.name],
                 channels.stalls_s.get(operator.name),
+                channels.horizon_s,
             )
         found[operator.name] = through(operator, inputs, coming or never, mixing)
     return found
@@ -152,7 +155,7 @@ def through(
                 return Flow(inputs, total, operator.amplification * total, content, fires, none, fires)
             matches = (operator.selectivity or 0.0) * _combinations(operator.window, inputs, bursts, content, mixing)
             if mixing.stalls_s is not None:
-                content, fires, matches = _stalling(operator.window, total * mixing.stalls_s, content, fires, matches)
+                content, fires, matches = _stalling(operator.window, inputs, mixing, content, fires, matches)
             return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, np.min(bursts, axis=0)))
         case _:
             return Flow(inputs, total, total, none, none, none, together)
@@ -168,18 +171,28 @@ def _window(window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray) -> t
 
 
 def _stalling(
-    window: Window, busy: np.ndarray, content: np.ndarray, fires: np.ndarray, matches: np.ndarray
+    window: Window,
+    inputs: tuple[np.ndarray, ...],
+    mixing: Mixing,
+    content: np.ndarray,
+    fires: np.ndarray,
+    matches: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Content, evaluations a second and matches each of a join with a time window that its own results block. [N] each
 
-    Blocked for longer than a slide s, it takes tuples only from when it is let go to the next evaluation: for a time
-    that is anything from 0 to s, s / 2 on average, of which it is busy the share `busy` of all time (0: not blocked).
-    Tuples come in bunches then, and matches grow with the square: E[t^2] / E[t] = 2 s / 3, where evenly they would be
-    with `busy` times the window's size.
+    Blocked for longer than a slide s, it takes tuples only from when it is let go to the next evaluation: for a time t
+    that is anything from 0 to s, s / 2 on average, and the share b of all time. Tuples come in bunches then, one every
+    s / 2b, of which a run sees two at least. Matches grow with the product of what a bunch has of the sides: where both
+    fill their channels, with E[t^2] / E[t] = 2 s / 3; of a side that does not, a bunch takes all that has come, which
+    leaves s / 2. Evenly they would grow with b times the window's size.
     """
-    rarer = np.where(busy > 0, np.minimum(1.0, 2.0 * busy), 1.0)
-    more = np.where(busy > 0, np.maximum(1.0, 2.0 / 3.0 * window.slide / window.size / np.maximum(busy, 1e-9)), 1.0)
-    return content / rarer, fires * rarer, matches * more / rarer
+    assert mixing.stalls_s is not None
+    stalled = mixing.stalls_s > 0
+    busy = np.maximum(np.sum(inputs, axis=0) * mixing.stalls_s, window.slide / mixing.horizon_s)
+    alike = np.min(inputs, axis=0) / np.maximum(np.max(inputs, axis=0), 1e-12)
+    bunched = (1.0 / 2.0 + alike / 6.0) * window.slide / window.size / np.maximum(busy, 1e-9)
+    rarer = np.where(stalled, np.minimum(1.0, 2.0 * busy), 1.0)
+    return content / rarer, fires * rarer, matches * np.where(stalled, np.maximum(1.0, bunched), 1.0) / rarer
 
 
 def _combinations(
