@@ -88,8 +88,10 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
                 break
             part, slow_on, where = part.select(keep), slow_on[:, keep], where[keep]
             stalled = {name: each[keep] for name, each in stalled.items()}
+            done = done[keep]
             share, off, inverse = share[:, keep], off[:, keep], inverse[:, :, keep]
         ahead = np.clip(share - np.clip(np.einsum("rsn,sn->rn", inverse, off), -FARTHEST, FARTHEST), LEAST, 0.0)
+        ahead = np.where(done, share, ahead)  # what else is estimated together must make no difference
         moved, share = ahead - share, ahead
     return found
 
