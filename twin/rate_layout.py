@@ -18,6 +18,7 @@ from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Join
 from twin.rate_keys import crowding
 from twin.rate_links import LinkLayout
+from twin.rates import Channels
 
 MEGA = 1e6
 
@@ -25,7 +26,7 @@ MEGA = 1e6
 class Job:
     """What all plans of a deployment have in common: its operators, streams, sockets and hosts as arrays."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, horizon_s: float = np.inf) -> None:
         query, engine, hosts = deployment.query, deployment.engine, deployment.cluster.hosts
         self.deployment = deployment
         self.operators = query.topological
@@ -51,6 +52,9 @@ class Job:
         self.scan_o = np.array([engine.scan_s(operator) for operator in self.operators])
         self.result_o = np.array([engine.result_s(operator) for operator in self.operators])
         self.result_o *= np.isin(np.arange(len(self.names)), self.windowed)
+        self.channels = Channels(
+            engine.channel_tuples, dict(zip(self.names, self.service_o.tolist(), strict=True)), horizon_s=horizon_s
+        )
         self.bytes_s = self.bytes_o[self.producer_s]
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in deployment.workload.arrivals.items()}
         sockets = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from twin.keys import key_groups_of
+from twin.rate_bursts import burst_blocking
 from twin.rate_layout import MEGA, Job, Layout
 from twin.rates import Flow, flows
 
@@ -71,7 +72,15 @@ def pressure(job: Job, load: Load) -> np.ndarray:
 
 def offered_flow(job: Job) -> dict[str, Flow]:
     """What flows if every source keeps up; arrays of one entry, as it is the same under all plans."""
-    return flows(job.deployment.query, {name: np.array([rate]) for name, rate in job.offered_per_s.items()}, True)
+    return flow_at(job, {name: np.array([rate]) for name, rate in job.offered_per_s.items()})
+
+
+def flow_at(
+    job: Job, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
+) -> dict[str, Flow]:
+    """What flows at given rates of the sources. stalls_s: see `twin.rates.Channels`."""
+    channels = job.channels if not stalls_s else job.channels._replace(stalls_s=stalls_s)
+    return flows(job.deployment.query, rates, True, channels)
 
 
 def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Load:
@@ -100,6 +109,12 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     cpu_on, speed_on = _share_sockets(layout, busy_on)
     nic_sn, nic_hn = _nics(layout, sent_sn)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
+    credits_sn = per_replica_sn * layout.latency_sn / engine.channel_tuples
+    if job.windowed:
+        used_on = busy_on / speed_on
+        pace_sn = np.maximum(nic_sn, credits_sn)
+        for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
+            cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
     return Load(
         in_on,
         out_on,
@@ -112,7 +127,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         speed_on,
         cpu_on,
         nic_sn,
-        per_replica_sn * layout.latency_sn / engine.channel_tuples,
+        credits_sn,
         layout.by_host(busy_on[layout.operator_c] * layout.count_cn) / job.capacity_h[:, None],
         nic_hn,
     )
@@ -150,14 +165,11 @@ def fair_level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarr
     neighbours: replicas of cell d if it is on the socket of cell c, else 0 [C, D, N].
     """
     cells = np.arange(len(own_cn))
-    below = (own_cn[None] < own_cn[:, None]) | (
-        (own_cn[None] == own_cn[:, None]) & (cells < cells[:, None])[:, :, None]
-    )
-    smaller = neighbours * below
+    smaller = neighbours * (own_cn[None] < own_cn[:, None])
     taken_cn = np.einsum("cdn,dn->cn", smaller, own_cn)
     others_cn = np.maximum(neighbours.sum(axis=1) - smaller.sum(axis=1), 1e-9)
     left_cn = np.where(neighbours[cells, cells] > 0, (capacity_cn - taken_cn) / others_cn, 0.0)
-    return np.maximum(np.where(neighbours > 0, left_cn[None], 0.0).max(axis=1), 1e-9)
+    return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
 
 
 def _nics(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,11 +16,11 @@ from twin.deployment import Deployment
 from twin.metrics import BACKPRESSURE_SHARE, CostEstimates
 from twin.plan import ExecutionPlan
 from twin.rate_answer import RateAnswer, together
+from twin.rate_bursts import stalls
 from twin.rate_latency import result_ages_s
 from twin.rate_layout import Job, Layout
-from twin.rate_load import load, memory, offered_flow, pressure
+from twin.rate_load import Load, flow_at, load, memory, offered_flow, pressure
 from twin.rate_throttle import throttle
-from twin.rates import flows
 
 CHUNK = 1024
 """Plans estimated at a time, at most: large enough for numpy, small enough for the cache."""
@@ -43,8 +43,9 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        job = Job(deployment)
-        most = max((sum(map(len, plan.placement.values())) for plan in plans[:1]), default=1)
+        job = Job(deployment, self.horizon_s)
+        some = plans[:: 1 + len(plans) // 64]
+        most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
         return self._answers(job, len(plans), most, lambda part: Layout.of_plans(job, plans[part]))
 
     def answer_counts(self, deployment: Deployment, counts: np.ndarray) -> RateAnswer:
@@ -52,11 +53,11 @@ class RateModel:
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
-        job = Job(deployment)
+        job = Job(deployment, self.horizon_s)
         shape = (len(job.names), len(job.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
-        most = int((counts[:1] > 0).sum(initial=1))
+        most = int((counts > 0).sum(axis=(1, 2)).max(initial=1))
         return self._answers(job, len(counts), most, lambda part: Layout.of_counts(job, counts[part]))
 
     def _answers(self, job: Job, plans: int, cells: int, layout: Callable[[slice], Layout]) -> RateAnswer:
@@ -65,26 +66,18 @@ class RateModel:
 
     def _answer(self, layout: Layout) -> RateAnswer:
         job = layout.job
-        flow = offered_flow(job)
-        slowdown_on, memory_hn, crashed = memory(layout, flow)
-        offered = load(layout, flow, slowdown_on)
-        share = throttle(layout, slowdown_on, offered)
-        reached, slowed = offered, np.asarray((share < 1.0).any(axis=0))
-        if slowed.any():
-            rates = {
-                job.names[o]: job.offered_per_s[job.names[o]] * each[slowed]
-                for o, each in zip(job.sources, share, strict=True)
-            }
-            part = load(layout.select(slowed), flows(job.deployment.query, rates, bursts=True), slowdown_on[:, slowed])
-            reached = offered.with_part(slowed, part)
+        slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job))
+        offered, reached, share = _loads(layout, slowdown_on)
         ages = result_ages_s(layout, reached, share, self.horizon_s)
         processing_s, e2e_s, lag_s = ages.results_s
         throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * (1.0 - lag_s / self.horizon_s))
         offered_on = pressure(job, offered)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(offered_on.max(axis=0), 100.0) ** SHARPNESS / tolerated)
+        results = throughput * self.horizon_s
         chances = self._chances(reached.fires_on, throughput)
         success = 1.0 - 0.5**chances  # one expected output: one half
+        throughput = np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0)
         return RateAnswer(
             operators=job.names,
             sources=tuple(job.names[o] for o in job.sources),
@@ -112,7 +105,7 @@ class RateModel:
             memory=memory_hn.T,
             ingested=share.T,
             lag_s=lag_s,
-            results=throughput * self.horizon_s,
+            results=results,
             chances=chances,
         )
 
@@ -120,6 +113,24 @@ class RateModel:
         """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
         windowed = fires_on[(fires_on > 0).any(axis=1)]
         return np.minimum(np.minimum(throughput, windowed.min(axis=0, initial=np.inf)) * self.horizon_s, 1000.0)
+
+
+def _loads(layout: Layout, slowdown_on: np.ndarray) -> tuple[Load, Load, np.ndarray]:
+    """The loads offered and reached, and the ingested share of each source [sources, N]."""
+    job = layout.job
+    offered = load(layout, offered_flow(job), slowdown_on)
+    stalls_s = stalls(layout, offered)
+    if stalls_s:
+        rates = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
+        offered = load(layout, flow_at(job, rates, stalls_s), slowdown_on)
+    share = throttle(layout, slowdown_on, offered, stalls_s)
+    slowed = np.asarray((share < 1.0).any(axis=0))
+    if not slowed.any():
+        return offered, offered, share
+    names = [job.names[o] for o in job.sources]
+    rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
+    flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()})
+    return offered, offered.with_part(slowed, load(layout.select(slowed), flow, slowdown_on[:, slowed])), share
 
 
 def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:

@@ -8,17 +8,20 @@ its credits; so the operator takes from all streams at the same rate, but from t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from twin.rate_layout import Job, Layout
-from twin.rate_load import Load, load, pressure
-from twin.rates import flows
+from twin.rate_load import Load, flow_at, load, pressure
 
-ROUNDS = 60
-CLOSE = 1e-8
+ROUNDS = 40
+CLOSE = 1e-7
 """A source's pressure is this close to 1, in its log, when its rate is found."""
-SLOPES = (0.25, 6.0)
-"""Of the log of the pressure in the log of the rate, as far as they are believed."""
+RESTART = 10
+"""After so many rounds without success, what was learnt of the Jacobian is forgotten."""
+FARTHEST, LEAST = 2.0, -30.0
+"""Longest step, and lowest share, in logs."""
 
 
 def felt(job: Job, now: Load) -> tuple[np.ndarray, np.ndarray]:
@@ -43,45 +46,60 @@ def fair_rate(rates: np.ndarray, over: np.ndarray) -> np.ndarray:
 
     rates: [K, N]. Where over < 1, all that the streams bring: the fastest one's rate over `over`.
     """
-    ascending = np.sort(rates, axis=0)
-    others = np.arange(len(rates), 0, -1)[:, None]
-    below = np.cumsum(ascending, axis=0) - ascending
-    capacity = ascending.sum(axis=0) / np.maximum(over, 1e-12)
-    return np.where(over >= 1.0, ((capacity - below) / others).max(axis=0), ascending[-1] / np.maximum(over, 1e-12))
+    over = np.maximum(over, 1e-12)
+    slower = rates[None] < rates[:, None]
+    capacity = rates.sum(axis=0) / over
+    shared = (capacity - (slower * rates[None]).sum(axis=1)) / (len(rates) - slower.sum(axis=1))
+    return np.where(over >= 1.0, shared.max(axis=0), rates.max(axis=0) / over)
 
 
-def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load) -> np.ndarray:
+def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: Mapping[str, np.ndarray]) -> np.ndarray:
     """The ingested share of each source's offered rate. [sources, N]
 
-    Every source looks for the rate at which the pressure that it feels is 1, by the secant rule in logs: joins make
-    loads grow faster than the rates.
+    A source either ingests all it is offered and feels a pressure of at most 1, or feels exactly 1. Both are the root
+    of max(log share, log pressure), one equation a source, found by Broyden's method for all plans together: joins
+    make loads grow faster than the rates, and what one source feels depends on the others.
     """
     job = layout.job
-    found = np.ones((len(job.sources), layout.size))
+    names = [job.names[o] for o in job.sources]
+    found = np.ones((len(names), layout.size))
     active = np.asarray((pressure(job, offered) > 1.0).any(axis=0))
     if not active.any():
         return found
-    part, slow_on = layout.select(active), slowdown_on[:, active]
-    names = [job.names[o] for o in job.sources]
+    part, slow_on, where = layout.select(active), slowdown_on[:, active], np.flatnonzero(active)
     rates = np.array([job.offered_per_s[name] for name in names])[:, None]
+    stalled = {name: each[active] for name, each in stalls_s.items()}
     share = np.zeros((len(names), part.size))  # in logs
-    before, worst_before, slope = share, share, np.ones_like(share)
-    where = np.flatnonzero(active)
+    inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # of the Jacobian
+    moved = off = np.zeros_like(share)
     for turn in range(ROUNDS):
-        flow = flows(job.deployment.query, dict(zip(names, rates * np.exp(share), strict=True)), bursts=True)
-        worst = np.log(np.maximum(felt(job, load(part, flow, slow_on))[0][job.sources], 1e-12))
-        off = np.abs(np.minimum(worst, np.where(share >= 0.0, np.maximum(worst, 0.0), worst)))
-        done = (off < CLOSE).all(axis=0) | (turn == ROUNDS - 1)
-        found[:, where[done]] = np.exp(share[:, done])
-        if done.all():
-            break
-        moved = share - before
-        steep = np.divide(worst - worst_before, moved, out=slope.copy(), where=np.abs(moved) > 1e-12)
-        slope = np.clip(steep, *SLOPES)
-        ahead = np.clip(share - worst / slope, -30.0, 0.0)
-        before, worst_before, share = share, worst, ahead
-        if done.mean() > 0.2:
+        flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
+        worst = felt(job, load(part, flow, slow_on))[0][job.sources]
+        off, before = np.maximum(share, np.log(np.maximum(worst, 1e-12))), off
+        done = np.abs(off).max(axis=0) < CLOSE
+        if turn:
+            inverse = _broyden(inverse, moved, off - before)
+            lost = np.abs(moved).max(axis=0) < 1e-12 if turn % RESTART else np.ones(part.size, dtype=bool)
+            inverse = np.where(lost, 0.5 * np.eye(len(names))[:, :, None], inverse)
+        if turn == ROUNDS - 1 or done.mean() > 0.2:
+            found[:, where] = np.exp(share)
             keep = ~done
+            if turn == ROUNDS - 1 or not keep.any():
+                break
             part, slow_on, where = part.select(keep), slow_on[:, keep], where[keep]
-            share, before, worst_before, slope = (each[:, keep] for each in (share, before, worst_before, slope))
+            stalled = {name: each[keep] for name, each in stalled.items()}
+            done = done[keep]
+            share, off, inverse = share[:, keep], off[:, keep], inverse[:, :, keep]
+        ahead = np.clip(share - np.clip(np.einsum("rsn,sn->rn", inverse, off), -FARTHEST, FARTHEST), LEAST, 0.0)
+        ahead = np.where(done, share, ahead)  # what else is estimated together must make no difference
+        moved, share = ahead - share, ahead
     return found
+
+
+def _broyden(inverse: np.ndarray, moved: np.ndarray, changed: np.ndarray) -> np.ndarray:
+    """The inverse Jacobian [S, S, N] after a step `moved` changed the residual by `changed` [S, N]."""
+    expected = np.einsum("rsn,sn->rn", inverse, changed)
+    along = np.einsum("rn,rsn->sn", moved, inverse)
+    scale = np.einsum("rn,rn->n", moved, expected)
+    usable = np.abs(scale) > 0.1 * np.einsum("rn,rn->n", moved, moved)
+    return inverse + np.where(usable, (moved - expected)[:, None] * along[None] / np.where(usable, scale, 1.0), 0.0)

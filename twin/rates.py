@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Query, Window
+from twin.rate_joins import MIXED, Mixing, combinations, stalling
 from twin.workload import ArrivalLaw
 
 
@@ -39,6 +40,7 @@ class Flow(NamedTuple):
     """`OperatorRates` as arrays, one entry a set of source rates; inputs_per_s has one array an input stream.
 
     bursts_per_s: how often the output comes, all at once, as window evaluations emit it; inf if it is spread evenly.
+    burst_s: how long a burst takes once operators on its way have worked it off, one tuple after the other.
     """
 
     inputs_per_s: tuple[np.ndarray, ...]
@@ -48,6 +50,7 @@ class Flow(NamedTuple):
     fires_per_s: np.ndarray
     groups_per_fire: np.ndarray
     bursts_per_s: np.ndarray
+    burst_s: np.ndarray
 
 
 def nominal_rates(query: Query, arrivals: Mapping[str, ArrivalLaw]) -> dict[str, OperatorRates]:
@@ -74,92 +77,93 @@ def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[s
     }
 
 
-def flows(query: Query, source_rate_per_s: Mapping[str, np.ndarray], bursts: bool = False) -> dict[str, Flow]:
+class Channels(NamedTuple):
+    """What channels of few credits do to bursts.
+
+    A burst beyond the credits leaves at the pace of the consumer. service_s: by operator, CPU seconds a tuple.
+    stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
+    input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run.
+    """
+
+    credits: float
+    service_s: Mapping[str, float]
+    stalls_s: Mapping[str, np.ndarray] = {}
+    horizon_s: float = np.inf
+
+
+def flows(
+    query: Query, source_rate_per_s: Mapping[str, np.ndarray], bursts: bool = False, channels: Channels | None = None
+) -> dict[str, Flow]:
     """The flow through every operator, in data-flow order. Raises KeyError if a source's rates are missing.
 
     bursts: take into account that windows emit their results all at once: a short time window after another window is
-    then often empty, and a short count window of a join sees one side only. Else all streams count as well mixed.
+    then often empty, and a short count window of a join sees one side only, but for what `channels` spread; and that
+    the sides of a count window are random. Else all streams count as well mixed, and a count window of a join holds
+    its mean of either side (Costream, Definition 8).
     """
     found: dict[str, Flow] = {}
     for operator in query.topological:
         producers = [stream.producer for stream in query.inputs(operator.name)]
         inputs = tuple(found[name].out_per_s for name in producers) or (source_rate_per_s[operator.name],)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
-        found[operator.name] = through(operator, inputs, coming or [np.full_like(inputs[0], np.inf)] * len(inputs))
+        never = [np.full_like(inputs[0], np.inf)] * len(inputs)
+        mixing = Mixing(1.0 / operator.window.size if bursts else 0.0) if isinstance(operator, Join) else MIXED
+        if bursts and producers:
+            mixing = mixing._replace(burst_s=np.max([found[name].burst_s for name in producers], axis=0))
+        if channels is not None:
+            mixing = mixing._replace(
+                credits=channels.credits,
+                service_s=channels.service_s[operator.name],
+                stalls_s=channels.stalls_s.get(operator.name),
+                horizon_s=channels.horizon_s,
+            )
+        found[operator.name] = through(operator, inputs, coming or never, mixing)
     return found
 
 
-def through(operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]) -> Flow:
+def through(
+    operator: AnyOperator, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing = MIXED
+) -> Flow:
     """The flow through one operator. inputs: rates by input stream; bursts: their `bursts_per_s`. [N] each"""
     total = np.sum(inputs, axis=0)
     none = np.zeros_like(total)
     together = np.sum(bursts, axis=0)
+    each_s = np.divide(total * mixing.service_s, together, out=np.zeros_like(total), where=together > 0)
+    burst_s = np.maximum(each_s, mixing.burst_s)
     match operator:
         case Filter() | Map():
             out = operator.selectivity * total
-            return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf))
+            return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf), burst_s)
         case Aggregate():
-            content, fires = _window(operator.window, total, together)
+            content, fires = _window(operator.window, total, together, burst_s)
             groups = distinct_groups(operator, content)
-            return Flow(inputs, total, fires * groups, content, fires, groups, np.minimum(fires, together))
+            often = np.minimum(fires, together)
+            return Flow(
+                inputs, total, fires * groups, content, fires, groups, often, np.where(fires > together, burst_s, 0.0)
+            )
         case Join():
-            content, fires = _window(operator.window, total, np.full_like(total, np.inf))
+            content, fires = _window(operator.window, total, np.full_like(total, np.inf), none)
             if operator.amplification is not None:
-                return Flow(inputs, total, operator.amplification * total, content, fires, none, fires)
-            matches = (operator.selectivity or 0.0) * _combinations(operator.window, inputs, bursts, content)
-            return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, np.min(bursts, axis=0)))
+                return Flow(inputs, total, operator.amplification * total, content, fires, none, fires, none)
+            matches = (operator.selectivity or 0.0) * combinations(operator.window, inputs, bursts, content, mixing)
+            if mixing.stalls_s is not None:
+                content, fires, matches = stalling(operator.window, inputs, mixing, content, fires, matches)
+            seldom = np.min(bursts, axis=0)
+            longest_s = np.where(fires > seldom, burst_s, 0.0)
+            return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, seldom), longest_s)
         case _:
-            return Flow(inputs, total, total, none, none, none, together)
+            return Flow(inputs, total, total, none, none, none, together, burst_s)
 
 
-def _window(window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _window(
+    window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray, burst_s: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Expected content (tuples) and evaluations a second of anything. Nothing flows: nothing is evaluated."""
     if window.policy == "count":
         return np.where(in_per_s > 0, window.size, 0.0), in_per_s / window.slide
-    share = np.minimum(1.0, bursts_per_s * window.size)  # of the evaluations that see a burst
+    share = np.minimum(1.0, bursts_per_s * (window.size + burst_s))  # of the evaluations that see a burst
     fires = np.where(in_per_s > 0, share / window.slide, 0.0)
     return np.divide(in_per_s * window.size, share, out=np.zeros_like(in_per_s), where=share > 0), fires
-
-
-def _combinations(
-    window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray
-) -> np.ndarray:
-    """Expected product of the tuples of all sides in a window.
-
-    Of three and more sides, streams count as well mixed: the sides of a count window of w tuples are multinomial, so
-    the product falls short of that of the means by (1 - 1/w) (1 - 2/w) ...; those of a time window are independent.
-    """
-    if len(inputs) == 2:
-        return _pairs(window, inputs, bursts, content)
-    total = np.sum(inputs, axis=0)
-    product = np.ones_like(total)
-    for number, rate in enumerate(inputs):
-        share = np.divide(rate, total, out=np.zeros_like(total), where=total > 0)
-        fewer = number if window.policy == "count" else 0
-        product *= np.maximum(content - fewer, 0.0) * share
-    return product
-
-
-def _pairs(
-    window: Window, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], content: np.ndarray
-) -> np.ndarray:
-    """Expected product of the tuples of both sides in a window.
-
-    A count window under bursts slides over runs of b tuples of one side and m of the other, in turn; a pair k apart
-    is of both sides with probability 2 min(k, b, m, b + m - k) / (b + m), k modulo b + m.
-    """
-    total = inputs[0] + inputs[1]
-    left = content * np.divide(inputs[0], total, out=np.zeros_like(total), where=total > 0)
-    mixed = left * (content - left)
-    often = np.minimum(*bursts)
-    if window.policy == "time" or not np.isfinite(often).any():
-        return mixed
-    runs = [np.divide(rate, often, out=np.ones_like(rate), where=often > 0) for rate in inputs]
-    period = np.maximum(runs[0] + runs[1], 1e-9)[:, None]
-    apart = np.arange(1, int(window.size))
-    within = np.minimum(apart % period, period - apart % period)
-    both = 2.0 * np.minimum(within, np.minimum(*runs)[:, None]) / period
-    return np.where(np.isfinite(often) & (period[:, 0] > 2.0), both @ (window.size - apart), mixed)
 
 
 def distinct_groups(operator: Aggregate, content: np.ndarray) -> np.ndarray:

@@ -13,8 +13,7 @@ from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rate_layout import Job, Layout
-from twin.rate_load import load, pressure
-from twin.rates import flows
+from twin.rate_load import flow_at, load, pressure
 from twin.scenario import RunSettings
 from twin.workload import Arrivals, Poisson, Workload
 
@@ -93,6 +92,6 @@ def _rate_factor(job: Deployment, target: float) -> float:
     for _ in range(50):
         middle = (low + high) / 2
         rates = {name: np.array([law.mean_rate_per_s * np.exp(middle)]) for name, law in job.workload.arrivals.items()}
-        used = float(pressure(layout.job, load(layout, flows(job.query, rates, bursts=True), calm)).max())
+        used = float(pressure(layout.job, load(layout, flow_at(layout.job, rates), calm)).max())
         low, high = (middle, high) if used < target else (low, middle)
     return float(np.exp(low))

@@ -23,7 +23,8 @@ from twin.query import (
     TimeWindow,
     Window,
 )
-from twin.rates import _pairs, flows, nominal_rates, steady_rates
+from twin.rate_joins import pairs
+from twin.rates import flows, nominal_rates, steady_rates
 from twin.workload import Constant, Poisson
 
 positive = st.floats(0.01, 1e4)
@@ -164,7 +165,7 @@ def test_a_count_window_over_alternating_runs_pairs_what_sliding_over_them_finds
     truth = np.mean([window.sum() * (size - window.sum()) for window in windows])
     rates = (np.array([burst * per_s]), np.array([other * per_s]))
     often = (np.array([per_s]), np.array([np.inf]))
-    found = _pairs(CountWindow(size_tuples=size), rates, often, np.array([float(size)]))
+    found = pairs(CountWindow(size_tuples=size), rates, often, np.array([float(size)]))
     assert found[0] == pytest.approx(truth)
 
 
