@@ -15,8 +15,10 @@ in an overlap counts as either.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from twin.cluster import Cluster, Host
 from twin.query import Query
@@ -91,11 +93,40 @@ def is_valid(query: Query, bins: Mapping[str, BinRange], placement: Placement) -
     return no_return(query, placement) and never_weaker(query, bins, placement)
 
 
-def one_operator_moves(query: Query, bins: Mapping[str, BinRange], placement: Placement) -> Iterator[dict[str, str]]:
-    """Every valid placement that differs from this one in the host of exactly one operator, in a fixed order."""
-    for operator in query.operators:
-        for host in bins:
-            if host != placement[operator.name]:
-                moved = {**placement, operator.name: host}
-                if is_valid(query, bins, moved):
-                    yield moved
+def valid_rows(query: Query, bins: Mapping[str, BinRange], hosts_PxO: np.ndarray) -> np.ndarray:
+    """[P] whether each of many placements is valid: `is_valid` of rows of indices into `bins`, operators as listed."""
+    lowest_H, highest_H = np.array(list(bins.values())).T
+    column = {operator.name: index for index, operator in enumerate(query.operators)}
+    floor: dict[str, np.ndarray] = {}
+    visited: dict[str, np.ndarray] = {}
+    valid_P, rows = np.ones(len(hosts_PxO), bool), np.arange(len(hosts_PxO))
+    for operator in query.topological:
+        host_P = hosts_PxO[:, column[operator.name]]
+        floor_P = lowest_H[host_P]
+        visited_PxH = np.zeros((len(hosts_PxO), len(bins)), bool)
+        for stream in query.inputs(operator.name):
+            before_PxH = visited[stream.producer]
+            valid_P &= (host_P == hosts_PxO[:, column[stream.producer]]) | ~before_PxH[rows, host_P]
+            floor_P = np.maximum(floor_P, floor[stream.producer])
+            visited_PxH |= before_PxH
+        valid_P &= floor_P <= highest_H[host_P]
+        visited_PxH[rows, host_P] = True
+        floor[operator.name], visited[operator.name] = floor_P, visited_PxH
+    return valid_P
+
+
+def one_operator_moves(
+    query: Query, bins: Mapping[str, BinRange], hosts_PxO: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every valid placement [M, O] that differs from one of those given in the host of exactly one operator.
+
+    Second: the row [M] of the placement that each is a move of. In a fixed order.
+    """
+    plans, operators = hosts_PxO.shape
+    moved_PxOxHxO = np.tile(hosts_PxO[:, None, None, :], (1, operators, len(bins), 1))
+    for operator in range(operators):
+        moved_PxOxHxO[:, operator, :, operator] = np.arange(len(bins))
+    changed = np.arange(len(bins)) != hosts_PxO[:, :, None]
+    moves_MxO, origin_M = moved_PxOxHxO[changed], np.nonzero(changed)[0]
+    valid_M = valid_rows(query, bins, moves_MxO)
+    return moves_MxO[valid_M], origin_M[valid_M]
