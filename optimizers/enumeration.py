@@ -90,26 +90,26 @@ class PlacementSpace:
     @cached_property
     def _listed(self) -> np.ndarray:
         """Host after host for operator after operator in data-flow order; what breaks a rule is dropped at once."""
-        lowest_H, highest_H = np.array(list(self._bins.values())).T
+        lowest_h, highest_h = np.array(list(self._bins.values())).T
         placed = np.zeros((1, 0), np.int64)
         floors: list[np.ndarray] = []  # by operator: the weakest bin that its data may still go to
         visited: list[np.ndarray] = []  # by operator: [N, H], the hosts its data have seen
         order = {operator.name: index for index, operator in enumerate(self._query.topological)}
         for operator in self._query.topological:
-            fits_NxH = np.ones((len(placed), len(self._bins)), bool)
-            floor_NxH = np.tile(lowest_H, (len(placed), 1))
-            seen_NxH = np.zeros_like(fits_NxH)
+            fits_nh = np.ones((len(placed), len(self._bins)), bool)
+            floor_nh = np.tile(lowest_h, (len(placed), 1))
+            seen_nh = np.zeros_like(fits_nh)
             for stream in self._query.inputs(operator.name):
                 above = order[stream.producer]
-                stays_NxH = placed[:, above, None] == np.arange(len(self._bins))
-                fits_NxH &= stays_NxH | ~visited[above]
-                floor_NxH = np.maximum(floor_NxH, floors[above][:, None])
-                seen_NxH |= visited[above]
-            row_M, host_M = np.nonzero(fits_NxH & (floor_NxH <= highest_H))
-            placed = np.column_stack([placed[row_M], host_M])
-            floors = [*(floor[row_M] for floor in floors), floor_NxH[row_M, host_M]]
-            visited = [*(seen[row_M] for seen in visited), seen_NxH[row_M]]
-            visited[-1][np.arange(len(row_M)), host_M] = True
+                stays_nh = placed[:, above, None] == np.arange(len(self._bins))
+                fits_nh &= stays_nh | ~visited[above]
+                floor_nh = np.maximum(floor_nh, floors[above][:, None])
+                seen_nh |= visited[above]
+            row_m, host_m = np.nonzero(fits_nh & (floor_nh <= highest_h))
+            placed = np.column_stack([placed[row_m], host_m])
+            floors = [*(floor[row_m] for floor in floors), floor_nh[row_m, host_m]]
+            visited = [*(seen[row_m] for seen in visited), seen_nh[row_m]]
+            visited[-1][np.arange(len(row_m)), host_m] = True
         return placed[:, [order[operator.name] for operator in self._query.operators]]
 
     def draw(self, rng: np.random.Generator) -> dict[str, str]:
@@ -142,44 +142,46 @@ class PlacementSpace:
 
     def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Valid placements [N, O], uniformly and with replacement: `size` of a tree, else what remains of as many."""
-        hosts_NxO = self._draws_relaxed(rng, size)
-        return hosts_NxO if self.is_tree else hosts_NxO[valid_rows(self._query, self._bins, hosts_NxO)]
+        hosts_no = self._draws_relaxed(rng, size)
+        return hosts_no if self.is_tree else hosts_no[valid_rows(self._query, self._bins, hosts_no)]
 
     def _draws_relaxed(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """`_draw_relaxed` for many at once: those that have taken the same hosts of each class choose together."""
-        class_H = np.array([self._classes.index(each) for each in self._bins.values()])
+        class_h = np.array([self._classes.index(each) for each in self._bins.values()])
         column = {operator.name: index for index, operator in enumerate(self._query.operators)}
-        hosts_NxO = np.zeros((size, len(column)), np.int64)
+        hosts_no = np.zeros((size, len(column)), np.int64)
         paths = {(0,) * len(self._sizes): 0}
-        start_NxH = np.zeros((size, len(class_H)), bool)
-        stack = [(sink.name, np.full(size, -1), np.zeros(size, np.int64), start_NxH) for sink in self._query.sinks]
+        start_nh = np.zeros((size, len(class_h)), bool)
+        stack = [(sink.name, np.full(size, -1), np.zeros(size, np.int64), start_nh) for sink in self._query.sinks]
         while stack:
-            operator, below_N, path_N, seen_NxH = stack.pop()
-            choice_N, pick_N = rng.random((2, size))
-            host_N, after_N = below_N.copy(), path_N.copy()
+            operator, below_n, path_n, seen_nh = stack.pop()
+            choice_n, pick_n = rng.random((2, size))
+            host_n, after_n = below_n.copy(), path_n.copy()
             for taken, number in list(paths.items()):
-                rows = np.flatnonzero(path_N == number)
-                for row, (index, left, after) in zip(*self._chosen(operator, taken, rows, below_N, choice_N), strict=True):
-                    free = ~seen_NxH[row] & (class_H == index)
-                    nth = (pick_N[row] * left).astype(int)
-                    host_N[row] = np.argmax(free.cumsum(axis=1) > nth[:, None], axis=1)
-                    after_N[row] = paths.setdefault(after, len(paths))
-            hosts_NxO[:, column[operator]] = host_N
-            seen_NxH = seen_NxH.copy()
-            seen_NxH[np.arange(size), host_N] = True
-            stack.extend((above, host_N, after_N, seen_NxH) for above in self._above[operator])
-        return hosts_NxO
+                rows = np.flatnonzero(path_n == number)
+                for row, (index, left, after) in zip(
+                    *self._chosen(operator, taken, rows, below_n, choice_n), strict=True
+                ):
+                    free = ~seen_nh[row] & (class_h == index)
+                    nth = (pick_n[row] * left).astype(int)
+                    host_n[row] = np.argmax(free.cumsum(axis=1) > nth[:, None], axis=1)
+                    after_n[row] = paths.setdefault(after, len(paths))
+            hosts_no[:, column[operator]] = host_n
+            seen_nh = seen_nh.copy()
+            seen_nh[np.arange(size), host_n] = True
+            stack.extend((above, host_n, after_n, seen_nh) for above in self._above[operator])
+        return hosts_no
 
     def _chosen(
-        self, operator: str, taken: Taken, rows: np.ndarray, below_N: np.ndarray, choice_N: np.ndarray
+        self, operator: str, taken: Taken, rows: np.ndarray, below_n: np.ndarray, choice_n: np.ndarray
     ) -> tuple[list[np.ndarray], list[Move]]:
         """Which of these rows, all of whose paths have taken the same, make which move; the others stay below."""
         if not len(rows):
             return [], []
         moves = self._moves(taken)
         weights = [float(left * self._ways(operator, after)) for _, left, after in moves]
-        stays = float(self._ways(operator, taken)) if below_N[rows[0]] >= 0 else 0.0
-        chosen = np.searchsorted(np.cumsum(weights), choice_N[rows] * (sum(weights) + stays), side="right")
+        stays = float(self._ways(operator, taken)) if below_n[rows[0]] >= 0 else 0.0
+        chosen = np.searchsorted(np.cumsum(weights), choice_n[rows] * (sum(weights) + stays), side="right")
         if not stays:
             chosen = np.minimum(chosen, len(moves) - 1)
         return [rows[chosen == move] for move in range(len(moves))], moves

@@ -77,7 +77,7 @@ class Solution:
     """The chosen plan, which obeys the rules even if it is not sane (then the message says so).
 
     objective: its estimated target metric. bound: no valid sane plan is better than this by the cost model; None if
-    nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best, in order.
+    nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
     """
 
     status: Status

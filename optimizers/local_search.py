@@ -90,15 +90,15 @@ class _Known:
         """Estimates that may still be asked for."""
         return self._problem.budget - len(self)
 
-    def look_at(self, hosts_NxO: np.ndarray) -> np.ndarray:
+    def look_at(self, hosts_no: np.ndarray) -> np.ndarray:
         """The rows [N] of these placements among the known, -1 for those beyond the budget."""
-        keys = [hosts.tobytes() for hosts in hosts_NxO]
+        keys = [hosts.tobytes() for hosts in hosts_no]
         first = {key: index for index, key in reversed(list(enumerate(keys))) if key not in self._row}
         new = sorted(first.values())[: self.left]
         if new:
             self._row |= {keys[index]: row for row, index in enumerate(new, len(self))}
-            self._placements.append(hosts_NxO[new])
-            self._estimates.append(estimate(self._problem, Placements(self._problem.deployment, hosts_NxO[new])))
+            self._placements.append(hosts_no[new])
+            self._estimates.append(estimate(self._problem, Placements(self._problem.deployment, hosts_no[new])))
             self._goodness = np.hstack([self._goodness, goodness(self._problem, self._estimates[-1])])
         return np.array([self._row.get(key, -1) for key in keys], int)
 
@@ -106,21 +106,21 @@ class _Known:
         """All that is known [N, O], the best first."""
         return np.concatenate(self._placements)[np.lexsort(self._goodness[::-1])]
 
-    def climb(self, here_SxO: np.ndarray) -> list[np.ndarray]:
+    def climb(self, here_so: np.ndarray) -> list[np.ndarray]:
         """One step of every climb; those that have arrived, or that another climb has been through, end."""
-        start_S = self.look_at(here_SxO)
-        goes = list({row: s for s, row in enumerate(start_S.tolist()) if row >= 0 and row not in self._left}.values())
-        self._left.update(start_S[goes].tolist())
-        moves_MxO, origin_M = one_operator_moves(self._problem.deployment.query, self._bins, here_SxO[goes])
-        row_M = self.look_at(moves_MxO)
-        seen = np.flatnonzero(row_M >= 0)
-        order = seen[np.lexsort([*self._goodness[::-1, row_M[seen]], origin_M[seen]])]
-        origins, first = np.unique(origin_M[order], return_index=True)
+        start_s = self.look_at(here_so)
+        goes = list({row: s for s, row in enumerate(start_s.tolist()) if row >= 0 and row not in self._left}.values())
+        self._left.update(start_s[goes].tolist())
+        moves_mo, origin_m = one_operator_moves(self._problem.deployment.query, self._bins, here_so[goes])
+        row_m = self.look_at(moves_mo)
+        seen = np.flatnonzero(row_m >= 0)
+        order = seen[np.lexsort([*self._goodness[::-1, row_m[seen]], origin_m[seen]])]
+        origins, first = np.unique(origin_m[order], return_index=True)
         best_of = dict(zip(origins.tolist(), order[first].tolist(), strict=True))
         return [
-            moves_MxO[move]
+            moves_mo[move]
             for origin, move in best_of.items()
-            if tuple(self._goodness[:, row_M[move]]) < tuple(self._goodness[:, start_S[goes[origin]]])
+            if tuple(self._goodness[:, row_m[move]]) < tuple(self._goodness[:, start_s[goes[origin]]])
         ]
 
     def found(self) -> Estimated:

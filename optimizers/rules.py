@@ -93,40 +93,40 @@ def is_valid(query: Query, bins: Mapping[str, BinRange], placement: Placement) -
     return no_return(query, placement) and never_weaker(query, bins, placement)
 
 
-def valid_rows(query: Query, bins: Mapping[str, BinRange], hosts_PxO: np.ndarray) -> np.ndarray:
+def valid_rows(query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray) -> np.ndarray:
     """[P] whether each of many placements is valid: `is_valid` of rows of indices into `bins`, operators as listed."""
-    lowest_H, highest_H = np.array(list(bins.values())).T
+    lowest_h, highest_h = np.array(list(bins.values())).T
     column = {operator.name: index for index, operator in enumerate(query.operators)}
     floor: dict[str, np.ndarray] = {}
     visited: dict[str, np.ndarray] = {}
-    valid_P, rows = np.ones(len(hosts_PxO), bool), np.arange(len(hosts_PxO))
+    valid_p, rows = np.ones(len(hosts_po), bool), np.arange(len(hosts_po))
     for operator in query.topological:
-        host_P = hosts_PxO[:, column[operator.name]]
-        floor_P = lowest_H[host_P]
-        visited_PxH = np.zeros((len(hosts_PxO), len(bins)), bool)
+        host_p = hosts_po[:, column[operator.name]]
+        floor_p = lowest_h[host_p]
+        visited_ph = np.zeros((len(hosts_po), len(bins)), bool)
         for stream in query.inputs(operator.name):
-            before_PxH = visited[stream.producer]
-            valid_P &= (host_P == hosts_PxO[:, column[stream.producer]]) | ~before_PxH[rows, host_P]
-            floor_P = np.maximum(floor_P, floor[stream.producer])
-            visited_PxH |= before_PxH
-        valid_P &= floor_P <= highest_H[host_P]
-        visited_PxH[rows, host_P] = True
-        floor[operator.name], visited[operator.name] = floor_P, visited_PxH
-    return valid_P
+            before_ph = visited[stream.producer]
+            valid_p &= (host_p == hosts_po[:, column[stream.producer]]) | ~before_ph[rows, host_p]
+            floor_p = np.maximum(floor_p, floor[stream.producer])
+            visited_ph |= before_ph
+        valid_p &= floor_p <= highest_h[host_p]
+        visited_ph[rows, host_p] = True
+        floor[operator.name], visited[operator.name] = floor_p, visited_ph
+    return valid_p
 
 
 def one_operator_moves(
-    query: Query, bins: Mapping[str, BinRange], hosts_PxO: np.ndarray
+    query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Every valid placement [M, O] that differs from one of those given in the host of exactly one operator.
 
     Second: the row [M] of the placement that each is a move of. In a fixed order.
     """
-    plans, operators = hosts_PxO.shape
-    moved_PxOxHxO = np.tile(hosts_PxO[:, None, None, :], (1, operators, len(bins), 1))
+    operators = len(query.operators)
+    moved = np.tile(hosts_po[:, None, None, :], (1, operators, len(bins), 1))
     for operator in range(operators):
-        moved_PxOxHxO[:, operator, :, operator] = np.arange(len(bins))
-    changed = np.arange(len(bins)) != hosts_PxO[:, :, None]
-    moves_MxO, origin_M = moved_PxOxHxO[changed], np.nonzero(changed)[0]
-    valid_M = valid_rows(query, bins, moves_MxO)
-    return moves_MxO[valid_M], origin_M[valid_M]
+        moved[:, operator, :, operator] = np.arange(len(bins))
+    changed = np.arange(len(bins)) != hosts_po[:, :, None]
+    moves_mo, origin_m = moved[changed], np.nonzero(changed)[0]
+    valid_m = valid_rows(query, bins, moves_mo)
+    return moves_mo[valid_m], origin_m[valid_m]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
+from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
 
 NOTHING_SANE = "every plan looked at is predicted to fail or to be backpressured; this one is the least likely to"
@@ -36,7 +37,10 @@ class Estimated:
 
 def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
     """The plans with what the cost model says of them. Raises ValueError if it says NaN."""
-    found = problem.cost_model.predict(problem.deployment, plans)
+    model = problem.cost_model
+    if isinstance(model, Narrowable):
+        model = model.only((problem.objective, *BINARY_METRICS))
+    found = model.predict(problem.deployment, plans)
     columns = [np.asarray(each) for each in (getattr(found, problem.objective), found.backpressured, found.success)]
     if any(np.isnan(column).any() for column in columns):
         raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
@@ -44,7 +48,7 @@ def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
 
 
 def goodness(problem: Problem, found: Estimated) -> np.ndarray:
-    """[3, N]: whether a plan is dropped, the risk for which it is, and its cost. Compared in this order; less is better."""
+    """[3, N]: whether a plan is dropped, the risk for which, and its cost. Compared in this order; less is better."""
     sane = (found.backpressured < 0.5) & (found.success >= 0.5)
     risk = np.where(sane, 0.0, 1.0 - (1.0 - found.backpressured) * found.success)
     cost = found.objective if OBJECTIVES[problem.objective] == "min" else -found.objective

@@ -18,17 +18,17 @@ from twin.plan import ExecutionPlan
 class Placements(Sequence[ExecutionPlan]):
     """Plans that put all replicas of an operator on one host, on its socket 0; as many replicas as the job's plan has.
 
-    hosts_PxO: for each plan and each operator, in the order of `query.operators`, an index into the cluster's hosts.
+    hosts_po: for each plan and each operator, in the order of `query.operators`, an index into the cluster's hosts.
     """
 
-    def __init__(self, deployment: Deployment, hosts_PxO: np.ndarray) -> None:
+    def __init__(self, deployment: Deployment, hosts_po: np.ndarray) -> None:
         self.operators = tuple(operator.name for operator in deployment.query.operators)
         self.hosts = tuple(host.name for host in deployment.cluster.hosts)
         self.replicas = tuple(deployment.plan.replicas(name) for name in self.operators)
-        self.hosts_PxO = np.asarray(hosts_PxO, np.int64).reshape(-1, len(self.operators))
+        self.hosts_po = np.asarray(hosts_po, np.int64).reshape(-1, len(self.operators))
 
     def __len__(self) -> int:
-        return len(self.hosts_PxO)
+        return len(self.hosts_po)
 
     @overload
     def __getitem__(self, index: int) -> ExecutionPlan: ...
@@ -42,7 +42,7 @@ class Placements(Sequence[ExecutionPlan]):
         return ExecutionPlan(
             placement={
                 name: (self.hosts[host],) * count
-                for name, host, count in zip(self.operators, self.hosts_PxO[index], self.replicas, strict=True)
+                for name, host, count in zip(self.operators, self.hosts_po[index], self.replicas, strict=True)
             }
         )
 
@@ -50,29 +50,38 @@ class Placements(Sequence[ExecutionPlan]):
         """The plans of these rows (indices or a boolean mask)."""
         part = object.__new__(Placements)
         part.operators, part.hosts, part.replicas = self.operators, self.hosts, self.replicas
-        part.hosts_PxO = self.hosts_PxO[rows]
+        part.hosts_po = self.hosts_po[rows]
         return part
 
     def replica_counts(self, operators: Sequence[str]) -> np.ndarray:
         """Replicas [plans, operators, hosts], the operators in the order given."""
         columns = [self.operators.index(name) for name in operators]
-        here_PxOxH = self.hosts_PxO[:, columns, None] == np.arange(len(self.hosts))
-        return here_PxOxH * np.array(self.replicas, np.float32)[columns][:, None]
+        here_poh = self.hosts_po[:, columns, None] == np.arange(len(self.hosts))
+        return here_poh * np.array(self.replicas, np.float32)[columns][:, None]
+
+    def socket_counts(self, deployment: Deployment) -> np.ndarray:
+        """Replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""
+        sockets = [host.socket_count for host in deployment.cluster.hosts]
+        counts = self.replica_counts([operator.name for operator in deployment.query.topological])
+        columns = np.cumsum([0, *sockets[:-1]])
+        all_sockets = np.zeros((*counts.shape[:2], sum(sockets)), np.float32)
+        all_sockets[:, :, columns] = counts
+        return all_sockets
 
 
-def distinct_rows(values_NxC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct_rows(values_nc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which rows of small whole numbers >= 0 are different: the first row of each kind, and each row's kind.
 
-    Returns (first_U, kind_N) with values_NxC[first_U][kind_N] == values_NxC. Rows are packed into single numbers, which
+    Returns (first_u, kind_n) with values_nc[first_u][kind_n] == values_nc. Rows are packed into single numbers, which
     sort many times faster than rows.
     """
-    key_N, span = np.zeros(len(values_NxC), np.int64), 1
-    for column_N in values_NxC.T:
-        size = int(column_N.max(initial=0)) + 1
+    key_n, span = np.zeros(len(values_nc), np.int64), 1
+    for column_n in values_nc.T:
+        size = int(column_n.max(initial=0)) + 1
         if span > 2**62 // size:
-            key_N = np.unique(key_N, return_inverse=True)[1].astype(np.int64)
-            span = int(key_N.max(initial=0)) + 1
-        key_N = key_N * size + column_N
+            key_n = np.unique(key_n, return_inverse=True)[1].astype(np.int64)
+            span = int(key_n.max(initial=0)) + 1
+        key_n = key_n * size + column_n
         span *= size
-    _, first_U, kind_N = np.unique(key_N, return_index=True, return_inverse=True)
-    return first_U, kind_N
+    _, first_u, kind_n = np.unique(key_n, return_index=True, return_inverse=True)
+    return first_u, kind_n

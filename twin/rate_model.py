@@ -14,6 +14,7 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.metrics import BACKPRESSURE_SHARE, CostEstimates
+from twin.placements import Placements
 from twin.plan import ExecutionPlan
 from twin.rate_answer import RateAnswer, together
 from twin.rate_latency import result_ages_s
@@ -43,6 +44,8 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
+        if isinstance(plans, Placements):
+            return self.answer_counts(deployment, plans.socket_counts(deployment))
         job = Job(deployment)
         most = max((sum(map(len, plan.placement.values())) for plan in plans[:1]), default=1)
         return self._answers(job, len(plans), most, lambda part: Layout.of_plans(job, plans[part]))
