@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -125,6 +128,46 @@ def test_local_search_ends_where_no_single_move_helps(make_deployment, table_mod
     says = table_model().predict(job, Placements(job, near))
     sane = (says.backpressured < 0.5) & (says.success >= 0.5)
     assert solution.objective <= says.processing_latency_s[sane].min()
+
+
+def test_local_search_is_never_worse_than_the_heuristic_it_starts_from():
+    for seed in range(12):
+        problem = Problem(deployment=random_scenario(COSTREAM, seed, RunSettings()).deployment, cost_model=RateModel())
+        found, start = LocalSearch().solve(replace(problem, budget=20)), Governor().solve(problem)
+        assert not start.sane or (found.sane and found.objective <= start.objective)
+
+
+def test_local_search_beats_random_candidates_at_equal_evaluations_and_often_finds_the_optimum():
+    """By the rate model, whose costs have the structure that a search can use; few of the plans may be looked at."""
+    better, worse, optimal, problems = 0, 0, 0, 0
+    for seed in range(60):
+        job = random_scenario(COSTREAM, seed, RunSettings()).deployment
+        if not 100 <= PlacementSpace(job.query, job.cluster).count <= 1000:
+            continue
+        problem = Problem(deployment=job, cost_model=RateModel(), budget=60, seed=seed)
+        best, searched, drawn = (each.solve(problem) for each in (Exhaustive(), LocalSearch(), Costream()))
+        if best.sane:
+            problems += 1
+            rank = [(not each.sane, each.objective) for each in (searched, drawn)]
+            better, worse = better + (rank[0] < rank[1]), worse + (rank[0] > rank[1])
+            optimal += searched.objective <= best.objective * (1 + 1e-9)
+    assert problems >= 10
+    assert better > 3 * worse
+    assert optimal >= 0.7 * problems
+
+
+def test_local_search_asks_for_many_plans_at_once(make_deployment):
+    class Batches(RateModel):
+        sizes: ClassVar[list[int]] = []
+
+        def predict(self, deployment, plans):
+            Batches.sizes.append(len(plans))
+            return RateModel().predict(deployment, plans)
+
+    scenario = random_scenario(COSTREAM, 4, RunSettings())
+    LocalSearch().solve(Problem(deployment=scenario.deployment, cost_model=Batches(), budget=1500))
+    assert sum(Batches.sizes) == 1500
+    assert len(Batches.sizes) < 40
 
 
 def test_random_and_governor_do_not_look_at_the_costs(make_deployment, table_model):
