@@ -125,7 +125,7 @@ def validate(
     """
     from scenarios import files, planning, tables
     from scenarios.cost_models import cost_model
-    from scenarios.validation import validate as prove
+    from scenarios.validation import validate as judged
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -135,7 +135,7 @@ def validate(
         terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
         run = each.run.model_copy(update={"seed": seed})
         costs = [cost_model(name.strip(), each.run) for name in models.split(",")]
-        proved = prove(
+        proved = judged(
             [each],
             [planning.proving(optimizer, run, prove) for optimizer in chosen],
             costs,
