@@ -7,9 +7,9 @@ replicas have already, or on the least loaded one. It is Costream's online basel
 there, CPU capacities are known, links are not: all traffic between hosts counts alike.
 
 Ours, where the paper leaves it to configuration: the job is stable once its tuples a second, of all operators
-together, have stayed within CHANGE over STABLE_PERIODS; a host may be filled to CAPACITY; a new schedule is worth it if traffic between hosts falls
-by IMPROVEMENT, or if a host is above CAPACITY now and the fullest will be less full by as much. Storm's slots have no
-counterpart here: hosts take the place of workers.
+together, have stayed within CHANGE over STABLE_PERIODS; a host may be filled to CAPACITY; a new schedule is worth it if
+traffic between hosts falls by IMPROVEMENT, or if a host is above CAPACITY now and the fullest will be less full by as
+much. Storm's slots have no counterpart here: hosts take the place of workers.
 """
 
 from __future__ import annotations

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from scenarios.experiments.fig9 import FIG9
+from scenarios.experiments.fig10 import FIG10
 from scenarios.experiments.interface import Experiment
 from twin.errors import BadInput, suggest
 
 _ALL: tuple[Experiment, ...] = (
     # in the order of the paper
+    FIG9,
+    FIG10,
 )
 
 EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
