@@ -1,8 +1,9 @@
 """Plans of one query scored a second, by each cost model; what a model has learned does not matter for its speed.
 
 Run: python -m benchmarks.plan_scoring [--plans N] [--repeat N]. The learned models have fresh weights and the sizes of
-`twin train`'s default and of Costream's network: one network of 128 features for each of five metrics, three of each.
-All is warm: the best of a few repetitions. The query is the first of the Costream space that is large enough.
+the presets: Costream's, one network of 128 features for each of five metrics, and ours, one for all, which sees the
+rate model's answer for each plan. Three members each. All is warm: the best of a few repetitions. The query is the
+first of the Costream space that is large enough.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from models.gnn import initial
 from models.labels import Scaling
 from models.layers import NetworkConfig
 from models.prediction import LearnedCostModel
+from models.presets import OURS, PAPER
+from models.settings import TrainingSettings
 from optimizers.enumeration import PlacementSpace
 from scenarios.generator import random_scenario
 from scenarios.parameter_space import COSTREAM
@@ -41,23 +44,24 @@ def query(plans: int) -> tuple[Scenario, PlacementSpace]:
         seed += 1
 
 
-def untrained(config: NetworkConfig, metrics: tuple[str, ...]) -> Ensemble:
+def untrained(settings: TrainingSettings, metrics: tuple[str, ...]) -> Ensemble:
     """Fresh weights."""
-    zeros, ones = (0.0,) * len(metrics), (1.0,) * len(metrics)
-    return Ensemble(metrics, config, Scaling(zeros, ones), tuple(initial(config, seed) for seed in range(MEMBERS)), {})
+    scaling = Scaling((0.0,) * len(metrics), (1.0,) * len(metrics), settings.scale)
+    network = settings.network.model_copy(update={"outputs": len(metrics)})
+    return Ensemble(metrics, network, scaling, tuple(initial(network, seed) for seed in range(MEMBERS)), {})
 
 
 def models() -> dict[str, CostModel]:
     """By what is scored."""
-    paper = NetworkConfig(hidden=128, layers=3, features="table1")
-    costream = LearnedCostModel("paper", tuple(untrained(paper, (metric,)) for metric in METRICS))
-    default = LearnedCostModel("default", (untrained(NetworkConfig(outputs=len(METRICS)), METRICS),))
+    costs = TrainingSettings(network=NetworkConfig(features="costs"))
+    costream = LearnedCostModel("paper", tuple(untrained(PAPER, (metric,)) for metric in METRICS))
     return {
         "rate model, five metrics": RateModel(),
-        "default network, five metrics": default,
         "Costream's networks, Lp": costream.only(CHOICE[:1]),
         "Costream's networks, Lp, RO, S: what a choice needs": costream.only(CHOICE),
         "Costream's networks, five metrics": costream,
+        "48 features, no rate model, five metrics": LearnedCostModel("costs", (untrained(costs, METRICS),)),
+        "ours, five metrics": LearnedCostModel("ours", (untrained(OURS, METRICS),)),
     }
 
 
