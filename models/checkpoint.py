@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from models.coverage import Coverage
 from models.features import FEATURE_VERSION
 from models.labels import Scaling
 from models.layers import NetworkConfig, Parameters
+from models.scoring import Weights
 from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.spec import parse
@@ -41,6 +43,11 @@ class Ensemble:
     def name(self) -> str:
         """`all`, or the metric; the file is called so."""
         return self.metrics[0] if len(self.metrics) == 1 else "all"
+
+    @cached_property
+    def weights(self) -> tuple[Weights, ...]:
+        """The members as `models.scoring.score` takes them."""
+        return tuple(Weights.of(self.config, member) for member in self.members)
 
 
 def save(ensemble: Ensemble, folder: Path) -> None:

@@ -44,7 +44,8 @@ class DerivedPlan:
         self.stream_bytes_per_s = np.array([facts[u].rates.out_per_s * facts[u].bytes_out for u, _ in streams])
         self.leaving = np.array([1.0 - float(share_OxH[u] @ share_OxH[v]) for u, v in streams])
 
-        self.loads = dict(zip(LOADS, host_loads(deployment, facts, counts_OxH[None])[0][used].T, strict=True))
+        loads_HxL = host_loads(deployment, facts, np.flatnonzero(used), counts_OxH[:, used].T)
+        self.loads = dict(zip(LOADS, loads_HxL.T, strict=True))
         self.hardware = {name: np.array([getattr(host, name) for host in hosts]) for name in HARDWARE}
 
 

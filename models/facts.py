@@ -10,6 +10,7 @@ import numpy as np
 from models.physics import NO_HOST_STATE, NO_OPERATOR_STATE, HostState, OperatorState
 from twin.cluster import Host
 from twin.deployment import Deployment
+from twin.placements import Placements
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, AnyOperator, Columns, Join
 from twin.rates import OperatorRates, nominal_rates
@@ -96,6 +97,8 @@ def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np
     """Replicas [plans, operators in data-flow order, hosts]. Raises KeyError for an unplaced operator or host."""
     host_of = {host.name: index for index, host in enumerate(deployment.cluster.hosts)}
     names = [operator.name for operator in deployment.query.topological]
+    if isinstance(plans, Placements):
+        return plans.replica_counts(names)
     counts_PxOxH = np.zeros((len(plans), len(names), len(host_of)), np.float32)
     for p, plan in enumerate(plans):
         for o, name in enumerate(names):
@@ -104,24 +107,27 @@ def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np
     return counts_PxOxH
 
 
-def host_loads(deployment: Deployment, operators: Sequence[OperatorFacts], counts_PxOxH: np.ndarray) -> np.ndarray:
-    """The plan-dependent facts [plans, hosts, 4] in the order of LOADS.
+def host_loads(
+    deployment: Deployment, operators: Sequence[OperatorFacts], host_N: np.ndarray, counts_NxO: np.ndarray
+) -> np.ndarray:
+    """The plan-dependent facts [N, 4], in the order of LOADS, of N hosts that carry so many replicas of each operator.
 
-    An operator's work, state and traffic are taken as spread evenly over its replicas, and every replica as sending to
-    all replicas of its consumers, so the share that leaves a host is one minus the consumer's share on it.
+    host_N: indices into the cluster's hosts. An operator's work, state and traffic are taken as spread evenly over its
+    replicas, and every replica as sending to all replicas of its consumers, so the share that leaves a host is one
+    minus the consumer's share on it.
     """
-    share_PxOxH = counts_PxOxH / counts_PxOxH.sum(axis=2, keepdims=True)
-    hosts, engine = deployment.cluster.hosts, deployment.engine
-    cpu_PxH = np.einsum("o,poh->ph", [each.cpu_cores for each in operators], share_PxOxH)
-    state_PxH = np.einsum("o,poh->ph", [each.state_mb for each in operators], share_PxOxH)
+    share_NxO = counts_NxO / np.array([each.replicas for each in operators])
+    engine, hosts = deployment.engine, deployment.cluster.hosts
     index = {each.spec.name: o for o, each in enumerate(operators)}
-    bytes_PxH = np.zeros_like(cpu_PxH)
+    bytes_N = np.zeros(len(host_N))
     for stream in deployment.query.streams:
         u, v = index[stream.producer], index[stream.consumer]
         rate = operators[u].rates.out_per_s * operators[u].bytes_out
-        bytes_PxH += rate * share_PxOxH[:, u] * (1 - share_PxOxH[:, v])
-    cores_H = np.array([host.cpu_percent / 100 for host in hosts])
-    bandwidth_H = np.array([host.bandwidth_mbps * 1e6 / 8 for host in hosts])
-    ram_H = np.array([host.ram_mb for host in hosts])
-    loads = (cpu_PxH / cores_H, bytes_PxH / bandwidth_H, (engine.memory.base_mb + state_PxH) / ram_H)
-    return np.stack([*loads, counts_PxOxH.sum(axis=1)], axis=2)
+        bytes_N += rate * share_NxO[:, u] * (1 - share_NxO[:, v])
+    cpu_N = share_NxO @ np.array([each.cpu_cores for each in operators])
+    state_N = share_NxO @ np.array([each.state_mb for each in operators])
+    cores_N = np.array([host.cpu_percent / 100 for host in hosts])[host_N]
+    bandwidth_N = np.array([host.bandwidth_mbps * 1e6 / 8 for host in hosts])[host_N]
+    ram_N = np.array([host.ram_mb for host in hosts])[host_N]
+    loads = (cpu_N / cores_N, bytes_N / bandwidth_N, (engine.memory.base_mb + state_N) / ram_N)
+    return np.stack([*loads, counts_NxO.sum(axis=1)], axis=1)

@@ -59,10 +59,13 @@ def joint_graph(
     facts = [replace(each, physics=state) for each, state in zip(facts, operator_states(answer, 0), strict=True)]
     host_physics, plan = host_states(answer, 0), plan_state(answer, 0, horizon_s)
     counts_OxH = replica_counts(deployment, [deployment.plan])[0]
-    loads_HxL = host_loads(deployment, facts, counts_OxH[None])[0].tolist()
-    used = np.flatnonzero(counts_OxH.any(axis=0)).tolist()
-    node_of = {host: node for node, host in enumerate(used)}
-    hosts = [(deployment.cluster.hosts[host], loads_HxL[host], host_physics[host]) for host in used]
+    used = np.flatnonzero(counts_OxH.any(axis=0))
+    loads_UxL = host_loads(deployment, facts, used, counts_OxH[:, used].T).tolist()
+    node_of = {host: node for node, host in enumerate(used.tolist())}
+    hosts = [
+        (deployment.cluster.hosts[host], loads, host_physics[host])
+        for host, loads in zip(node_of, loads_UxL, strict=True)
+    ]
     index = {each.spec.name: o for o, each in enumerate(facts)}
     streams = tuple((index[stream.producer], index[stream.consumer]) for stream in deployment.query.streams)
     return JointGraph(

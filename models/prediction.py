@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,18 +17,22 @@ from models.batch import Batch, batch_of
 from models.capacity import Capacity, capacity_for, cut, needs
 from models.checkpoint import Ensemble, read_all
 from models.coverage import found_in, kinds_of, refuse_unseen, unseen
-from models.facts import host_loads, operator_facts, replica_counts
+from models.facts import operator_facts, replica_counts
 from models.gnn import CostNetwork
 from models.graph import HORIZON_S, GraphTable, graph_table
 from models.labels import in_units
 from models.layers import NetworkConfig, Parameters
-from models.scoring import PlanInputs, plan_inputs, query_inputs, score, stack_members
+from models.physics import PLAN_STATE, plan_arrays
+from models.scoring import PlanSide, score, scoring_job
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, REGRESSION_METRICS, CostEstimates
+from twin.placements import Placements
 from twin.plan import ExecutionPlan
+from twin.rate_model import RateModel
 
-CHUNKS = (16, 128)  # plans scored at a time: few for a local search's step, and as many as fit a core's cache
+CHUNK = 16_384
+"""Plans scored at a time: the more, the more they have in common, but their states must fit in memory."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,17 @@ class Predictions:
 
 @dataclass(frozen=True)
 class LearnedCostModel:
-    """Trained ensembles; satisfies twin.metrics.CostModel. name: the model directory's."""
+    """Trained ensembles; satisfies twin.metrics.CostModel and Narrowable. name: the model directory's. wanted: metrics
+    that `predict` gives, others are NaN."""
 
     name: str
     ensembles: tuple[Ensemble, ...]
+    wanted: tuple[str, ...] = METRICS
+
+    def only(self, metrics: Sequence[str]) -> LearnedCostModel:
+        """The same model for some of the metrics: of one network a metric, the others are not computed."""
+        needed = tuple(each for each in self.ensembles if set(each.metrics) & set(metrics))
+        return replace(self, ensembles=needed, wanted=tuple(metrics))
 
     def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
         """Estimates for plans of one job. The deployment's own plan is ignored.
@@ -64,11 +76,11 @@ class LearnedCostModel:
         Raises BadInput if the model lacks a metric, the job has a kind of operator, or a word of a category, that was
         not in the training rows, or a plan does not fit the job.
         """
-        self._require(METRICS)
-        found = self.predict_plans(deployment, plans)
-        return CostEstimates(
-            **{metric: found.cost(metric) for metric in METRICS}, spread=found.spread("processing_latency_s")
-        )
+        self._require(self.wanted)
+        found, unknown = self.predict_plans(deployment, plans), np.full(len(plans), np.nan)
+        costs = {metric: found.cost(metric) if metric in self.wanted else unknown for metric in METRICS}
+        latency = "processing_latency_s"
+        return CostEstimates(**costs, spread=found.spread(latency) if latency in self.wanted else unknown)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""
@@ -76,9 +88,8 @@ class LearnedCostModel:
         for ensemble in self.ensembles:
             refuse_unseen(self.name, ensemble.seen, needed)
         values = {metric: np.zeros((len(e.members), len(plans))) for e in self.ensembles for metric in e.metrics}
-        for rows in _same_replicas(deployment, plans):
-            part = self._predict_group(deployment, [plans[row] for row in rows])
-            for metric, value_KxN in part.items():
+        for rows, group in _groups(deployment, plans):
+            for metric, value_KxN in self._predict_group(deployment, group).items():
                 values[metric][:, rows] = value_KxN
         return Predictions(values)
 
@@ -110,28 +121,26 @@ class LearnedCostModel:
             if metric not in known:
                 raise BadInput(f"model {self.name!r} does not predict {metric}; train it with all metrics")
 
-    @cached_property
-    def _weights(self) -> tuple[Any, ...]:
-        return tuple(stack_members(each.config, each.members) for each in self.ensembles)
-
     def _predict_group(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> dict[str, np.ndarray]:
         """Plans with the same number of replicas of each operator, so that they share all operator features."""
-        if any(each.config.scheme != "costream" or each.config.context.size for each in self.ensembles):
+        if any(each.config.scheme != "costream" for each in self.ensembles):
             table = graph_table((deployment.with_plan(plan) for plan in plans), self.horizon_s)
             return dict(self.predict_graphs(table).values)
-        job = deployment.model_copy(update={"plan": plans[0]})
-        operators = operator_facts(job)
-        index = {facts.spec.name: o for o, facts in enumerate(operators)}
-        streams = [(index[stream.producer], index[stream.consumer]) for stream in job.query.streams]
-        counts_PxOxH = replica_counts(job, plans)
-        loads_PxHxL = host_loads(job, operators, counts_PxOxH)
-        values: dict[str, np.ndarray] = {}
-        for ensemble, weights in zip(self.ensembles, self._weights, strict=True):
-            query = query_inputs(ensemble.config, operators, streams)
-            sides = plan_inputs(ensemble.config, job.cluster.hosts, counts_PxOxH, loads_PxHxL, len(query.kinds_O))
-            outputs = [score(weights, query, part, config=ensemble.config) for part in _chunks(sides)]
-            rates_Px5 = np.ones((len(plans), len(METRICS)))
-            values |= _by_metric(ensemble, np.concatenate(jax.device_get(outputs), axis=1)[:, : len(plans)], rates_Px5)
+        facts = operator_facts(deployment.model_copy(update={"plan": plans[0]}))
+        answer, rates_Px5 = None, np.ones((len(plans), len(METRICS)))
+        if any(each.config.context.size or each.scaling.scale == "ratio" for each in self.ensembles):
+            answer = RateModel(horizon_s=self.horizon_s).answer(deployment, plans)
+            rates_Px5 = plan_arrays(answer, self.horizon_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
+        side = PlanSide(deployment, facts, replica_counts(deployment, plans), answer, self.horizon_s)
+        jobs = {config: scoring_job(config, side) for config in {ensemble.config for ensemble in self.ensembles}}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            outputs = [
+                [pool.submit(score, ensemble.config, weights, jobs[ensemble.config]) for weights in ensemble.weights]
+                for ensemble in self.ensembles
+            ]
+            values: dict[str, np.ndarray] = {}
+            for ensemble, futures in zip(self.ensembles, outputs, strict=True):
+                values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_Px5)
         return values
 
 
@@ -161,8 +170,17 @@ def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray, rates_Nx5: np.ndar
     return {metric: np.stack([value[:, m] for value in values]) for m, metric in enumerate(ensemble.metrics)}
 
 
-def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[list[int]]:
-    """Indices of the plans, grouped by replicas. Raises BadInput for a plan that does not fit the job."""
+def _groups(
+    deployment: Deployment, plans: Sequence[ExecutionPlan]
+) -> Iterator[tuple[np.ndarray, Sequence[ExecutionPlan]]]:
+    """Plans with the same replicas, `CHUNK` at most, and their rows. Raises BadInput for one that does not fit."""
+    for rows in [np.arange(len(plans))] if isinstance(plans, Placements) else _same_replicas(deployment, plans):
+        for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
+            if len(part):
+                yield part, plans.take(part) if isinstance(plans, Placements) else [plans[row] for row in part]
+
+
+def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[np.ndarray]:
     names = [operator.name for operator in deployment.query.operators]
     hosts = {host.name for host in deployment.cluster.hosts}
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -176,13 +194,4 @@ def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> li
             if host not in hosts:
                 raise BadInput(f"plan {row} uses the unknown host {host!r}; {suggest(host, hosts)}")
         groups.setdefault(tuple(map(len, places)), []).append(row)
-    return list(groups.values())
-
-
-def _chunks(plans: PlanInputs) -> list[PlanInputs]:
-    """Equal chunks; the last is filled up with its own first plan."""
-    count = len(plans.placed_CxOxK)
-    size = next((size for size in CHUNKS if count <= size), CHUNKS[-1])
-    rows = np.arange(-(-count // size) * size)
-    rows[count:] = 0
-    return [PlanInputs(*(array[part] for array in plans)) for part in rows.reshape(-1, size)]
+    return [np.array(rows) for rows in groups.values()]

@@ -1,190 +1,244 @@
-"""Many plans of one query through the network at once: the same forward pass as models.gnn, arranged densely.
+"""Many plans of one query through a network at once: the forward pass of models.gnn, each different state once.
 
-A plan changes only where operators sit, so the query is laid out once and the plans are the batch. The weights of each
-operator's type are gathered by index and the data flow is a scan over the operators, so another query of a similar
-size runs the same compiled program. Equality with the flat network is a test.
+Which states differ is worked out in `models.sharing`. The first layer of an update is linear, so it is applied to the
+states of producers and of the operator itself before they are combined, when they are fewer. Rows go through the
+other layers in blocks of a few fixed sizes that fit a core's cache: no query needs another compiled program.
+Equality with the flat network is a test.
 
-Axes: C plans of a chunk, O operators in data-flow order, K host slots, F inputs, D hidden features, M metrics.
+Axes: N rows, P plans, U different hosts, O operators in data-flow order, F inputs, D hidden features, M metrics.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from models.columns import encode
-from models.facts import LOADS, HostFacts, OperatorFacts
-from models.features import COLUMNS, HOST, NODE_TYPES, raw_row
-from models.layers import MLP, Array, NetworkConfig, Parameters, combined, encoder, head, updater
-from twin.cluster import Host
+from models.columns import Column, encode, selected
+from models.facts import LOADS, HostFacts, OperatorFacts, host_loads
+from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, raw_row
+from models.layers import Array, NetworkConfig, Parameters
+from models.physics import HOST_STATE, OPERATOR_STATE, PLAN_STATE, host_arrays, operator_arrays, plan_arrays
+from models.sharing import Sharing, in_rows, share
+from twin.deployment import Deployment
+from twin.rate_answer import RateAnswer
 
-OPERATOR_SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
-SLOT_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+BLOCKS = (64, 256, 1024)
+"""Rows that go through a network's layers at a time."""
 
-
-class QueryInputs(NamedTuple):
-    """What all plans share; padded operators have no producers, no place and no part in the readout.
-
-    inputs_OxF: padded with zeros to the widest type.  kinds_O: type of each.  producers_OxO: 1 where row reads column.
-    fed_O: whether it has inputs.  real_O: whether it exists.
-    """
-
-    inputs_OxF: np.ndarray
-    kinds_O: np.ndarray
-    producers_OxO: np.ndarray
-    fed_O: np.ndarray
-    real_O: np.ndarray
+Layers = tuple[tuple[jax.Array, jax.Array], ...]
+"""Kernel and bias of each linear layer of an MLP."""
 
 
-class PlanInputs(NamedTuple):
-    """hosts_CxKxF: inputs of the hosts a plan uses, in slots.  placed_CxOxK: 1 where an operator has a replica."""
+@dataclass(frozen=True)
+class PlanSide:
+    """Plans with as many replicas of each operator, before they are features. answer: the rate model's, for networks
+    that see it; horizon_s: of the run that it is for."""
 
-    hosts_CxKxF: np.ndarray
-    placed_CxOxK: np.ndarray
-
-
-def size_for(count: int, sizes: tuple[int, ...]) -> int:
-    """The smallest of `sizes` that holds `count`; beyond the last one, `count` itself."""
-    return next((size for size in sizes if size >= count), count)
-
-
-def query_inputs(config: NetworkConfig, operators: list[OperatorFacts], streams: list[tuple[int, int]]) -> QueryInputs:
-    """The query side of the graph. streams: (producer, consumer) indices into `operators`."""
-    size = size_for(len(operators), OPERATOR_SIZES)
-    width = widest(config)
-    inputs_OxF = np.zeros((size, width), np.float32)
-    kinds_O = np.zeros(size, np.int32)
-    for o, facts in enumerate(operators):
-        kind = NODE_TYPES.index(facts.spec.kind)
-        raw = np.array([raw_row(facts.spec.kind, facts)])
-        columns = config.columns(kind)
-        inputs_OxF[o, : len(columns)] = encode(COLUMNS[facts.spec.kind], raw)[0, columns]
-        kinds_O[o] = kind
-    producers_OxO = np.zeros((size, size), np.float32)
-    for producer, consumer in streams:
-        producers_OxO[consumer, producer] = 1
-    real_O = (np.arange(size) < len(operators)).astype(np.float32)
-    return QueryInputs(inputs_OxF, kinds_O, producers_OxO, np.asarray(producers_OxO.any(axis=1)), real_O)
+    deployment: Deployment
+    facts: Sequence[OperatorFacts]
+    counts_PxOxH: np.ndarray
+    answer: RateAnswer | None
+    horizon_s: float
 
 
-def plan_inputs(
-    config: NetworkConfig, hosts: tuple[Host, ...], counts_PxOxH: np.ndarray, loads_PxHxL: np.ndarray, operators: int
-) -> PlanInputs:
-    """The host side of the graph, a plan each; only hosts that carry a replica get a slot. operators: O, padded."""
-    plans, rows, _ = counts_PxOxH.shape
-    used_PxH = counts_PxOxH.any(axis=1)
-    slots = size_for(int(used_PxH.sum(axis=1).max(initial=1)), SLOT_SIZES)
-    host_PxK = np.argsort(~used_PxH, axis=1, kind="stable")[:, :slots]
-    raw_HxC = np.array([raw_row("host", HostFacts(host)) for host in hosts])
-    raw_PxKxC = raw_HxC[host_PxK]
-    loads_PxKxL = np.take_along_axis(loads_PxHxL, host_PxK[:, :, None], axis=1)
-    names = [column.name for column in COLUMNS["host"]]
-    for index, name in enumerate(LOADS):
-        raw_PxKxC[:, :, names.index(name)] = loads_PxKxL[:, :, index]
-    inputs = encode(COLUMNS["host"], raw_PxKxC.reshape(-1, raw_PxKxC.shape[2]))[:, config.columns(HOST)]
-    found = host_PxK.shape[1]
-    hosts_PxKxF = np.zeros((plans, slots, inputs.shape[1]), np.float32)
-    hosts_PxKxF[:, :found] = inputs.reshape(plans, found, -1)
-    placed_PxOxK = np.zeros((plans, operators, slots), np.float32)
-    placed_PxOxK[:, :rows, :found] = np.take_along_axis(counts_PxOxH, host_PxK[:, None, :], axis=2) > 0
-    return PlanInputs(hosts_PxKxF, placed_PxOxK)
+@dataclass(frozen=True)
+class Job:
+    """What `score` works on. kinds: type of each operator. operators: inputs [C, F] of each, under C kinds of plans.
+    inputs_P: which of these. hosts_UxF: inputs of each different host. context_PxF: of the plans as a whole."""
+
+    kinds: Sequence[int]
+    operators: Sequence[np.ndarray]
+    inputs_P: np.ndarray
+    hosts_UxF: np.ndarray
+    context_PxF: np.ndarray
+    sharing: Sharing
 
 
-def widest(config: NetworkConfig) -> int:
-    """Inputs of the operator type that has most."""
-    return max(len(config.columns(kind)) for kind in range(HOST))
+def scoring_job(config: NetworkConfig, side: PlanSide) -> Job:
+    """The inputs that a network sees. With the rate model's answers no two plans look the same."""
+    deployment, facts, counts_PxOxH = side.deployment, side.facts, side.counts_PxOxH
+    plans, physics = len(counts_PxOxH), side.answer if config.context.size else None
+    if not config.hosts:  # then all plans look the same
+        counts_PxOxH = counts_PxOxH.sum(axis=2, keepdims=True)
+    index = {each.spec.name: o for o, each in enumerate(facts)}
+    streams = [(index[each.producer], index[each.consumer]) for each in deployment.query.streams]
+    inputs_P = np.zeros(plans, np.int64) if physics is None else np.arange(plans)
+    sharing = share(counts_PxOxH, streams, inputs_P)
+    loads_UxL = host_loads(deployment, facts, sharing.host_U, sharing.counts_UxO)
+    raw_HxC = np.array([raw_row("host", HostFacts(host)) for host in deployment.cluster.hosts])
+    raw_UxC = raw_HxC[sharing.host_U]
+    raw_UxC[:, [[column.name for column in COLUMNS["host"]].index(name) for name in LOADS]] = loads_UxL
+    hosts_UxF = encode(COLUMNS["host"], raw_UxC)
+    operators = [encode(COLUMNS[each.spec.kind], np.array([raw_row(each.spec.kind, each)])) for each in facts]
+    context_PxF = np.zeros((plans, 0), np.float32)
+    if physics is not None:
+        states_UxS = host_arrays(physics)[sharing.plan_U, sharing.host_U]
+        hosts_UxF = _with_physics(COLUMNS["host"], hosts_UxF, HOST_STATE, states_UxS)
+        operators = [
+            _with_physics(COLUMNS[each.spec.kind], np.repeat(row, plans, axis=0), OPERATOR_STATE, states_PxS)
+            for each, row, states_PxS in zip(facts, operators, operator_arrays(physics).swapaxes(0, 1), strict=True)
+        ]
+        names = [PLAN_STATE.index(column.name) for column in CONTEXT]
+        context_PxF = encode(CONTEXT, plan_arrays(physics, side.horizon_s)[:, names])[:, config.context]
+    kinds = [NODE_TYPES.index(each.spec.kind) for each in facts]
+    return Job(
+        kinds=kinds,
+        operators=[inputs[:, config.columns(kind)] for kind, inputs in zip(kinds, operators, strict=True)],
+        inputs_P=inputs_P,
+        hosts_UxF=hosts_UxF[:, config.columns(HOST)],
+        context_PxF=context_PxF,
+        sharing=sharing,
+    )
 
 
-def stacked(config: NetworkConfig, parameters: Parameters) -> dict[str, Any]:
-    """A network's parameters with the operator types as a leading axis; encoders padded to the widest type."""
-    width, phases = widest(config), {"flow": "flow", "placed": "placed"}
-    if config.phase_weights == "shared":
-        phases["placed"] = "flow"
-    if not config.hosts:
-        del phases["placed"]
-    encoders = []
-    for kind in NODE_TYPES[:HOST]:
-        layers = dict(parameters[f"encoders_{kind}"])
-        kernel = np.asarray(layers["layer_0"]["kernel"])
-        padded = np.pad(kernel, ((0, width - kernel.shape[0]), (0, 0)))
-        encoders.append({**layers, "layer_0": {**layers["layer_0"], "kernel": padded}})
-    trees = {
-        phase: _stack([parameters[f"updates_{name}_{kind}"] for kind in NODE_TYPES[:HOST]])
-        for phase, name in phases.items()
-    }
-    names = ("head", "host_update", f"encoders_{NODE_TYPES[HOST]}")
-    rest = {name: parameters[name] for name in names if name in parameters}
-    return {"encoders": _stack(encoders), **trees, **rest}
+def _with_physics(
+    columns: tuple[Column, ...], inputs_NxF: np.ndarray, names: Sequence[str], states_NxS: np.ndarray
+) -> np.ndarray:
+    """The inputs with those of the group `physics` made from states, whose columns have these names."""
+    read = tuple(column for column in columns if column.group == "physics")
+    inputs_NxF[:, selected(columns, frozenset({"physics"}))] = encode(
+        read, states_NxS[:, [names.index(column.name) for column in read]]
+    )
+    return inputs_NxF
 
 
-def _stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+@dataclass(frozen=True)
+class Weights:
+    """One network, by node type where there is one MLP each; nothing where a configuration has none."""
+
+    encoders: tuple[Layers, ...]
+    placed: tuple[Layers, ...]
+    flow: tuple[Layers, ...]
+    host_update: Layers
+    context: Layers
+    head: Layers
+
+    @classmethod
+    def of(cls, config: NetworkConfig, parameters: Parameters) -> Weights:
+        """From the parameters of `models.gnn.CostNetwork`."""
+        kinds = NODE_TYPES if config.hosts else NODE_TYPES[:HOST]
+        placed = "flow" if config.phase_weights == "shared" else "placed"
+        return cls(
+            encoders=tuple(_layers(parameters[f"encoders_{kind}"]) for kind in kinds),
+            placed=tuple(_layers(parameters[f"updates_{placed}_{kind}"]) for kind in NODE_TYPES[:HOST])
+            if config.hosts
+            else (),
+            flow=tuple(_layers(parameters[f"updates_flow_{kind}"]) for kind in NODE_TYPES[:HOST]),
+            host_update=_layers(parameters["host_update"]) if config.hosts else (),
+            context=_layers(parameters["encoders_context"]) if config.context.size else (),
+            head=_layers(parameters["head"]),
+        )
 
 
-def stack_members(config: NetworkConfig, members: tuple[Parameters, ...]) -> Any:
-    """The members of an ensemble with a leading axis, ready for `score`."""
-    return jax.device_put(_stack([stacked(config, member) for member in members]))
+def _layers(parameters: Parameters) -> Layers:
+    layers = (parameters[f"layer_{index}"] for index in range(len(parameters)))
+    return tuple((jnp.asarray(layer["kernel"]), jnp.asarray(layer["bias"])) for layer in layers)
 
 
-@partial(jax.jit, static_argnames=("config",))
-def score(members: Any, query: QueryInputs, plans: PlanInputs, *, config: NetworkConfig) -> jax.Array:
-    """[members, C, M] network outputs."""
-    return jax.lax.map(lambda weights: _forward(config, weights, query, plans), members)
-
-
-def _forward(config: NetworkConfig, weights: Any, query: QueryInputs, plans: PlanInputs) -> jax.Array:
-    chunk = plans.placed_CxOxK.shape[0]
-    h_OxD = _each(encoder(config), _of_kinds(weights["encoders"], query.kinds_O), query.inputs_OxF)
-    h_OxCxD = jnp.broadcast_to(h_OxD[:, None], (h_OxD.shape[0], chunk, config.hidden))
-    readout_CxD = jnp.zeros((chunk, config.hidden))
+def score(config: NetworkConfig, weights: Weights, job: Job) -> np.ndarray:
+    """[P, M] network outputs."""
+    sharing = job.sharing
+    own = [_encoded(weights.encoders[kind], inputs) for kind, inputs in zip(job.kinds, job.operators, strict=True)]
+    readout: Summands = []
     if config.hosts:
-        h_CxKxD, h_OxCxD = _placement(config, weights, query, plans, h_OxCxD)
-        present_CxK = plans.placed_CxOxK.max(axis=1)
-        readout_CxD += jnp.einsum("ckd,ck->cd", h_CxKxD, present_CxK)
-    h_OxCxD = _flow(config, _of_kinds(weights["flow"], query.kinds_O), query, h_OxCxD)
-    readout_CxD += jnp.einsum("ocd,o->cd", h_OxCxD, query.real_O)
-    return _run(head(config), weights["head"], readout_CxD)
+        host_N, operator_N = np.nonzero(sharing.counts_UxO)
+        row_N = operator_N * len(own[0]) + job.inputs_P[sharing.plan_U][host_N]
+        inbox = [(np.concatenate(own), in_rows(host_N, row_N, len(job.hosts_UxF), len(own) * len(own[0])))]
+        hosts_UxD = _encoded(weights.encoders[HOST], job.hosts_UxF)
+        hosts_UxD = _update(config, weights.host_update, inbox, hosts_UxD, np.arange(len(hosts_UxD)))
+        readout = [(hosts_UxD, sharing.used_PxK)]
+        own = [
+            _update(config, weights.placed[kind], [(hosts_UxD, hosts_NxR)], own_CxD, job.inputs_P[plan_N])
+            for kind, hosts_NxR, plan_N, own_CxD in zip(job.kinds, sharing.hosts_NxR, sharing.plan_N, own, strict=True)
+        ]
+    states: list[np.ndarray] = []
+    for kind, placed, flowing in zip(job.kinds, own, sharing.flowing, strict=True):
+        inbox = [(states[u], row_N[:, None]) for u, row_N in zip(flowing.producers, flowing.rows_SxN, strict=True)]
+        states.append(_update(config, weights.flow[kind], inbox, placed, flowing.own_N) if inbox else placed)
+    readout += [(state, flowing.kind_P[:, None]) for state, flowing in zip(states, sharing.flowing, strict=True)]
+    if not config.context.size:
+        return _by_block(partial(_mlp, weights.head, linear_end=True), readout, sharing.plans)
+    seen_Px2D = np.hstack([_by_block(lambda x: x, readout, sharing.plans), _encoded(weights.context, job.context_PxF)])
+    return _by_block(partial(_mlp, weights.head, linear_end=True), [(seen_Px2D, _each(seen_Px2D))], sharing.plans)
 
 
-def _placement(
-    config: NetworkConfig, weights: Any, query: QueryInputs, plans: PlanInputs, h_OxCxD: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    mlp = updater(config)
-    h_CxKxD = _run(encoder(config), weights[f"encoders_{NODE_TYPES[HOST]}"], plans.hosts_CxKxF)
-    inbox_CxKxD = jnp.einsum("cok,ocd->ckd", plans.placed_CxOxK, h_OxCxD)
-    h_CxKxD = _updated(config, h_CxKxD, _run(mlp, weights["host_update"], combined(config, inbox_CxKxD, h_CxKxD)))
-    inbox_OxCxD = jnp.einsum("cok,ckd->ocd", plans.placed_CxOxK, h_CxKxD)
-    new_OxCxD = _each(mlp, _of_kinds(weights["placed"], query.kinds_O), combined(config, inbox_OxCxD, h_OxCxD))
-    return h_CxKxD, _updated(config, h_OxCxD, new_OxCxD)
+Summands = list[tuple[np.ndarray, np.ndarray]]
+"""Tables [_, D], and for each of N results the rows [N, R] of it to add up; the row after the last one is zero."""
 
 
-def _flow(config: NetworkConfig, weights_O: Any, query: QueryInputs, h_OxCxD: jax.Array) -> jax.Array:
-    def visit(h_OxCxD: jax.Array, operator: tuple[Any, ...]) -> tuple[jax.Array, None]:
-        weights, producers_O, fed, index = operator
-        own_CxD = h_OxCxD[index]
-        inbox_CxD = jnp.einsum("o,ocd->cd", producers_O, h_OxCxD)
-        new_CxD = _updated(config, own_CxD, _run(updater(config), weights, combined(config, inbox_CxD, own_CxD)))
-        return h_OxCxD.at[index].set(jnp.where(fed, new_CxD, own_CxD)), None
-
-    order = jnp.arange(h_OxCxD.shape[0])
-    return jax.lax.scan(visit, h_OxCxD, (weights_O, query.producers_OxO, query.fed_O, order))[0]
+def _encoded(layers: Layers, inputs_NxF: np.ndarray) -> np.ndarray:
+    return _by_block(partial(_mlp, layers, linear_end=False), [(inputs_NxF, _each(inputs_NxF))], len(inputs_NxF))
 
 
-def _updated(config: NetworkConfig, own: jax.Array, new: jax.Array) -> jax.Array:
-    return own + new if config.residual else new
+def _update(
+    config: NetworkConfig, layers: Layers, inbox: Summands, own_MxD: np.ndarray, own_N: np.ndarray
+) -> np.ndarray:
+    """[N, D] new states. inbox: what is summed up. own_N: rows of `own_MxD`, the states before."""
+    kernel, bias = layers[0]
+    halves = (kernel, kernel) if config.combine == "sum" else jnp.split(kernel, 2)
+    summands = [(_linear(halves[0], table), rows_NxR) for table, rows_NxR in inbox]
+    summands.append((_linear(halves[1], own_MxD) + np.asarray(bias), own_N[:, None]))
+    rest = partial(_after_first, layers[1:], linear_end=config.residual)
+    new_NxD = _by_block(rest, summands, len(own_N))
+    return own_MxD[own_N] + new_NxD if config.residual else new_NxD
 
 
-def _of_kinds(weights: Any, kinds_O: Array) -> Any:
-    return jax.tree.map(lambda leaf: leaf[kinds_O], weights)
+def _linear(kernel: jax.Array, table: np.ndarray) -> np.ndarray:
+    return _by_block(partial(_product, kernel), [(table, _each(table))], len(table))
 
 
-def _run(mlp: MLP, weights: Any, x: Array) -> jax.Array:
-    return jnp.asarray(mlp.apply({"params": weights}, x))
+def _by_block(function: Callable[[np.ndarray], Array], summands: Summands, count: int) -> np.ndarray:
+    """`function` of the summed rows, block by block."""
+    columns = [
+        (_with_zero(table) if rows_NxR.max(initial=0) == len(table) else table, row_N)
+        for table, rows_NxR in summands
+        for row_N in rows_NxR.T
+    ]
+    width = summands[0][0].shape[1]
+    total, term = np.zeros((2, BLOCKS[-1], width), np.float32)
+    results: list[np.ndarray] = []
+    for start in range(0, count, BLOCKS[-1]):
+        stop = min(start + BLOCKS[-1], count)
+        for index, (table, row_N) in enumerate(columns):
+            # "clip" spares a copy; no row is outside
+            np.take(table, row_N[start:stop], axis=0, out=(term if index else total)[: stop - start], mode="clip")
+            if index:
+                total[: stop - start] += term[: stop - start]
+        size = next(each for each in BLOCKS if each >= stop - start)
+        results.append(np.array(function(total[:size]))[: stop - start])
+    return np.concatenate(results)
 
 
-def _each(mlp: MLP, weights_O: Any, x_Ox: Array) -> jax.Array:
-    return jax.vmap(partial(_run, mlp))(weights_O, x_Ox)
+def _each(table: np.ndarray) -> np.ndarray:
+    """Every row once."""
+    return np.arange(len(table))[:, None]
+
+
+def _with_zero(table: np.ndarray) -> np.ndarray:
+    return np.vstack([table, np.zeros_like(table[:1])])
+
+
+@jax.jit
+def _product(kernel: jax.Array, x_NxD: jax.Array) -> jax.Array:
+    return x_NxD @ kernel
+
+
+@partial(jax.jit, static_argnames=("linear_end",))
+def _mlp(layers: Layers, x_NxF: jax.Array, *, linear_end: bool) -> jax.Array:
+    """As models.layers.MLP."""
+    for index, (kernel, bias) in enumerate(layers):
+        x_NxF = x_NxF @ kernel + bias
+        x_NxF = x_NxF if linear_end and index == len(layers) - 1 else nn.leaky_relu(x_NxF)
+    return x_NxF
+
+
+@partial(jax.jit, static_argnames=("linear_end",))
+def _after_first(layers: Layers, x_NxD: jax.Array, *, linear_end: bool) -> jax.Array:
+    """The rest of an MLP whose first layer is done."""
+    return _mlp(layers, x_NxD if linear_end and not layers else nn.leaky_relu(x_NxD), linear_end=linear_end)

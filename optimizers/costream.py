@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass
 
 from optimizers.enumeration import PlacementSpace
-from optimizers.interface import Problem, Solution, plan_on
+from optimizers.interface import Problem, Solution
 from optimizers.selection import choose, estimate
+from twin.placements import Placements
 from twin.randomness import stream
 
 
@@ -22,6 +23,6 @@ class Costream:
         started_s = time.perf_counter()
         space = PlacementSpace(problem.deployment.query, problem.deployment.cluster)
         hosts = space.sample(stream(problem.seed, "candidates"), problem.budget)
-        candidates = estimate(problem, [plan_on(problem.deployment, each) for each in hosts])
+        candidates = estimate(problem, Placements(problem.deployment, hosts))
         complete = space.exact and len(hosts) == space.count
         return choose(problem, candidates, evaluations=len(hosts), started_s=started_s, complete=complete)

@@ -13,22 +13,27 @@ then breaks a rule is rejected: still uniform over the valid placements.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 
-from optimizers.rules import BinRange, bin_ranges, is_valid
+from optimizers.rules import BinRange, bin_ranges, is_valid, valid_rows
 from twin.cluster import Cluster
 from twin.errors import BadInput
+from twin.placements import distinct_rows
 from twin.query import Query
 
 MAX_LISTED = 50_000
 """`PlacementSpace.all` refuses to list more."""
 MAX_DRAWS_PER_PLACEMENT = 2_000
+MAX_ROUNDS = 20
+"""`PlacementSpace.sample` draws at most so many times as many placements as it is asked for."""
+NOTHING_FOUND = "no valid placement among the draws for a query that is no tree; offer more hosts"
 
 Taken = tuple[int, ...]
 """For each class of interchangeable hosts, how many of them the path from here to the sink has visited."""
+Move = tuple[int, int, Taken]
+"""A class from which a host is taken, hosts left in it before, and what is taken afterwards."""
 
 
 class PlacementSpace:
@@ -60,14 +65,14 @@ class PlacementSpace:
         """Whether `count` is exact: for trees always, for others up to `MAX_LISTED` placements."""
         return self.is_tree or self._listable
 
-    def all(self) -> list[dict[str, str]]:
-        """Every valid placement, in a fixed order. Raises BadInput above `MAX_LISTED`."""
+    def all(self) -> np.ndarray:
+        """Every valid placement [N, O], in a fixed order. Raises BadInput above `MAX_LISTED`."""
         if not self._listable:
             raise BadInput(
                 f"{self.count} valid placements are too many to list (at most {MAX_LISTED}); "
                 "use an optimizer that samples (costream, local-search)"
             )
-        return list(self._listed)
+        return self._listed.copy()
 
     @cached_property
     def _relaxed(self) -> int:
@@ -83,8 +88,29 @@ class PlacementSpace:
         return self._relaxed <= MAX_LISTED
 
     @cached_property
-    def _listed(self) -> list[dict[str, str]]:
-        return list(self._extend(0, {}))
+    def _listed(self) -> np.ndarray:
+        """Host after host for operator after operator in data-flow order; what breaks a rule is dropped at once."""
+        lowest_h, highest_h = np.array(list(self._bins.values())).T
+        placed = np.zeros((1, 0), np.int64)
+        floors: list[np.ndarray] = []  # by operator: the weakest bin that its data may still go to
+        visited: list[np.ndarray] = []  # by operator: [N, H], the hosts its data have seen
+        order = {operator.name: index for index, operator in enumerate(self._query.topological)}
+        for operator in self._query.topological:
+            fits_nh = np.ones((len(placed), len(self._bins)), bool)
+            floor_nh = np.tile(lowest_h, (len(placed), 1))
+            seen_nh = np.zeros_like(fits_nh)
+            for stream in self._query.inputs(operator.name):
+                above = order[stream.producer]
+                stays_nh = placed[:, above, None] == np.arange(len(self._bins))
+                fits_nh &= stays_nh | ~visited[above]
+                floor_nh = np.maximum(floor_nh, floors[above][:, None])
+                seen_nh |= visited[above]
+            row_m, host_m = np.nonzero(fits_nh & (floor_nh <= highest_h))
+            placed = np.column_stack([placed[row_m], host_m])
+            floors = [*(floor[row_m] for floor in floors), floor_nh[row_m, host_m]]
+            visited = [*(seen[row_m] for seen in visited), seen_nh[row_m]]
+            visited[-1][np.arange(len(row_m)), host_m] = True
+        return placed[:, [order[operator.name] for operator in self._query.operators]]
 
     def draw(self, rng: np.random.Generator) -> dict[str, str]:
         """One valid placement, uniformly. Raises BadInput if rejection finds none (queries that are not trees only)."""
@@ -92,30 +118,76 @@ class PlacementSpace:
             placement = self._draw_relaxed(rng)
             if self.is_tree or is_valid(self._query, self._bins, placement):
                 return {operator.name: placement[operator.name] for operator in self._query.operators}
-        raise BadInput(
-            f"no valid placement among {MAX_DRAWS_PER_PLACEMENT} draws for a query that is no tree; offer more hosts"
-        )
+        raise BadInput(NOTHING_FOUND)
 
-    def sample(self, rng: np.random.Generator, size: int) -> list[dict[str, str]]:
-        """`size` different valid placements, uniformly without replacement; all of them, shuffled, if there are fewer.
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """`size` different valid placements [N, O], uniformly without replacement; all, shuffled, if there are fewer.
 
-        Raises BadInput if size is below 1.
+        Entries are indices into the cluster's hosts, columns the query's operators as listed. Raises BadInput if size
+        is below 1, or rejection finds nothing (queries that are not trees only).
         """
         if size < 1:
             raise BadInput(f"number of candidate placements must be >= 1, got {size}")
         if self._listable and self.count <= 2 * size:
-            everything = self.all()
-            return [everything[index] for index in rng.permutation(len(everything))[:size]]
-        found: dict[tuple[str, ...], dict[str, str]] = {}
-        for _ in range(20 * size):
-            placement = self.draw(rng)
-            found.setdefault(tuple(placement.values()), placement)
-            if len(found) == size:
+            return self._listed[rng.permutation(len(self._listed))[:size]]
+        found = self.draws(rng, size)
+        for _ in range(MAX_ROUNDS):
+            found = found[np.sort(distinct_rows(found)[0])]
+            if len(found) >= size:
                 break
-        return list(found.values())
+            found = np.concatenate([found, self.draws(rng, size)])
+        if not len(found):
+            raise BadInput(NOTHING_FOUND)
+        return found[:size]
 
-    def _moves(self, taken: Taken) -> list[tuple[int, int, Taken]]:
-        """Classes from which a host not on the path may be taken: (class, hosts left in it, taken afterwards)."""
+    def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Valid placements [N, O], uniformly and with replacement: `size` of a tree, else what remains of as many."""
+        hosts_no = self._draws_relaxed(rng, size)
+        return hosts_no if self.is_tree else hosts_no[valid_rows(self._query, self._bins, hosts_no)]
+
+    def _draws_relaxed(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """`_draw_relaxed` for many at once: those that have taken the same hosts of each class choose together."""
+        class_h = np.array([self._classes.index(each) for each in self._bins.values()])
+        column = {operator.name: index for index, operator in enumerate(self._query.operators)}
+        hosts_no = np.zeros((size, len(column)), np.int64)
+        paths = {(0,) * len(self._sizes): 0}
+        start_nh = np.zeros((size, len(class_h)), bool)
+        stack = [(sink.name, np.full(size, -1), np.zeros(size, np.int64), start_nh) for sink in self._query.sinks]
+        while stack:
+            operator, below_n, path_n, seen_nh = stack.pop()
+            choice_n, pick_n = rng.random((2, size))
+            host_n, after_n = below_n.copy(), path_n.copy()
+            for taken, number in list(paths.items()):
+                rows = np.flatnonzero(path_n == number)
+                for row, (index, left, after) in zip(
+                    *self._chosen(operator, taken, rows, below_n, choice_n), strict=True
+                ):
+                    free = ~seen_nh[row] & (class_h == index)
+                    nth = (pick_n[row] * left).astype(int)
+                    host_n[row] = np.argmax(free.cumsum(axis=1) > nth[:, None], axis=1)
+                    after_n[row] = paths.setdefault(after, len(paths))
+            hosts_no[:, column[operator]] = host_n
+            seen_nh = seen_nh.copy()
+            seen_nh[np.arange(size), host_n] = True
+            stack.extend((above, host_n, after_n, seen_nh) for above in self._above[operator])
+        return hosts_no
+
+    def _chosen(
+        self, operator: str, taken: Taken, rows: np.ndarray, below_n: np.ndarray, choice_n: np.ndarray
+    ) -> tuple[list[np.ndarray], list[Move]]:
+        """Which of these rows, all of whose paths have taken the same, make which move; the others stay below."""
+        if not len(rows):
+            return [], []
+        moves = self._moves(taken)
+        weights = [float(left * self._ways(operator, after)) for _, left, after in moves]
+        stays = float(self._ways(operator, taken)) if below_n[rows[0]] >= 0 else 0.0
+        chosen = np.searchsorted(np.cumsum(weights), choice_n[rows] * (sum(weights) + stays), side="right")
+        if not stays:
+            chosen = np.minimum(chosen, len(moves) - 1)
+        return [rows[chosen == move] for move in range(len(moves))], moves
+
+    def _moves(self, taken: Taken) -> list[Move]:
+        """The classes from which a host not on the path may be taken."""
         ceiling = min((each.highest for each, used in zip(self._classes, taken, strict=True) if used), default=99)
         return [
             (index, size - taken[index], (*taken[:index], taken[index] + 1, *taken[index + 1 :]))
@@ -154,38 +226,3 @@ class PlacementSpace:
             placement[operator] = host
             stack.extend((above, host, taken, path | {host}) for above in self._above[operator])
         return placement
-
-    def _extend(self, depth: int, placement: dict[str, str]) -> Iterator[dict[str, str]]:
-        """Backtracking in data-flow order; `is_valid` on the finished part prunes."""
-        if depth == len(self._query.topological):
-            yield {operator.name: placement[operator.name] for operator in self._query.operators}
-            return
-        name = self._query.topological[depth].name
-        for host in self._bins:
-            placement[name] = host
-            if self._fits(name, placement):
-                yield from self._extend(depth + 1, placement)
-        placement.pop(name, None)
-
-    def _fits(self, operator: str, placement: dict[str, str]) -> bool:
-        """Whether placing `operator` last breaks no rule with anything upstream of it."""
-        host = placement[operator]
-        for above, producers in self._upstream[operator].items():
-            other = placement[above]
-            if self._bins[other].lowest > self._bins[host].highest:
-                return False
-            if other == host and any(placement[producer] != host for producer in producers):
-                return False
-        return True
-
-    @cached_property
-    def _upstream(self) -> dict[str, dict[str, list[str]]]:
-        """For each operator, each operator upstream of it, with the direct producers through which that is so."""
-        found: dict[str, dict[str, list[str]]] = {}
-        for operator in self._query.topological:
-            mine: dict[str, list[str]] = {}
-            for stream in self._query.inputs(operator.name):
-                for above in (stream.producer, *found[stream.producer]):
-                    mine.setdefault(above, []).append(stream.producer)
-            found[operator.name] = mine
-        return found

@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass
 
 from optimizers.enumeration import MAX_LISTED, PlacementSpace
-from optimizers.interface import Problem, Solution, plan_on
+from optimizers.interface import Problem, Solution
 from optimizers.selection import choose, estimate
 from twin.errors import BadInput
+from twin.placements import Placements
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,5 +28,5 @@ class Exhaustive:
                 f"exhaustive: {space.count} valid placements, at most {self.max_plans} are tried; "
                 "use costream or local-search"
             )
-        plans = [plan_on(problem.deployment, each) for each in space.all()]
+        plans = Placements(problem.deployment, space.all())
         return choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=True)

@@ -33,6 +33,7 @@ class Problem:
     objective: str = "processing_latency_s"
     seed: int = 0
     budget: int = 1000
+    alternatives: int = 5
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
@@ -41,6 +42,8 @@ class Problem:
             raise BadInput(f"seed must be >= 0, got {self.seed}")
         if self.budget < 1:
             raise BadInput(f"budget must be >= 1 plan, got {self.budget}")
+        if self.alternatives < 0:
+            raise BadInput(f"alternatives must be >= 0, got {self.alternatives}")
 
 
 class Status(StrEnum):

@@ -15,8 +15,10 @@ in an overlap counts as either.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from twin.cluster import Cluster, Host
 from twin.query import Query
@@ -91,11 +93,40 @@ def is_valid(query: Query, bins: Mapping[str, BinRange], placement: Placement) -
     return no_return(query, placement) and never_weaker(query, bins, placement)
 
 
-def one_operator_moves(query: Query, bins: Mapping[str, BinRange], placement: Placement) -> Iterator[dict[str, str]]:
-    """Every valid placement that differs from this one in the host of exactly one operator, in a fixed order."""
-    for operator in query.operators:
-        for host in bins:
-            if host != placement[operator.name]:
-                moved = {**placement, operator.name: host}
-                if is_valid(query, bins, moved):
-                    yield moved
+def valid_rows(query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray) -> np.ndarray:
+    """[P] whether each of many placements is valid: `is_valid` of rows of indices into `bins`, operators as listed."""
+    lowest_h, highest_h = np.array(list(bins.values())).T
+    column = {operator.name: index for index, operator in enumerate(query.operators)}
+    floor: dict[str, np.ndarray] = {}
+    visited: dict[str, np.ndarray] = {}
+    valid_p, rows = np.ones(len(hosts_po), bool), np.arange(len(hosts_po))
+    for operator in query.topological:
+        host_p = hosts_po[:, column[operator.name]]
+        floor_p = lowest_h[host_p]
+        visited_ph = np.zeros((len(hosts_po), len(bins)), bool)
+        for stream in query.inputs(operator.name):
+            before_ph = visited[stream.producer]
+            valid_p &= (host_p == hosts_po[:, column[stream.producer]]) | ~before_ph[rows, host_p]
+            floor_p = np.maximum(floor_p, floor[stream.producer])
+            visited_ph |= before_ph
+        valid_p &= floor_p <= highest_h[host_p]
+        visited_ph[rows, host_p] = True
+        floor[operator.name], visited[operator.name] = floor_p, visited_ph
+    return valid_p
+
+
+def one_operator_moves(
+    query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every valid placement [M, O] that differs from one of those given in the host of exactly one operator.
+
+    Second: the row [M] of the placement that each is a move of. In a fixed order.
+    """
+    operators = len(query.operators)
+    moved = np.tile(hosts_po[:, None, None, :], (1, operators, len(bins), 1))
+    for operator in range(operators):
+        moved[:, operator, :, operator] = np.arange(len(bins))
+    changed = np.arange(len(bins)) != hosts_po[:, :, None]
+    moves_mo, origin_m = moved[changed], np.nonzero(changed)[0]
+    valid_m = valid_rows(query, bins, moves_mo)
+    return moves_mo[valid_m], origin_m[valid_m]

@@ -8,50 +8,74 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
+from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
 
-ALTERNATIVES = 5
 NOTHING_SANE = "every plan looked at is predicted to fail or to be backpressured; this one is the least likely to"
 
-Key = tuple[bool, float, float, str]
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """N plans with what a cost model says of them; arrays [N] as the fields of a `Candidate`."""
+
+    plans: Sequence[ExecutionPlan]
+    objective: np.ndarray
+    backpressured: np.ndarray
+    success: np.ndarray
+
+    def candidate(self, row: int) -> Candidate:
+        """One of the plans."""
+        numbers = (float(column[row]) for column in (self.objective, self.backpressured, self.success))
+        return Candidate(self.plans[row], *numbers)
 
 
-def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> list[Candidate]:
+def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
     """The plans with what the cost model says of them. Raises ValueError if it says NaN."""
-    found = problem.cost_model.predict(problem.deployment, plans)
-    values = getattr(found, problem.objective)
-    if np.isnan(values).any() or np.isnan(found.backpressured).any() or np.isnan(found.success).any():
+    model = problem.cost_model
+    if isinstance(model, Narrowable):
+        model = model.only((problem.objective, *BINARY_METRICS))
+    found = model.predict(problem.deployment, plans)
+    columns = [np.asarray(each) for each in (getattr(found, problem.objective), found.backpressured, found.success)]
+    if any(np.isnan(column).any() for column in columns):
         raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
-    return [
-        Candidate(plan, float(value), float(backpressured), float(success))
-        for plan, value, backpressured, success in zip(plans, values, found.backpressured, found.success, strict=True)
-    ]
+    return Estimated(plans, *columns)
 
 
-def key(problem: Problem, candidate: Candidate) -> Key:
-    """Sorts candidates from best to worst."""
-    cost = candidate.objective if OBJECTIVES[problem.objective] == "min" else -candidate.objective
-    risk = 0.0 if candidate.sane else 1.0 - (1.0 - candidate.backpressured) * candidate.success
-    return not candidate.sane, risk, cost, str(sorted(candidate.plan.placement.items()))
+def goodness(problem: Problem, found: Estimated) -> np.ndarray:
+    """[3, N]: whether a plan is dropped, the risk for which, and its cost. Compared in this order; less is better."""
+    sane = (found.backpressured < 0.5) & (found.success >= 0.5)
+    risk = np.where(sane, 0.0, 1.0 - (1.0 - found.backpressured) * found.success)
+    cost = found.objective if OBJECTIVES[problem.objective] == "min" else -found.objective
+    return np.stack([~sane, risk, cost]).astype(float)
 
 
-def choose(
-    problem: Problem, candidates: Iterable[Candidate], *, evaluations: int, started_s: float, complete: bool
-) -> Solution:
+def ranked(problem: Problem, found: Estimated, count: int) -> list[Candidate]:
+    """The best `count` candidates, from the best down."""
+    columns = goodness(problem, found)
+    order = np.lexsort(columns[::-1])
+    last = columns[:, order[min(count, len(order)) - 1]]
+    tied = (columns[:, order] == last[:, None]).all(axis=0)
+    rows = order[: max(count, int(np.flatnonzero(tied)[-1]) + 1)]  # ties with the last go by their text
+    best = [(tuple(columns[:, row]), found.candidate(int(row))) for row in rows]
+    best.sort(key=lambda pair: (pair[0], str(sorted(pair[1].plan.placement.items()))))
+    return [candidate for _, candidate in best[:count]]
+
+
+def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: float, complete: bool) -> Solution:
     """The best candidate as a solution.
 
     started_s: time.perf_counter() when planning began. complete: the candidates are all valid plans. Raises
     ValueError without candidates.
     """
-    ranked = sorted(candidates, key=lambda candidate: key(problem, candidate))
-    if not ranked:
+    if not len(found.plans):
         raise ValueError("nothing to choose from")
-    best = ranked[0]
+    best, *others = ranked(problem, found, 1 + problem.alternatives)
     proved = Status.OPTIMAL if best.sane else Status.INFEASIBLE
     return Solution(
         status=proved if complete else Status.FEASIBLE,
@@ -60,7 +84,7 @@ def choose(
         bound=best.objective if complete and best.sane and math.isfinite(best.objective) else None,
         evaluations=evaluations,
         seconds=time.perf_counter() - started_s,
-        alternatives=tuple(ranked[1 : 1 + ALTERNATIVES]),
+        alternatives=tuple(others),
         message="" if best.sane else NOTHING_SANE,
         sane=best.sane,
     )

@@ -6,13 +6,19 @@ import time
 from dataclasses import dataclass, replace
 
 from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.proving import Proving
 from optimizers.registry import optimizer_by_name
 from optimizers.selection import choose, estimate
+from scenarios.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput
 from twin.metrics import CostModel
-from twin.scenario import Scenario
+from twin.randomness import child_seed
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 
 GIVEN = "as-given"
+PROOF = 2**31
+"""The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +56,25 @@ def optimizers(names: str) -> list[Optimizer]:
     return [AsGiven() if name == GIVEN else optimizer_by_name(name) for name in wanted]
 
 
-def solve(scenario: Scenario, optimizer: str, model: CostModel, *, objective: str, budget: int) -> Solution:
-    """The optimizer's solution; its random numbers are those of the scenario's seed.
+def proving(optimizer: Optimizer, settings: RunSettings, count: int) -> Optimizer:
+    """The optimizer with its `count` best plans simulated, and the best of these taken; itself if count is 0.
+
+    The simulated seeds are others than those of `settings`, by which the choice may be judged later.
+    """
+    if count == 0:
+        return optimizer
+    fresh = settings.model_copy(update={"seed": child_seed(settings.seed, PROOF)})
+    return Proving(optimizer, SimulatedCostModel(simulate, fresh), count)
+
+
+def solve(
+    scenario: Scenario, optimizer: str, model: CostModel, *, objective: str, budget: int, prove: int = 0
+) -> Solution:
+    """The optimizer's solution; its random numbers are those of the scenario's seed. prove: as in `proving`.
 
     Raises BadInput for an unknown optimizer or objective, or a problem that the optimizer cannot take.
     """
-    chosen = optimizer_by_name(optimizer)
+    chosen = proving(optimizer_by_name(optimizer), scenario.run, prove)
     problem = Problem(
         deployment=scenario.deployment, cost_model=model, objective=objective, seed=scenario.run.seed, budget=budget
     )

@@ -16,10 +16,11 @@ import numpy as np
 from scipy import stats
 
 from optimizers.enumeration import PlacementSpace
-from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution, plan_on
+from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
 from scenarios.simulated_cost import Simulate, objective_of, replicate
 from twin.errors import BadInput
 from twin.metrics import CostModel, Metrics
+from twin.placements import Placements
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.scenario import Scenario
@@ -134,12 +135,11 @@ def _solve(bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int) -
         return refusal
 
 
-def _alternatives(scenario: Scenario, references: int, seed: int) -> list[ExecutionPlan]:
+def _alternatives(scenario: Scenario, references: int, seed: int) -> Sequence[ExecutionPlan]:
     if references == 0:
         return []
     space = PlacementSpace(scenario.query, scenario.cluster)
-    hosts = space.sample(stream(seed, "references"), references)
-    return [plan_on(scenario, each) for each in hosts]
+    return Placements(scenario.deployment, space.sample(stream(seed, "references"), references))
 
 
 class _Bench:

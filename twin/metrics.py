@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -74,3 +74,11 @@ class CostModel(Protocol):
 
     def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
         """One estimate a plan, in order. The deployment's own plan is ignored."""
+
+
+@runtime_checkable
+class Narrowable(Protocol):
+    """A cost model that has more work with more metrics."""
+
+    def only(self, metrics: Sequence[str]) -> CostModel:
+        """The same model for some of METRICS; of the others it says NaN."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.metrics import BACKPRESSURE_SHARE, CostEstimates
+from twin.placements import Placements
 from twin.plan import ExecutionPlan
 from twin.rate_answer import RateAnswer, together
 from twin.rate_bursts import stalls
@@ -43,6 +44,8 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
+        if isinstance(plans, Placements):
+            return self.answer_counts(deployment, plans.socket_counts(deployment))
         job = Job(deployment, self.horizon_s)
         some = plans[:: 1 + len(plans) // 64]
         most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)

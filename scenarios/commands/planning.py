@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Objective = Annotated[str, typer.Option("--objective", help="processing_latency_s, e2e_latency_s or throughput_per_s.")]
 Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
+Prove = Annotated[
+    int, typer.Option("--prove", min=0, metavar="K", help="Simulate the K best plans, and take the best of them.")
+]
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
@@ -33,6 +36,7 @@ def optimize(
     ] = "rates",
     objective: Objective = "processing_latency_s",
     budget: Budget = 1000,
+    prove: Prove = 0,
     out: OutFile = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
@@ -42,7 +46,7 @@ def optimize(
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
-    `twin optimize smart-grid --cost-model sim --budget 100`
+    `twin optimize smart-grid --budget 5000 --prove 10`
     """
     from scenarios import files
     from scenarios.cost_models import cost_model
@@ -54,13 +58,14 @@ def optimize(
     if out is not None:
         check_free(out)
     loaded = set_values(files.load(scenario), [] if seed is None else [f"run.seed={seed}"])
-    solution = solve(loaded, optimizer, cost_model(model, loaded.run), objective=objective, budget=budget)
+    solution = solve(loaded, optimizer, cost_model(model, loaded.run), objective=objective, budget=budget, prove=prove)
     if solution.message:
         terminal.note(f"note: {solution.message}")
     if out is not None:
         write_text(files.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
-    terminal.result(*_report(loaded, solution, optimizer, model, objective))
+    judge = f"simulation of the {prove} best by {model}" if prove else model
+    terminal.result(*_report(loaded, solution, optimizer, judge, objective))
 
 
 def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, objective: str) -> tuple[Any, ...]:
@@ -104,6 +109,7 @@ def validate(
     ] = "rates",
     objective: Objective = "processing_latency_s",
     budget: Budget = 1000,
+    prove: Prove = 0,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
     references: Annotated[
         int, typer.Option("--references", min=0, help="More plans simulated, among which the best known may be.")
@@ -119,7 +125,7 @@ def validate(
     """
     from scenarios import files, planning, tables
     from scenarios.cost_models import cost_model
-    from scenarios.validation import validate as prove
+    from scenarios.validation import validate as judged
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -127,10 +133,11 @@ def validate(
     rows: list[dict[str, Any]] = []
     for each in [files.load(name) for name in scenarios]:
         terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
+        run = each.run.model_copy(update={"seed": seed})
         costs = [cost_model(name.strip(), each.run) for name in models.split(",")]
-        proved = prove(
+        proved = judged(
             [each],
-            chosen,
+            [planning.proving(optimizer, run, prove) for optimizer in chosen],
             costs,
             simulate,
             replications,

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from scenarios.experiments.fig7 import FIG7
 from scenarios.experiments.fig8 import FIG8
+from scenarios.experiments.fig9 import FIG9
+from scenarios.experiments.fig10 import FIG10
 from scenarios.experiments.fig12 import FIG12
 from scenarios.experiments.fig13 import FIG13
 from scenarios.experiments.interface import Experiment
@@ -18,6 +20,8 @@ _ALL: tuple[Experiment, ...] = (
     TABLE3,
     FIG7,
     FIG8,
+    FIG9,
+    FIG10,
     TABLE4,
     TABLE5,
     FIG12,

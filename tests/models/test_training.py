@@ -29,7 +29,8 @@ TINY = TrainingSettings(members=1, epochs=25, batch=32, rate=0.01, weight_decay=
 def labels_of(deployment: Deployment) -> list[float]:
     """A made-up cost that follows from what the features say: rate, load of the worst host, service."""
     facts = operator_facts(deployment)
-    load = host_loads(deployment, facts, replica_counts(deployment, [deployment.plan]))[0, :, 0].max()
+    counts_OxH = replica_counts(deployment, [deployment.plan])[0]
+    load = host_loads(deployment, facts, np.arange(counts_OxH.shape[1]), counts_OxH.T)[:, 0].max()
     rate = sum(each.rates.in_per_s for each in facts if each.spec.kind == "source")
     latency = sum(each.service_s for each in facts) * (1 + load)
     return [rate / max(load, 1), latency, latency * 3, float(load > 0.2), float(rate > 100)]

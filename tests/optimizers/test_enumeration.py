@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from optimizers.enumeration import PlacementSpace
-from optimizers.rules import bin_ranges, is_valid
+from optimizers.rules import bin_ranges, is_valid, valid_rows
 from scenarios.generator import random_scenario
 from scenarios.parameter_space import COSTREAM
 from twin.cluster import Cluster, Host
@@ -33,11 +33,17 @@ def text(placement):
     return tuple(placement.values())
 
 
+def texts(query, cluster, rows):
+    """Rows of host indices as `text` has them."""
+    names = [host.name for host in cluster.hosts]
+    return [tuple(names[host] for host in row) for row in rows]
+
+
 @pytest.mark.parametrize("hosts", [1, 2, 4])
 def test_listing_is_brute_force(query, make_cluster, hosts):
-    space = PlacementSpace(query, make_cluster(hosts))
-    truth = brute_force(query, make_cluster(hosts))
-    assert sorted(map(text, space.all())) == sorted(map(text, truth))
+    cluster = make_cluster(hosts)
+    listed = texts(query, cluster, PlacementSpace(query, cluster).all())
+    assert sorted(listed) == sorted(map(text, brute_force(query, cluster)))
 
 
 @given(
@@ -76,13 +82,24 @@ def test_draws_are_uniform_over_the_valid_placements(query, make_cluster):
     assert stats.chisquare([seen[text(placement)] for placement in truth]).pvalue > 1e-4
 
 
+def test_many_draws_at_once_are_uniform_as_well(query, make_cluster):
+    cluster = make_cluster(4)
+    truth = brute_force(query, cluster)
+    rows = PlacementSpace(query, cluster).draws(stream(1, "many"), 40 * len(truth))
+    seen = Counter(texts(query, cluster, rows))
+    assert set(seen) <= set(map(text, truth))
+    assert len(rows) > 10 * len(truth)
+    assert stats.chisquare([seen[text(placement)] for placement in truth]).pvalue > 1e-4
+
+
 def test_samples_without_replacement_cover_every_placement_equally(query, make_cluster):
-    space = PlacementSpace(query, make_cluster(3))
-    truth = brute_force(query, make_cluster(3))
+    cluster = make_cluster(3)
+    space = PlacementSpace(query, cluster)
+    truth = brute_force(query, cluster)
     size = len(truth) // 3
     seen: Counter = Counter()
     for seed in range(120):
-        sample = [text(placement) for placement in space.sample(stream(seed, "sample"), size)]
+        sample = texts(query, cluster, space.sample(stream(seed, "sample"), size))
         assert len(set(sample)) == size
         seen.update(sample)
     # sampling without replacement varies less than the multinomial law, so this cannot reject a right sampler
@@ -92,15 +109,15 @@ def test_samples_without_replacement_cover_every_placement_equally(query, make_c
 def test_a_large_sample_is_everything(query, make_cluster):
     space = PlacementSpace(query, make_cluster(3))
     sample = space.sample(stream(0, "all"), 10**5)
-    assert sorted(map(text, sample)) == sorted(map(text, space.all()))
+    assert sorted(map(tuple, sample)) == sorted(map(tuple, space.all()))
 
 
 def test_a_sample_is_reproducible_and_another_seed_gives_another():
     scenario = random_scenario(COSTREAM, 0, RunSettings())
     space = PlacementSpace(scenario.query, scenario.cluster)
     first, again, other = (space.sample(stream(seed, "candidates"), 20) for seed in (5, 5, 6))
-    assert first == again
-    assert first != other
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_every_draw_on_random_scenarios_obeys_the_rules():
@@ -108,8 +125,7 @@ def test_every_draw_on_random_scenarios_obeys_the_rules():
         scenario = random_scenario(COSTREAM, seed, RunSettings())
         bins = bin_ranges(scenario.cluster)
         space = PlacementSpace(scenario.query, scenario.cluster)
-        for placement in space.sample(stream(seed, "draws"), 10):
-            assert is_valid(scenario.query, bins, placement)
+        assert valid_rows(scenario.query, bins, space.sample(stream(seed, "draws"), 10)).all()
 
 
 def test_a_hundred_hosts_are_counted_and_drawn_from_as_well(query, make_cluster):

@@ -20,6 +20,7 @@ from optimizers.rules import (
     never_weaker,
     no_return,
     one_operator_moves,
+    valid_rows,
 )
 from twin.cluster import Host
 
@@ -86,10 +87,19 @@ def test_rule_3_holds_exactly_when_no_path_returns_to_a_host(query, make_cluster
         assert no_return(query, placement) == all(len(visit) == len(set(visit)) for visit in visits)
 
 
+def test_rows_of_placements_are_valid_exactly_when_each_placement_is(query, make_cluster):
+    bins = bin_ranges(make_cluster(4))
+    every = list(itertools.islice(placements(query, bins), 0, None, 3))
+    rows = np.array([[list(bins).index(host) for host in placement.values()] for placement in every])
+    assert valid_rows(query, bins, rows).tolist() == [is_valid(query, bins, placement) for placement in every]
+
+
 def test_moves_are_all_valid_placements_one_operator_away(query, make_cluster):
     bins = bin_ranges(make_cluster(3))
-    valid = [placement for placement in placements(query, bins) if is_valid(query, bins, placement)]
-    for here in valid[:: max(1, len(valid) // 8)]:
-        near = [there for there in valid if np.sum([here[name] != there[name] for name in here]) == 1]
-        found = list(one_operator_moves(query, bins, here))
-        assert sorted(map(str, found)) == sorted(map(str, near))
+    every = np.array(list(itertools.product(range(3), repeat=len(query.operators))))
+    valid = every[valid_rows(query, bins, every)]
+    here = valid[:: max(1, len(valid) // 8)]
+    moves, origin = one_operator_moves(query, bins, here)
+    for number, row in enumerate(here):
+        near = valid[(valid != row).sum(axis=1) == 1]
+        assert sorted(map(tuple, moves[origin == number])) == sorted(map(tuple, near))

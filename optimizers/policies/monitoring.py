@@ -1,0 +1,204 @@
+"""Monitors a running job and deploys it anew: the traffic-based online scheduler of Aniello, Baldoni, Querzoni (2013).
+
+"Adaptive Online Scheduling in Storm", DEBS 2013, section 5: the tuple rate between every two communicating replicas and
+the CPU that each takes are measured; the pairs are taken in descending order of traffic, and each is placed, under the
+capacity of the hosts, where the traffic between hosts grows least and then load is lowest: on the hosts that its two
+replicas have already, or on the least loaded one. It is Costream's online baseline (Exp 2b, refs. [1] and [11]). As
+there, CPU capacities are known, links are not: all traffic between hosts counts alike.
+
+Ours, where the paper leaves it to configuration: the job is stable once its tuples a second, of all operators
+together, have stayed within CHANGE over STABLE_PERIODS; a host may be filled to CAPACITY; a new schedule is worth it if
+traffic between hosts falls by IMPROVEMENT, or if a host is above CAPACITY now and the fullest will be less full by as
+much. Storm's slots have no counterpart here: hosts take the place of workers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import product
+from typing import Any
+
+from twin.control import PeriodStatistics, Reconfiguration
+from twin.deployment import Deployment
+from twin.events import Move
+from twin.plan import Location
+
+STABLE_PERIODS = 3
+CHANGE = 0.1
+CAPACITY = 0.8
+IMPROVEMENT = 0.1
+MOST_PERIODS = 20
+"""A job that does not become stable is scheduled by what was seen in so many periods."""
+
+Replica = tuple[str, int]
+Schedule = dict[Replica, str]
+"""The host of each replica."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a monitor makes of some periods. cores: of each host. work: reference cores that each replica took.
+    traffic: tuples a second between replicas."""
+
+    cores: Mapping[str, float]
+    work: Mapping[Replica, float]
+    traffic: Mapping[tuple[Replica, Replica], float]
+
+    @cached_property
+    def partners(self) -> Mapping[Replica, Mapping[Replica, float]]:
+        """With whom a replica exchanges how many tuples a second."""
+        found: dict[Replica, dict[Replica, float]] = {each: {} for each in self.work}
+        for (u, v), rate in self.traffic.items():
+            found[u][v] = found[v][u] = rate
+        return found
+
+    def between_hosts(self, schedule: Schedule) -> float:
+        """Tuples a second that leave their host."""
+        return sum(rate for (u, v), rate in self.traffic.items() if schedule[u] != schedule[v])
+
+    def fullest(self, schedule: Schedule) -> float:
+        """Highest utilisation of a host."""
+        load = dict.fromkeys(self.cores, 0.0)
+        for each, host in schedule.items():
+            load[host] += self.work[each]
+        return max(load[host] / self.cores[host] for host in load)
+
+
+class Monitoring:
+    """Remembers the periods since the last deployment."""
+
+    name = "monitoring"
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.cores = {host.name: host.cpu_percent / 100 for host in deployment.cluster.hosts}
+        self._seen: deque[PeriodStatistics] = deque(maxlen=MOST_PERIODS)
+
+    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+        """All moves to a better schedule at once; None while the job settles, or if no schedule is worth its moves."""
+        if self._seen and self._seen[-1].placement != statistics.placement:
+            self._seen.clear()  # it is another deployment now
+        self._seen.append(statistics)
+        if not self._stable():
+            return None
+        now, measured = _hosts(statistics), Measured(self.cores, self._work(), self._traffic())
+        new = scheduled(measured, now)
+        reason = worth(measured, now, new)
+        if not reason:
+            return None
+        self._seen.clear()
+        moves = (
+            Move(operator=operator, replica=number, to=host)
+            for (operator, number), host in new.items()
+            if host != now[operator, number]
+        )
+        return Reconfiguration(moves=tuple(moves), reason=reason)
+
+    def _stable(self) -> bool:
+        recent = list(self._seen)[-STABLE_PERIODS:]
+        if len(recent) < STABLE_PERIODS:
+            return False
+        if len(self._seen) == MOST_PERIODS:
+            return True
+        rates = [sum(row["numRecordsOut"] for row in each.operators.values()) / each.length_s for each in recent]
+        return max(rates) - min(rates) <= CHANGE * max(rates)
+
+    def _work(self) -> dict[Replica, float]:
+        """Means over the periods seen. A replica that shares its host is busy for longer than it works: its share of
+        what the host did."""
+        work: dict[Replica, float] = {}
+        for statistics in self._seen:
+            now = _hosts(statistics)
+            busy = {each: statistics.operators[each[0]]["busyTimeMsPerSecond"] for each in now}
+            on_host = dict.fromkeys(self.cores, 0.0)
+            for each, host in now.items():
+                on_host[host] += busy[each]
+            for each, host in now.items():
+                used = self.cores[host] * statistics.hosts[host]["cpuUtilisation"]
+                share = busy[each] / on_host[host] if on_host[host] else 0.0
+                work[each] = work.get(each, 0.0) + used * share / len(self._seen)
+        return work
+
+    def _traffic(self) -> dict[tuple[Replica, Replica], float]:
+        """Means likewise; an operator's output is taken as evenly spread over streams and replicas."""
+        query, rates = self.deployment.query, dict[tuple[Replica, Replica], float]()
+        for statistics in self._seen:
+            for stream in query.streams:
+                ends = [len(statistics.placement[name]) for name in (stream.producer, stream.consumer)]
+                sent = statistics.operators[stream.producer]["numRecordsOut"] / len(query.outputs(stream.producer))
+                rate = sent / statistics.length_s / (ends[0] * ends[1]) / len(self._seen)
+                for u, v in product(range(ends[0]), range(ends[1])):
+                    pair = (stream.producer, u), (stream.consumer, v)
+                    rates[pair] = rates.get(pair, 0.0) + rate
+        return rates
+
+
+def scheduled(measured: Measured, now: Schedule) -> Schedule:
+    """Greedy, from an empty schedule: what is overfull counts first, then traffic, then load; ties stay in place."""
+    new: Schedule = {}
+    used = dict.fromkeys(measured.cores, 0.0)
+    for pair in sorted(measured.traffic, key=lambda each: (-measured.traffic[each], each)):
+        for each in pair:
+            if each in new:
+                used[new[each]] -= measured.work[each]
+        least = min(used, key=lambda host: (used[host] / measured.cores[host], -measured.cores[host], host))
+        open_to = sorted({least, *(new[each] for each in pair if each in new)})
+
+        hosts = min(product(open_to, open_to), key=partial(_cost, measured, now, new, used, pair))
+        for each, host in zip(pair, hosts, strict=True):
+            new[each] = host
+            used[host] += measured.work[each]
+    return new
+
+
+def worth(measured: Measured, now: Schedule, new: Schedule) -> str:
+    """Why a new schedule is worth its moves; empty if it is not."""
+    fullest, next_fullest = measured.fullest(now), measured.fullest(new)
+    before, after = measured.between_hosts(now), measured.between_hosts(new)
+    if fullest > CAPACITY and next_fullest < fullest - IMPROVEMENT:
+        return f"a host is {fullest:.0%} utilised"
+    if next_fullest <= max(CAPACITY, fullest) and after < (1 - IMPROVEMENT) * before:
+        return f"{before:.3g} tuples/s between hosts would be {after:.3g}"
+    return ""
+
+
+def _hosts(statistics: PeriodStatistics) -> Schedule:
+    return {
+        (name, number): Location.parse(place).host
+        for name, places in statistics.placement.items()
+        for number, place in enumerate(places)
+    }
+
+
+def _cost(
+    measured: Measured,
+    now: Schedule,
+    new: Schedule,
+    used: Mapping[str, float],
+    pair: tuple[Replica, Replica],
+    places: tuple[str, ...],
+) -> tuple[Any, ...]:
+    fill = _fill(measured, used, pair, places)
+    moves = [place != now[each] for each, place in zip(pair, places, strict=True)]
+    return max(0.0, fill - CAPACITY), _leaving(measured, new, pair, places), fill, moves, places
+
+
+def _fill(
+    measured: Measured, used: Mapping[str, float], pair: tuple[Replica, Replica], places: tuple[str, ...]
+) -> float:
+    """The higher utilisation of the hosts of a pair, with it."""
+    load = {host: used[host] for host in places}
+    for each, host in zip(pair, places, strict=True):
+        load[host] += measured.work[each]
+    return max(load[host] / measured.cores[host] for host in places)
+
+
+def _leaving(measured: Measured, new: Schedule, pair: tuple[Replica, Replica], places: tuple[str, ...]) -> float:
+    """Tuples a second between a pair's hosts and the hosts of all that they exchange tuples with, so far."""
+    pair_on = dict(zip(pair, places, strict=True))
+    outside = ((u, v, rate) for u in pair for v, rate in measured.partners[u].items() if v in new and v not in pair)
+    inside = measured.traffic[pair] if places[0] != places[1] else 0.0
+    return inside + sum(rate for u, v, rate in outside if new[v] != pair_on[u])

@@ -1,0 +1,45 @@
+"""Chosen twice: an optimizer's best plans by a cheap cost model are estimated again by a truer one, the simulator.
+
+The harder one searches under one imperfect model, the more one finds its errors: the plan that it likes best is likely
+one that it underestimates. Among the best few, the truer model finds out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.selection import choose, estimate
+from twin.errors import BadInput
+from twin.metrics import CostModel
+
+
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """The optimizer's solution and its next best, `count` >= 1 plans in all, judged by `truth`.
+
+    `evaluations` counts those of both models. Nothing is proved about plans outside: `bound` is None.
+    """
+
+    optimizer: Optimizer
+    truth: CostModel
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise BadInput(f"number of plans to prove must be >= 1, got {self.count}")
+
+    @property
+    def name(self) -> str:
+        """The optimizer's, and how many are proved."""
+        return f"{self.optimizer.name}+prove-{self.count}"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput if the optimizer cannot take the problem."""
+        started_s = time.perf_counter()
+        first = self.optimizer.solve(replace(problem, alternatives=max(problem.alternatives, self.count - 1)))
+        plans = [first.plan, *(each.plan for each in first.alternatives)][: self.count]
+        found = estimate(replace(problem, cost_model=self.truth), plans)
+        evaluations = first.evaluations + len(plans)
+        return choose(problem, found, evaluations=evaluations, started_s=started_s, complete=False)

@@ -1,0 +1,102 @@
+"""Who chooses plans in the placement experiments, and with which model. Imports JAX and LightGBM when asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from optimizers.costream import Costream
+from optimizers.governor import Governor
+from optimizers.interface import Optimizer
+from optimizers.local_search import LocalSearch
+from optimizers.random_plan import RandomPlan
+from scenarios.experiments.recipes import label, main_corpus
+from scenarios.experiments.sizes import Sizes
+from scenarios.experiments.training import Joined
+from scenarios.experiments.workspace import Workspace
+from scenarios.planning import Bound, proving
+from twin.metrics import BINARY_METRICS, CostModel
+from twin.rate_model import RateModel
+from twin.scenario import RunSettings
+
+if TYPE_CHECKING:
+    from models.checkpoint import Ensemble
+    from models.contestants import Fitted
+
+OBJECTIVE = "processing_latency_s"
+NEEDED = (OBJECTIVE, *BINARY_METRICS)
+"""What a choice by Costream's procedure asks a model for."""
+PROVED = 10
+"""Best plans by a model that are simulated."""
+
+HEURISTIC = "heuristic"
+FLAT = "Flat Vector"
+PAPER = "paper's GNN, random candidates"
+OURS = "our GNN, random candidates"
+SEARCHED = "our GNN, local search"
+PROVED_OURS = f"our GNN, local search, {PROVED} simulated"
+RATES = "rate model, local search"
+PROVED_RATES = f"rate model, local search, {PROVED} simulated"
+
+
+@dataclass(frozen=True)
+class Models:
+    """The learned cost models."""
+
+    paper: CostModel
+    ours: CostModel
+
+
+def learned(workspace: Workspace, sizes: Sizes) -> Models:
+    """Trained on the main corpus, for the metrics that a choice needs."""
+    from models.prediction import LearnedCostModel
+    from scenarios.experiments import rivals
+
+    recipe = main_corpus(sizes, workspace.seed)
+    fitted = (workspace.fitted(each(sizes), recipe, metrics=NEEDED) for each in (rivals.paper, rivals.ours))
+    return Models(*(LearnedCostModel(each.name, ensembles(each)).only(NEEDED) for each in fitted))
+
+
+def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
+    """The networks of a fitted contestant, whatever metrics they were trained for. Raises TypeError if it has none."""
+    from models.contestants import FittedNetworks
+
+    if isinstance(fitted, Joined):
+        return tuple(ensemble for part in fitted.parts for ensemble in ensembles(part))
+    if not isinstance(fitted, FittedNetworks):
+        raise TypeError(f"{fitted.name} is no network")
+    return fitted.model.ensembles
+
+
+def planners(models: Models, settings: RunSettings, candidates: int) -> dict[str, Optimizer]:
+    """By the name that tables show. Each may ask its model about `candidates` plans.
+
+    settings: of the run that is planned for; what is simulated to prove a choice has other seeds. Flat Vector sees no
+    placement, so all candidates tie, and it keeps the first.
+    """
+    rates = RateModel(horizon_s=settings.horizon_s)
+    searched = LocalSearch()
+    proved = proving(searched, settings, PROVED)
+    found = (
+        Bound(HEURISTIC, Governor(), rates, 1),
+        Bound(FLAT, RandomPlan(), rates, 1),
+        Bound(PAPER, Costream(), models.paper, candidates),
+        Bound(OURS, Costream(), models.ours, candidates),
+        Bound(SEARCHED, searched, models.ours, candidates),
+        Bound(PROVED_OURS, proved, models.ours, candidates),
+        Bound(RATES, searched, rates, candidates),
+        Bound(PROVED_RATES, proved, rates, candidates),
+    )
+    return {each.name: each for each in found}
+
+
+def key_of(workspace: Workspace, sizes: Sizes) -> dict[str, object]:
+    """Everything about the planners that decides what they choose."""
+    from scenarios.experiments import rivals
+
+    return {
+        "models": [repr(rivals.paper(sizes)), repr(rivals.ours(sizes))],
+        "corpus": label(main_corpus(sizes, workspace.seed)),
+        "candidates": sizes.candidates,
+        "proved": PROVED,
+    }

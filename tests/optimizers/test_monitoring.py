@@ -1,0 +1,96 @@
+"""The traffic-based scheduler: what it makes of measured work and traffic, and that it closes the loop in a run."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from optimizers.governor import governor_placement
+from optimizers.interface import plan_on
+from optimizers.policies import policy_by_name
+from optimizers.policies.monitoring import CAPACITY, IMPROVEMENT, Measured, scheduled, worth
+from scenarios.generator import random_scenario
+from scenarios.parameter_space import COSTREAM
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+
+
+def random_job(seed: int, hosts: int = 3, replicas: int = 4) -> tuple[Measured, dict[tuple[str, int], str]]:
+    """A chain of single replicas with random work and rates on random hosts."""
+    rng = np.random.default_rng(seed)
+    chain = [(f"o{index}", 0) for index in range(replicas)]
+    measured = Measured(
+        cores={f"h{index}": float(rng.integers(1, 5)) for index in range(hosts)},
+        work={each: float(rng.uniform(0.05, 0.5)) for each in chain},
+        traffic={pair: float(rng.uniform(1, 1000)) for pair in itertools.pairwise(chain)},
+    )
+    return measured, {each: f"h{rng.integers(hosts)}" for each in chain}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_room_for_all_no_tuple_of_a_filtered_stream_leaves_its_host(seed: int) -> None:
+    measured, now = random_job(seed)
+    falling = sorted(measured.traffic.values(), reverse=True)
+    traffic = dict(zip(measured.traffic, falling, strict=True))
+    roomy = Measured(dict.fromkeys(measured.cores, 10.0), measured.work, traffic)
+    assert roomy.between_hosts(scheduled(roomy, now)) == 0
+
+
+def test_capacity_is_kept_wherever_some_schedule_keeps_it_with_hosts_to_spare() -> None:
+    for seed in range(40):
+        measured, now = random_job(seed)
+        new = scheduled(measured, now)
+        if max(measured.work.values()) + 0.5 * sum(measured.work.values()) < CAPACITY * min(measured.cores.values()):
+            assert measured.fullest(new) <= CAPACITY + 1e-9
+
+
+def test_a_schedule_is_worth_it_exactly_for_less_traffic_or_a_relieved_host() -> None:
+    found = set()
+    for seed in range(100):
+        measured, now = random_job(seed)
+        _, new = random_job(seed + 1000)
+        reason = worth(measured, now, new)
+        less = measured.between_hosts(new) < (1 - IMPROVEMENT) * measured.between_hosts(now)
+        fuller = measured.fullest(new) > max(CAPACITY, measured.fullest(now))
+        relieved = measured.fullest(now) > CAPACITY and measured.fullest(new) < measured.fullest(now) - IMPROVEMENT
+        assert bool(reason) == (relieved or (less and not fuller))
+        assert not worth(measured, now, now)
+        found.add(bool(reason))
+    assert found == {True, False}
+
+
+def linear_job():
+    """A filter chain whose heuristic placement spreads it over three hosts, the first of which is overloaded."""
+    scenario = random_scenario(COSTREAM, 18, RunSettings())
+    job = scenario.deployment
+    return job.with_plan(plan_on(job, governor_placement(job)))
+
+
+def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
+    job = linear_job()
+    settings = RunSettings(horizon_s=150, fidelity="fast")
+    run = simulate(job, settings, policy=policy_by_name("monitoring", job))
+    decisions = [event for event in run.event_rows if event["kind"] == "decision"]
+    moves = [event for event in run.event_rows if event["kind"] == "migration"]
+    assert decisions[0]["at_s"] == 30  # three periods of ten seconds
+    assert 1 <= len(decisions) <= 3
+    assert moves
+    last = max(event["end_s"] for event in moves)
+    late = [row for row in run.operator_rows if row["kind"] == "sink" and row["start_s"] >= last + 20]
+    early = [row for row in run.operator_rows if row["kind"] == "sink" and row["end_s"] <= 30]
+
+    def mean_s(rows):
+        return sum(row["processingLatencySum_s"] for row in rows) / sum(row["latencyCount"] for row in rows)
+
+    assert mean_s(late) < 0.5 * mean_s(early)
+
+
+def test_the_same_run_gives_the_same_decisions() -> None:
+    job = linear_job()
+    first, again = (
+        simulate(job, RunSettings(horizon_s=60, fidelity="fast"), policy=policy_by_name("monitoring", job)).event_rows
+        for _ in range(2)
+    )
+    assert first == again

@@ -1,0 +1,62 @@
+"""Plans chosen by a cheap model and proved by a truer one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from optimizers import OPTIMIZERS, Problem
+from optimizers.proving import Proving
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.metrics import CostEstimates, CostModel
+from twin.plan import ExecutionPlan
+from twin.rate_model import RateModel
+
+
+@dataclass
+class Counting:
+    """Another model, and how many plans it was asked about."""
+
+    model: CostModel
+    asked: list[ExecutionPlan] = field(default_factory=list)
+    name: str = "counting"
+
+    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
+        self.asked += list(plans)
+        return self.model.predict(deployment, plans)
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("count", [1, 7])
+def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, make_deployment, table_model):
+    cheap, truth = Counting(RateModel()), Counting(table_model())
+    problem = Problem(deployment=make_deployment(), cost_model=cheap, budget=60)
+    unproved = OPTIMIZERS[name].solve(problem)
+    cheap.asked.clear()
+    proved = Proving(OPTIMIZERS[name], truth, count).solve(problem)
+    assert proved.evaluations == len(cheap.asked) + len(truth.asked)
+    assert truth.asked[0] == unproved.plan
+    assert proved.plan in truth.asked
+    assert len(truth.asked) == (count if name in ("costream", "exhaustive", "local-search") else 1)
+    says = truth.model.predict(problem.deployment, truth.asked)
+    sane = (says.backpressured < 0.5) & (says.success >= 0.5)
+    assert proved.sane == sane.any()
+    if sane.any():
+        assert proved.objective == says.processing_latency_s[sane].min()
+
+
+def test_alternatives_are_as_many_as_asked_for_and_ascend(make_deployment, table_model):
+    for count in (0, 1, 12):
+        problem = Problem(deployment=make_deployment(), cost_model=table_model(0.0), budget=60, alternatives=count)
+        solution = OPTIMIZERS["costream"].solve(problem)
+        values = [solution.objective, *(each.objective for each in solution.alternatives)]
+        assert len(values) == 1 + count
+        assert values == sorted(values)
+
+
+def test_fewer_than_one_plan_is_refused(table_model):
+    with pytest.raises(BadInput, match="must be >= 1, got 0"):
+        Proving(OPTIMIZERS["costream"], table_model(), 0)
