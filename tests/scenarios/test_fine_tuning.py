@@ -45,7 +45,7 @@ def test_only_the_dataset_that_it_was_trained_on_can_be_rehearsed() -> None:
 
 def test_contradicting_options_are_refused(capsys, tmp_path) -> None:
     train = ("train", tmp_path / "rows", tmp_path / "out")
-    assert "keeps the metrics and members" in refused(capsys, *train, "--from", tmp_path / "m", "--members", 2)
-    assert "keeps the metrics and members" in refused(capsys, *train, "--from", tmp_path / "m", "--metrics", "success")
+    assert "keeps the kind of its model" in refused(capsys, *train, "--from", tmp_path / "m", "--members", 2)
+    assert "keeps the kind of its model" in refused(capsys, *train, "--from", tmp_path / "m", "--metrics", "success")
     assert "name the model with --from" in refused(capsys, *train, "--rehearse", tmp_path / "rows")
     assert "holds no cost model" in refused(capsys, *train, "--from", tmp_path / "m")
