@@ -15,9 +15,9 @@ from pydantic import Field
 from models import pipeline
 from models.checkpoint import Ensemble
 from models.dataset import Dataset, Split, join
-from models.labels import scaled, targets
 from models.settings import TrainingSettings
 from twin.errors import BadInput
+from twin.metrics import METRICS, REGRESSION_METRICS
 from twin.randomness import stream
 from twin.spec import Spec, parse
 
@@ -77,6 +77,8 @@ def _settings(ensemble: Ensemble, how: FineTuning) -> TrainingSettings:
 
 
 def _teaches(dataset: Dataset, parts: Split, ensemble: Ensemble) -> bool:
-    values = scaled(ensemble.metrics, dataset.labels_Gx5, dataset.rates_Gx5, ensemble.scaling.scale)
-    wanted = targets(ensemble.metrics, values, ensemble.scaling, parts.train)
-    return bool(wanted.weights_GxM[parts.train].any())
+    """Whether some metric has labels to learn from: any of a regression, both classes of a binary metric."""
+    labels_Gx5 = dataset.labels_Gx5[parts.train]
+    needed = (1 if metric in REGRESSION_METRICS else 2 for metric in ensemble.metrics)
+    columns = (labels_Gx5[:, METRICS.index(metric)] for metric in ensemble.metrics)
+    return any(len(set(column[~np.isnan(column)])) >= least for column, least in zip(columns, needed, strict=True))

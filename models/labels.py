@@ -85,8 +85,8 @@ def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale
 def targets(metrics: Sequence[str], values_GxM: np.ndarray, scaling: Scaling, training: np.ndarray) -> Targets:
     """Targets of all rows from their `scaled` labels. Each class of a binary metric gets the same total weight over
     the `training` rows, as Costream balances its classes, so 0.5 is the right threshold where both are equally
-    frequent. Where all of them are of one class the metric has no weight: nothing can be learned from them but to
-    forget the other class."""
+    frequent. Where all of them are of one class the metric has no weight: all there is to learn is to forget the
+    other class."""
     standard_GxM = (values_GxM - np.array(scaling.mean)) / np.array(scaling.deviation)
     known_GxM = ~np.isnan(standard_GxM)
     weights_GxM = np.zeros_like(standard_GxM)

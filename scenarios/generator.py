@@ -23,7 +23,7 @@ import numpy as np
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
-from scenarios.parameter_space import CHAINS, COSTREAM, ParameterSpace, Weights
+from scenarios.parameter_space import COSTREAM, ParameterSpace, Weights, chains
 from scenarios.unseen_hardware import UNSEEN_HARDWARE
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
@@ -53,9 +53,10 @@ STRING_FUNCTIONS = ("startswith", "endswith")
 
 SPACES: Mapping[str, ParameterSpace] = {
     "costream": COSTREAM,
-    "costream-chain2": CHAINS[2],
-    "costream-chain3": CHAINS[3],
-    "costream-chain4": CHAINS[4],
+    "costream-chain2": chains(2),
+    "costream-chain3": chains(3),
+    "costream-chain4": chains(4),
+    "costream-chains": chains(2, 3, 4),
     **UNSEEN_HARDWARE,
 }
 

@@ -69,7 +69,7 @@ COSTREAM = ParameterSpace(
 )
 """Table II of Costream, with the frequencies of its Section VI."""
 
-CHAINS: Mapping[int, ParameterSpace] = {
-    length: replace(COSTREAM, sources={1: 1}, filters={length: 1}, aggregated_share=0) for length in (2, 3, 4)
-}
-"""By length: one source, exactly that many filters in a row, a sink; no window, as in Costream's Exp. 5."""
+
+def chains(*lengths: int) -> ParameterSpace:
+    """One source, so many filters in a row (each length alike often), a sink; no window, as in Costream's Exp. 5."""
+    return replace(COSTREAM, sources={1: 1}, filters=dict.fromkeys(lengths, 1), aggregated_share=0)

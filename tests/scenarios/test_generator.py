@@ -12,7 +12,7 @@ from scipy import stats
 
 from optimizers.rules import bin_ranges, is_valid
 from scenarios.generator import SPACES, random_cluster, random_query, random_scenario
-from scenarios.parameter_space import CHAINS, COSTREAM
+from scenarios.parameter_space import COSTREAM
 from twin.cluster import Cluster
 from twin.query import CountWindow, Query
 from twin.randomness import stream
@@ -165,8 +165,7 @@ def test_filters_fall_on_every_branch_alike_so_that_some_follow_one_another(draw
 
 @pytest.mark.parametrize("length", [2, 3, 4])
 def test_chains_have_exactly_so_many_filters_in_a_row_and_no_window(length):
-    assert SPACES[f"costream-chain{length}"] is CHAINS[length]
-    chains = [random_scenario(CHAINS[length], seed, RunSettings()) for seed in range(300)]
+    chains = [random_scenario(SPACES[f"costream-chain{length}"], seed, RunSettings()) for seed in range(300)]
     for each in chains:
         assert [operator.kind for operator in each.query.topological] == ["source", *["filter"] * length, "sink"]
     filters = operators((Draw(each.query, {}, each.cluster) for each in chains), "filter")
@@ -174,6 +173,13 @@ def test_chains_have_exactly_so_many_filters_in_a_row_and_no_window(length):
     rates = (law.mean_rate_per_s for each in chains for law in each.workload.arrivals.values())
     assert fits(rates, equal(COSTREAM.rates_per_s[1]))
     assert fits((len(each.cluster.hosts) for each in chains), equal(range(2, 7)))
+
+
+def test_the_space_of_all_chains_has_each_length_alike_often():
+    rng = stream(0, "test")
+    queries = [random_query(SPACES["costream-chains"], rng)[0] for _ in range(600)]
+    assert fits((longest_chain(each) for each in queries), equal((2, 3, 4)))
+    assert all(len(each.operators) == longest_chain(each) + 2 for each in queries)
 
 
 def test_the_same_seed_gives_the_same_scenario_and_another_seed_another():

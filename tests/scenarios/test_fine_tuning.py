@@ -1,0 +1,51 @@
+"""`twin train --from`: what it reports, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.fine_tuning import FineTuning
+from models.prediction import LearnedCostModel
+from scenarios import fine_tuning
+from tests.models import test_training
+from tests.models.test_fine_tuning import QUICK, new, old, trained
+from tests.scenarios.test_cli import refused
+from twin.errors import BadInput
+
+
+def tuned(how: FineTuning, rehearse: bool) -> fine_tuning.Tuned:
+    (fresh, _), (known, _) = new(), old()
+    model = LearnedCostModel("m", trained())
+    return fine_tuning.tune(model, fresh, known if rehearse else None, how, 0, lambda _done, _total: None)
+
+
+def test_both_kinds_of_queries_are_reported_before_and_after() -> None:
+    found = tuned(QUICK, rehearse=True)
+    rows = {row["queries"]: row for row in found.rows}
+    assert set(rows) == {"new", "old"}
+    assert rows["new"]["q50"] < rows["new"]["q50_before"] / 2
+    assert rows["old"]["q50_before"] < rows["new"]["q50_before"]
+    (_, fresh), (_, known) = new(), old()
+    assert rows["new"]["rows"] <= len(fresh.test)
+    assert rows["old"]["rows"] <= len(known.test)
+    assert found.sizes["train"] == len(fresh.train) + min(len(fresh.train), len(known.train))
+    assert set(fine_tuning.COLUMNS) <= {name for row in found.rows for name in row}
+
+
+def test_without_epochs_nothing_is_better_or_worse() -> None:
+    (row,) = tuned(FineTuning(epochs=0), rehearse=False).rows
+    assert (row["q50"], row["q95"]) == (row["q50_before"], row["q95_before"])
+
+
+def test_only_the_dataset_that_it_was_trained_on_can_be_rehearsed() -> None:
+    model = LearnedCostModel("m", test_training.trained(heads="one"))
+    with pytest.raises(BadInput, match="was trained on a dataset of"):
+        fine_tuning.tune(model, new()[0], new()[0], QUICK, 0, lambda _done, _total: None)
+
+
+def test_contradicting_options_are_refused(capsys, tmp_path) -> None:
+    train = ("train", tmp_path / "rows", tmp_path / "out")
+    assert "keeps the kind of its model" in refused(capsys, *train, "--from", tmp_path / "m", "--members", 2)
+    assert "keeps the kind of its model" in refused(capsys, *train, "--from", tmp_path / "m", "--metrics", "success")
+    assert "name the model with --from" in refused(capsys, *train, "--rehearse", tmp_path / "rows")
+    assert "holds no cost model" in refused(capsys, *train, "--from", tmp_path / "m")
