@@ -44,8 +44,8 @@ class CorpusRecipe:
 
     @property
     def name(self) -> str:
-        """The space or the scenario."""
-        return self.space or self.scenario or corpora.DEFAULT_SPACE
+        """The scenario or the space."""
+        return self.scenario or self.space or corpora.DEFAULT_SPACE
 
     @property
     def command(self) -> str:

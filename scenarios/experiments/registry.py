@@ -8,12 +8,15 @@ from scenarios.experiments.fig7 import FIG7
 from scenarios.experiments.fig8 import FIG8
 from scenarios.experiments.fig9 import FIG9
 from scenarios.experiments.fig10 import FIG10
+from scenarios.experiments.fig11 import FIG11
 from scenarios.experiments.fig12 import FIG12
 from scenarios.experiments.fig13 import FIG13
 from scenarios.experiments.interface import Experiment
 from scenarios.experiments.table3 import TABLE3
 from scenarios.experiments.table4 import TABLE4
 from scenarios.experiments.table5 import TABLE5
+from scenarios.experiments.table6a import TABLE6A
+from scenarios.experiments.table6b import TABLE6B
 from twin.errors import BadInput, suggest
 
 _ALL: tuple[Experiment, ...] = (
@@ -24,6 +27,9 @@ _ALL: tuple[Experiment, ...] = (
     FIG10,
     TABLE4,
     TABLE5,
+    TABLE6A,
+    FIG11,
+    TABLE6B,
     FIG12,
     FIG13,
 )

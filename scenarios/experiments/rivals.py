@@ -19,6 +19,11 @@ def generalising(sizes: Sizes) -> list[Contestant]:
     return [_sized(CONTESTANTS[name], sizes, sizes.restricted_members) for name in names]
 
 
+def anew(sizes: Sizes, *names: str) -> list[Contestant]:
+    """All contestants, or those of these names; small ensembles, trained for one experiment alone."""
+    return [_sized(CONTESTANTS[name], sizes, sizes.restricted_members) for name in names or CONTESTANTS]
+
+
 def ours(sizes: Sizes) -> Contestant:
     """Our network."""
     return _sized(CONTESTANTS["ours"], sizes, sizes.members)
