@@ -6,58 +6,35 @@ The file is named after the code that encodes, so that other code never reads it
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 import zipfile
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
-from models import (
-    columns,
-    derived,
-    derived_plan,
-    description,
-    encoding,
-    facts,
-    features,
-    flat_vector,
-    graph,
-    physics,
-)
-from models import misjudged as misjudged_costs
 from models.encoding import Encoded
+from models.features import NODE_TYPES
 from models.graph import GraphTable, Ragged
 from models.misjudged import Misjudged
-from twin import (
-    profiles,
-    query,
-    rate_answer,
-    rate_keys,
-    rate_latency,
-    rate_layout,
-    rate_links,
-    rate_load,
-    rate_model,
-    rate_throttle,
-    rates,
-)
+from twin import rates
 
-_CODE: tuple[ModuleType, ...] = (
-    *(columns, derived, derived_plan, description, encoding, facts, features, flat_vector, graph),
-    *(misjudged_costs, physics),
-    *(profiles, query, rate_answer, rate_keys, rate_latency, rate_layout, rate_links, rate_load, rate_model),
-    *(rate_throttle, rates),
+_HERE, _TWIN = Path(__file__).parent, Path(rates.__file__).parent
+_FILES: tuple[str, ...] = (
+    *("columns", "derived", "derived_plan", "description", "encoding", "facts", "features", "flat_vector", "graph"),
+    *("misjudged", "physics"),
 )
+"""Of this package; of `twin`, its profiles, query, and everything of the rate model."""
+
 _RAGGED = ("streams", "updates", "placements")
 
 
 @cache
 def code_version() -> str:
     """12 hex digits over the source of everything that decides an encoding."""
-    return hashlib.sha256("".join(inspect.getsource(module) for module in _CODE).encode()).hexdigest()[:12]
+    paths = [_HERE / f"{name}.py" for name in _FILES] + [_TWIN / "profiles.py", _TWIN / "query.py"]
+    source = b"".join(path.read_bytes() for path in [*paths, *sorted(_TWIN.glob("rate*.py"))])
+    return hashlib.sha256(source).hexdigest()[:12]
 
 
 def path_in(folder: Path, misjudged: Misjudged | None = None) -> Path:
@@ -95,7 +72,7 @@ def read(folder: Path, config_hash: np.ndarray, misjudged: Misjudged | None = No
             def ragged(name: str) -> Ragged:
                 return Ragged(arrays[f"{name}_rows"], arrays[f"{name}_start"])
 
-            nodes = tuple(ragged(f"node{kind}") for kind in range(len(features.NODE_TYPES)))
+            nodes = tuple(ragged(f"node{kind}") for kind in range(len(NODE_TYPES)))
             streams, updates, placements = (ragged(name) for name in _RAGGED)
             table = GraphTable(nodes, streams, updates, placements, arrays["context"], arrays["rates"])
             return Encoded(table, arrays["flat"], arrays["derived"], arrays["about"])

@@ -17,7 +17,7 @@ PAPER = TrainingSettings(
 
 OURS = TrainingSettings(
     scale="ratio",
-    huber=1.0,
+    huber=0.3,
     network=NetworkConfig(hidden=64, features="physics", residual=True),
 )
 """The same joint graph with physics in it, and regressions as ratios to the rate model; one network for all metrics."""
