@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from scenarios.unseen_hardware import FEATURES
+
 if TYPE_CHECKING:
     from models.dataset import Dataset
-
-HARDWARE = ("cpu_percent", "ram_mb", "bandwidth_mbps", "latency_ms")
 
 
 class RowFilter(Protocol):
@@ -28,7 +28,7 @@ class RowFilter(Protocol):
 class Within:
     """Rows whose `feature` lies in [low, high]; of a hardware feature, on every host in use.
 
-    feature: a key of `Dataset.about`, or one of HARDWARE.
+    feature: a key of `Dataset.about`, or one of scenarios.unseen_hardware.FEATURES.
     """
 
     feature: str
@@ -42,6 +42,6 @@ class Within:
 
     def mask(self, dataset: Dataset) -> np.ndarray:
         """[G] whether a row lies within."""
-        ends = ("_min", "_max") if self.feature in HARDWARE else ("", "")
+        ends = ("_min", "_max") if self.feature in FEATURES else ("", "")
         least, most = (dataset.about[self.feature + end] for end in ends)
         return np.asarray((least >= self.low) & (most <= self.high))

@@ -62,7 +62,7 @@ def measures(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def published_rows(result: Result) -> list[Mapping[str, Any]]:
-    (table,) = (table for table in result.tables.values() if "model" in table.columns)
+    (table,) = (table for table in result.tables.values() if {"model", "runs"} <= set(table.columns))
     return [row for row in table.rows if row["model"].startswith("paper: ")]
 
 
@@ -122,6 +122,10 @@ def test_table5_trains_within_and_asks_beyond(workspace, tmp_path, monkeypatch):
     rows = result.tables["extrapolation"].rows
     assert len(rows) == len(EXTRAPOLATIONS) * (1 + len(cheap))
     assert all(map(same_as_published, published_rows(result), TABLE_V.values()))
+    for mean in result.tables["means"].rows:
+        of_all = [row["e2e_latency_s_q50"] for row in rows if row["model"] == mean["model"]]
+        assert len(of_all) == mean["ranges"] == len(EXTRAPOLATIONS)
+        assert min(of_all) <= mean["e2e_latency_s_q50"] <= max(of_all)
     recipe = main_corpus(TINY, SEED)
     training = workspace.dataset(recipe).about
     for each in EXTRAPOLATIONS:
