@@ -15,7 +15,7 @@ from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.training import Joined
 from scenarios.experiments.workspace import Workspace
 from scenarios.planning import Bound, proving
-from twin.metrics import BINARY_METRICS, CostModel
+from twin.metrics import BINARY_METRICS, METRICS, CostModel
 from twin.rate_model import RateModel
 from twin.scenario import RunSettings
 
@@ -53,7 +53,10 @@ def learned(workspace: Workspace, sizes: Sizes) -> Models:
     from scenarios.experiments import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
-    fitted = (workspace.fitted(each(sizes), recipe, metrics=NEEDED) for each in (rivals.paper, rivals.ours))
+    contestants = rivals.paper(sizes), rivals.ours(sizes)
+    fitted = (  # one that learns all metrics together is the one that other experiments have
+        workspace.fitted(each, recipe, metrics=METRICS if each.together else NEEDED) for each in contestants
+    )
     return Models(*(LearnedCostModel(each.name, ensembles(each)).only(NEEDED) for each in fitted))
 
 
