@@ -48,14 +48,14 @@ class Models:
 
 
 def learned(workspace: Workspace, sizes: Sizes) -> Models:
-    """Trained on the main corpus, for the metrics that a choice needs."""
+    """Trained on the main corpus; asked for the metrics that a choice needs."""
     from models.prediction import LearnedCostModel
     from scenarios.experiments import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
-    contestants = rivals.paper(sizes), rivals.ours(sizes)
-    fitted = (  # one that learns all metrics together is the one that other experiments have
-        workspace.fitted(each, recipe, metrics=METRICS if each.together else NEEDED) for each in contestants
+    fitted = (
+        workspace.fitted(rivals.paper(sizes), recipe, metrics=NEEDED),  # a network a metric
+        workspace.fitted(rivals.ours(sizes), recipe),  # one for all metrics, which other experiments ask for as well
     )
     return Models(*(LearnedCostModel(each.name, ensembles(each)).only(NEEDED) for each in fitted))
 
