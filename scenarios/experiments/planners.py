@@ -15,7 +15,7 @@ from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.training import Joined
 from scenarios.experiments.workspace import Workspace
 from scenarios.planning import Bound, proving
-from twin.metrics import BINARY_METRICS, METRICS, CostModel
+from twin.metrics import BINARY_METRICS, CostModel
 from twin.rate_model import RateModel
 from twin.scenario import RunSettings
 
