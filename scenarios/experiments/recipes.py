@@ -25,7 +25,7 @@ class Recipe(Protocol):
 
     @property
     def command(self) -> str:
-        """The command line that simulates the same corpus into DIR, or words where there is none."""
+        """The command line that simulates the same corpus into OUT, or words where there is none."""
 
     def plan(self) -> tuple[Make, CorpusSpec]:
         """What is simulated, and the specification whose hash names the folder."""
@@ -50,28 +50,22 @@ class CorpusRecipe:
     @property
     def command(self) -> str:
         """As on the command line."""
-        options = {
-            "--runs": self.runs,
-            "--replicates": self.replicates or None,
-            "--space": self.space,
-            "--scenario": self.scenario,
-            "--horizon": None if self.horizon_s is None else f"{self.horizon_s:g}",
-            "--seed": self.seed,
+        return corpora.command(self._request)
+
+    @property
+    def _request(self) -> corpora.Request:
+        return {
+            "runs": self.runs,
+            "seed": self.seed,
+            "space": self.space,
+            "scenario": self.scenario,
+            "horizon_s": self.horizon_s,
+            "replicates": self.replicates,
         }
-        return " ".join(
-            ["twin corpus DIR", *(f"{name} {given}" for name, given in options.items() if given is not None)]
-        )
 
     def plan(self) -> tuple[Make, CorpusSpec]:
         """Raises BadInput if the options contradict each other or name nothing known."""
-        return corpora.plan(
-            runs=self.runs,
-            seed=self.seed,
-            space=self.space,
-            scenario=self.scenario,
-            horizon_s=self.horizon_s,
-            replicates=self.replicates,
-        )
+        return corpora.plan(**self._request)
 
 
 def label(recipe: Recipe) -> str:

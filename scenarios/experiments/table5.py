@@ -16,7 +16,6 @@ from scenarios.experiments.workspace import Workspace
 from scenarios.unseen_hardware import EXTRAPOLATIONS, Extrapolation
 from twin.metrics import BINARY_METRICS
 
-
 _MEAN_COLUMNS = {"model": "model", "ranges": "ranges", **{metric: COLUMNS[metric] for metric in SHORT}}
 
 

@@ -22,7 +22,7 @@ RECIPE = CorpusRecipe(runs=6, seed=3, replicates=2, horizon_s=20.0)
 
 def test_the_papers_corpus_is_what_its_command_makes():
     recipe = main_corpus(PAPER, 1)
-    assert recipe.command == "twin corpus DIR --runs 43281 --replicates 1000 --seed 1"
+    assert recipe.command == "twin corpus OUT --runs 43281 --replicates 1000 --seed 1"
     made = corpora.plan(runs=43281, seed=1, space=None, scenario=None, horizon_s=None, replicates=1000)[1]
     assert recipe.plan()[1].manifest() == made.manifest()
 

@@ -39,7 +39,7 @@ def test_everything_is_in_the_folder(fresh: Workspace, tmp_path: Path):
     assert manifest["version"] == VERSION
     assert manifest["seed"] == fresh.seed
     assert manifest["command"] == "twin reproduce paper.table0 --scale small --seed 1"
-    assert manifest["corpora"][label(recipe)]["command"] == "twin corpus DIR --runs 5 --seed 2"
+    assert manifest["corpora"][label(recipe)]["command"] == "twin corpus OUT --runs 5 --seed 2"
     page = (folder / "README.md").read_text()
     for words in (TABLE.title, "paper: median", "simulated corpus", "![bars](bars.png)", "- A remark.", "Table 0"):
         assert words in page
