@@ -1,7 +1,7 @@
 """Plans a second of the analytic cost model, and how long it takes for a single plan.
 
-Run: python -m benchmarks.rate_model [--plans N]. Limits, by CPU time on one core: 100,000 plans/s where nothing is saturated and
-50,000 where everything is, for linear and two-way queries; 3 ms for a single plan.
+Run: python -m benchmarks.rate_model [--plans N]. Limits, by CPU time on one core: 100,000 plans/s where nothing is
+saturated and 50,000 where everything is, for linear and two-way queries; 3 ms for a single plan.
 """
 
 from __future__ import annotations
@@ -56,7 +56,12 @@ def plans_of(job: Deployment, size: int) -> list[ExecutionPlan]:
     """That many valid random plans; some of them several times, if there are fewer."""
     rng = stream(0, "benchmark-plans")
     found = PlacementSpace(job.query, job.cluster).sample(rng, size)
-    plans = [ExecutionPlan(placement={name: (host,) for name, host in each.items()}) for each in found]
+    names = [operator.name for operator in job.query.operators]
+    hosts = [host.name for host in job.cluster.hosts]
+    plans = [
+        ExecutionPlan(placement={name: (hosts[number],) for name, number in zip(names, row, strict=True)})
+        for row in found.tolist()
+    ]
     return [plans[index % len(plans)] for index in range(size)]
 
 

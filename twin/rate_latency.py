@@ -5,8 +5,8 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 
 * An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
   can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen.
-* A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way of the
-  tuples included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
+* A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
+  there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
 * A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
 * A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
