@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from scenarios import files
 from scenarios.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
-from spark.corpus import CorpusSummary
 from spark.manifest import CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
+
+if TYPE_CHECKING:
+    from spark.corpus import CorpusSummary
 
 DEFAULT_SPACE = "costream"
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from figures.monitoring_overhead import monitoring_overhead
 from optimizers.governor import governor_placement
 from optimizers.interface import Problem, plan_on
 from optimizers.policies.monitoring import STABLE_PERIODS, Monitoring
@@ -47,6 +46,8 @@ PAPER_OVERHEAD_S = (70.0, 120.0)
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Simulates what is not kept from an earlier run, and tabulates."""
+    from figures.monitoring_overhead import monitoring_overhead
+
     models = cache(lambda: planners.learned(workspace, sizes))
     step = 1 if sizes.queries >= PAPER.queries else 2
     points = list(product(SELECTIVITIES[::step], RATES_PER_S[::step]))

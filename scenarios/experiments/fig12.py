@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from figures.grouped_bars import grouped_bars
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.judging import judged
 from scenarios.experiments.published import FIGURE_12
@@ -23,6 +22,7 @@ SEEN = {
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The paper's architecture with ever more features; each network is trained and judged on the same rows."""
+    from figures.grouped_bars import grouped_bars
     from scenarios.experiments import rivals
 
     recipe = main_corpus(sizes, workspace.seed)

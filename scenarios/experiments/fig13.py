@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from figures.grouped_bars import grouped_bars
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.judging import SHORT, judged
 from scenarios.experiments.recipes import main_corpus
@@ -15,6 +14,7 @@ SCHEMES = {"traditional": "traditional: all neighbours, in rounds", "costream": 
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The paper's architecture with either scheme, on the same rows."""
+    from figures.grouped_bars import grouped_bars
     from scenarios.experiments import rivals
 
     recipe = main_corpus(sizes, workspace.seed)

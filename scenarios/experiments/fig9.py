@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from figures.speed_ups import speed_ups
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import Problem
 from scenarios.experiments import planners
@@ -46,6 +45,8 @@ RESAMPLES = 2000
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Plans and judges what is not kept from an earlier run, and tabulates."""
+    from figures.speed_ups import speed_ups
+
     models = cache(lambda: planners.learned(workspace, sizes))
     decided = planners.key_of(workspace, sizes) | {"judged": JUDGED, "references": REFERENCES}
     asked = [(name, index) for name in TYPES for index in range(sizes.queries)]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from figures.error_by_group import error_by_group
 from scenarios.experiments.interface import Result, Table
 from scenarios.experiments.judging import SHORT
 from scenarios.experiments.recipes import main_corpus
@@ -43,6 +42,7 @@ def by_group(
 
     bounds: what the paper says of its median `q_error` and `accuracy` in all groups.
     """
+    from figures.error_by_group import error_by_group
     from scenarios.experiments import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
