@@ -29,6 +29,7 @@ class NetworkConfig(Spec):
     outputs: M, 1 for the paper's one model a metric.  scheme: `costream` passes messages in three phases;
     `traditional` lets all neighbours, both ways, speak at once in `rounds` rounds.
     residual: MLP' computes a change of the state instead of the state.
+    estimates: the head sees what the rate model says of the plan as a whole, beside the sum over the nodes.
     """
 
     hidden: Width = 48
@@ -38,6 +39,7 @@ class NetworkConfig(Spec):
     combine: Literal["concat", "sum"] = "concat"
     phase_weights: Literal["separate", "shared"] = "separate"
     residual: bool = False
+    estimates: bool = False
     scheme: Literal["costream", "traditional"] = "costream"
     rounds: Annotated[int, Field(ge=1, le=32)] = 3
 
@@ -48,8 +50,8 @@ class NetworkConfig(Spec):
 
     @property
     def context(self) -> np.ndarray:
-        """Indices of the inputs of the plan as a whole that the network sees; none but with `physics`."""
-        return selected(CONTEXT, FEATURE_SETS[self.features])
+        """Indices of the inputs of the plan as a whole that the network sees."""
+        return selected(CONTEXT, FEATURE_SETS["physics"] if self.estimates else frozenset())
 
     def columns(self, kind: int) -> np.ndarray:
         """Indices of the inputs of a node type that the network sees."""

@@ -128,7 +128,7 @@ class LearnedCostModel:
             return dict(self.predict_graphs(table).values)
         facts = operator_facts(deployment.model_copy(update={"plan": plans[0]}))
         answer, rates_Px5 = None, np.ones((len(plans), len(METRICS)))
-        if any(each.config.context.size or each.scaling.scale == "ratio" for each in self.ensembles):
+        if any(_asks_rates(each) for each in self.ensembles):
             answer = RateModel(horizon_s=self.horizon_s).answer(deployment, plans)
             rates_Px5 = plan_arrays(answer, self.horizon_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
         side = PlanSide(deployment, facts, replica_counts(deployment, plans), answer, self.horizon_s)
@@ -142,6 +142,11 @@ class LearnedCostModel:
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
                 values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_Px5)
         return values
+
+
+def _asks_rates(ensemble: Ensemble) -> bool:
+    config = ensemble.config
+    return config.estimates or config.features == "physics" or ensemble.scaling.scale == "ratio"
 
 
 def load(folder: Path) -> LearnedCostModel:

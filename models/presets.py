@@ -1,4 +1,4 @@
-"""Two recipes for one model: the paper's, and the one that is shipped."""
+"""Recipes for one model: the paper's, the one that is shipped, and one with more physics in it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ PAPER = TrainingSettings(
 OURS = TrainingSettings(
     scale="ratio",
     huber=0.3,
-    network=NetworkConfig(hidden=64, features="physics", residual=True),
+    network=NetworkConfig(hidden=64, features="costs", estimates=True, residual=True),
 )
-"""The same joint graph with physics in it, and regressions as ratios to the rate model; one network for all metrics."""
+"""The same joint graph with propagated rates and costs; the rate model's estimates beside the readout, and regressions
+as ratios to them; one network for all metrics."""
 
-PRESETS: Mapping[str, TrainingSettings] = {"ours": OURS, "paper": PAPER}
+PHYSICS = OURS.model_copy(update={"network": OURS.network.model_copy(update={"features": "physics"})})
+"""And what the rate model finds at every operator and host. It is no more exact, and scores plans far more slowly."""
+
+PRESETS: Mapping[str, TrainingSettings] = {"ours": OURS, "physics": PHYSICS, "paper": PAPER}
 
 
 def preset(name: str) -> TrainingSettings:

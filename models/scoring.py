@@ -61,9 +61,9 @@ class Job:
 
 
 def scoring_job(config: NetworkConfig, side: PlanSide) -> Job:
-    """The inputs that a network sees. With the rate model's answers no two plans look the same."""
+    """The inputs that a network sees. With the rate model's answers at every node no two plans look the same."""
     deployment, facts, counts_PxOxH = side.deployment, side.facts, side.counts_PxOxH
-    plans, physics = len(counts_PxOxH), side.answer if config.context.size else None
+    plans, physics = len(counts_PxOxH), side.answer if config.features == "physics" else None
     if not config.hosts:  # then all plans look the same
         counts_PxOxH = counts_PxOxH.sum(axis=2, keepdims=True)
     index = {each.spec.name: o for o, each in enumerate(facts)}
@@ -84,8 +84,9 @@ def scoring_job(config: NetworkConfig, side: PlanSide) -> Job:
             _with_physics(COLUMNS[each.spec.kind], np.repeat(row, plans, axis=0), OPERATOR_STATE, states_PxS)
             for each, row, states_PxS in zip(facts, operators, operator_arrays(physics).swapaxes(0, 1), strict=True)
         ]
+    if config.estimates and side.answer is not None:
         names = [PLAN_STATE.index(column.name) for column in CONTEXT]
-        context_PxF = encode(CONTEXT, plan_arrays(physics, side.horizon_s)[:, names])[:, config.context]
+        context_PxF = encode(CONTEXT, plan_arrays(side.answer, side.horizon_s)[:, names])[:, config.context]
     kinds = [NODE_TYPES.index(each.spec.kind) for each in facts]
     return Job(
         kinds=kinds,

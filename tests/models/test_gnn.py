@@ -24,7 +24,7 @@ from twin.query import Query
 CONFIGS = {
     "paper": NetworkConfig(hidden=5, features="table1", combine="sum", phase_weights="shared"),
     "default": NetworkConfig(hidden=5, outputs=3),
-    "physics": NetworkConfig(hidden=5, features="physics", residual=True),
+    "physics": NetworkConfig(hidden=5, features="physics", estimates=True, residual=True),
     "residual": NetworkConfig(hidden=5, residual=True),
     "operators only": NetworkConfig(hidden=5, features="operators"),
     "traditional": NetworkConfig(hidden=5, features="rates", scheme="traditional", rounds=2),

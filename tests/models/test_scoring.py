@@ -26,6 +26,7 @@ CONFIGS = {
     "paper": NetworkConfig(hidden=6, outputs=5, features="table1", combine="sum", phase_weights="shared", layers=3),
     "residual": NetworkConfig(hidden=6, outputs=5, residual=True),
     "physics": NetworkConfig(hidden=6, outputs=5, features="physics"),
+    "estimates": NetworkConfig(hidden=6, outputs=5, estimates=True, residual=True),
     "operators only": NetworkConfig(hidden=6, outputs=5, features="operators"),
 }
 
