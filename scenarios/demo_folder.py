@@ -11,13 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from figures.learning_curve import learning_curve
 from figures.placement_regret import placement_regret
 from figures.predicted_vs_simulated import predicted_vs_simulated
 from scenarios import files
 from scenarios.demo import Outcome, Settings
+from scenarios.pictures import png
 from scenarios.report import page
 from scenarios.validation import ValidationRow
 from twin.errors import BadInput
@@ -67,9 +66,9 @@ def write(out: Path, outcome: Outcome) -> None:
     """The table, the pictures, the plans and the report; last, the manifest says that the demo is finished."""
     rows = outcome.rows
     pictures = {
-        "regret.png": picture(placement_regret(regret_table(rows), "end-to-end latency")),
-        "predictions.png": picture(predicted_vs_simulated(outcome.predictions, "end-to-end latency [s]")),
-        "training.png": picture(learning_curve(outcome.curve)),
+        "regret.png": png(placement_regret(regret_table(rows), "end-to-end latency")),
+        "predictions.png": png(predicted_vs_simulated(outcome.predictions, "end-to-end latency [s]")),
+        "training.png": png(learning_curve(outcome.curve)),
     }
     for name, png in pictures.items():
         (out / name).write_bytes(png)
@@ -91,13 +90,6 @@ def regret_table(rows: Sequence[ValidationRow]) -> dict[str, list[Any]]:
         "ci95_s": [row.ci95 or 0.0 for row in rows],
         "backpressured": [bool(row.backpressured) for row in rows],
     }
-
-
-def picture(figure: Figure) -> bytes:
-    """A figure as PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:

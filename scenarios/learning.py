@@ -21,11 +21,13 @@ from models.encoding import PARALLEL_FROM
 from models.misjudged import Misjudged
 from models.prediction import LearnedCostModel
 from models.settings import TrainingSettings
+from scenarios.pictures import png
 from scenarios.progress import Progress
 from scenarios.traces import check_free
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
 
+CURVE = "learning_curve.png"
 RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
 """Of models.contestants.CONTESTANTS: what a model is shown beside; all train within a minute or two."""
 
@@ -78,13 +80,16 @@ def steps(
 
 
 def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
-    """A model directory, whole or not at all. Raises BadInput if `out` exists."""
+    """A model directory with a picture of its learning curve, whole or not at all. Raises BadInput if `out` exists."""
+    from figures.learning_curve import learning_curve as drawn
+
     check_free(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         for ensemble in ensembles:
             save(ensemble, partial)
+        (partial / CURVE).write_bytes(png(drawn(learning_curve(ensembles))))
         partial.rename(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scenarios.commands.terminal import plain
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.workspace import Workspace
+from scenarios.pictures import png
 from scenarios.tables import cell
 from scenarios.traces import check_free
 from twin.errors import BadInput
 from twin.version import VERSION
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MANIFEST = "manifest.json"
 MADE_BY = "twin reproduce"
@@ -66,7 +63,7 @@ def write(experiment: Experiment, result: Result, folder: Path, manifest: Mappin
             body = {"title": table.title, "columns": dict(table.columns), "rows": [dict(row) for row in table.rows]}
             (partial / f"{name}.json").write_text(_json(body), encoding="utf-8")
         for name, draw in result.figures.items():
-            (partial / f"{name}.png").write_bytes(_png(draw()))
+            (partial / f"{name}.png").write_bytes(png(draw()))
         (partial / "README.md").write_text(page(experiment, result, manifest), encoding="utf-8")
         (partial / MANIFEST).write_text(_json({"made_by": MADE_BY, **manifest}), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
@@ -100,12 +97,6 @@ def _sentence(text: str) -> str:
 
 def _json(body: Mapping[str, Any]) -> str:
     return json.dumps(plain(body), indent=2, allow_nan=False) + "\n"
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})  # the same picture is the same file
-    return buffer.getvalue()
 
 
 def _is_ours(folder: Path) -> bool:
