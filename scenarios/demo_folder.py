@@ -70,8 +70,8 @@ def write(out: Path, outcome: Outcome) -> None:
         "predictions.png": png(predicted_vs_simulated(outcome.predictions, "end-to-end latency [s]")),
         "training.png": png(learning_curve(outcome.curve)),
     }
-    for name, png in pictures.items():
-        (out / name).write_bytes(png)
+    for name, picture in pictures.items():
+        (out / name).write_bytes(picture)
     (out / "regret.csv").write_text(as_csv([asdict(row) for row in rows]), encoding="utf-8")
     (out / "naive-plan.yaml").write_text(files.dump(outcome.scenario), encoding="utf-8")
     learned = next(row for row in rows if "learned" in row.optimizer)
