@@ -40,6 +40,13 @@ def paper(sizes: Sizes, **network: Any) -> Contestant:
     return Networks(name, found.settings.model_copy(update={"network": changed}))
 
 
+def paper_on_logs(sizes: Sizes) -> Contestant:
+    """The paper's network with regressions on log labels, which tell small costs apart as the MSLE does not."""
+    found = _sized(CONTESTANTS["paper"], sizes, sizes.members)
+    assert isinstance(found, Networks)
+    return Networks(f"{found.name}, log labels", found.settings.model_copy(update={"scale": "log"}))
+
+
 def _sized(contestant: Contestant, sizes: Sizes, members: int) -> Contestant:
     if not isinstance(contestant, Networks):
         return contestant
