@@ -50,9 +50,9 @@ def every_row(fitted: Fitted, dataset: Dataset, seed: int, **more: Any) -> dict[
 
 
 def line(model: str, runs: int | None, rows: Iterable[Row], **more: Any) -> dict[str, Any]:
-    """One line: every metric as text, and as numbers under METRIC_q50, METRIC_q95, METRIC_accuracy, with their
-    standard errors under ..._se."""
-    found: dict[str, Any] = {"model": model, "runs": runs, **more}
+    """One line: every metric that was judged as text, and as numbers under METRIC_q50, METRIC_q95, METRIC_accuracy,
+    with their standard errors under ..._se."""
+    found: dict[str, Any] = {"model": model, "runs": runs, **dict.fromkeys(SHORT), **more}
     for row in rows:
         measures = ("accuracy",) if row.metric in BINARY_METRICS else ("q50", "q95")
         found |= cells(row.metric, [getattr(row, measure) for measure in measures])
