@@ -1,7 +1,8 @@
 """Costream's choice among candidates (Section V): drop what is predicted to fail or to be backpressured, take the best.
 
-If everything would be dropped, the candidate least likely to fail or be backpressured is kept. Ties go to the better
-target metric, then to the plan whose text comes first, so the choice depends neither on order nor on chance.
+If everything would be dropped, the candidate least likely to fail or be backpressured is kept; among those about as
+likely (all of them, for a job that no plan can bear) the target metric decides. Ties go to the better target metric,
+then to the plan whose text comes first, so the choice depends neither on order nor on chance.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import numpy as np
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
 from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
+
+RISK_STEP = 0.05
+"""Of two plans that are both expected to fail, predicted probabilities closer than that say nothing."""
 
 NOTHING_SANE = "every plan looked at is predicted to fail or to be backpressured; this one is the least likely to"
 
@@ -48,9 +52,11 @@ def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
 
 
 def goodness(problem: Problem, found: Estimated) -> np.ndarray:
-    """[3, N]: whether a plan is dropped, the risk for which, and its cost. Compared in this order; less is better."""
+    """[3, N]: whether a plan is dropped, the risk for which, in steps, and its cost. Compared in this order; less is
+    better."""
     sane = (found.backpressured < 0.5) & (found.success >= 0.5)
     risk = np.where(sane, 0.0, 1.0 - (1.0 - found.backpressured) * found.success)
+    risk = np.round(risk / RISK_STEP)
     cost = found.objective if OBJECTIVES[problem.objective] == "min" else -found.objective
     return np.stack([~sane, risk, cost]).astype(float)
 

@@ -217,6 +217,16 @@ def test_if_nothing_is_sane_the_least_likely_to_fail_is_kept_and_said_so(make_de
     assert Costream().solve(few).status is Status.FEASIBLE
 
 
+def test_among_plans_about_as_hopeless_the_objective_decides(make_deployment, table_model):
+    problem = Problem(deployment=make_deployment(), cost_model=table_model())
+    plans = [ExecutionPlan(placement={"a": host}) for host in ("slow", "fast", "likelier")]
+    costs, risks = np.array([2.0, 1.0, 5.0]), np.array([0.999, 0.9999, 0.7])
+    for count, best in ((2, "fast"), (3, "likelier")):
+        found = Estimated(plans[:count], costs[:count], risks[:count], np.ones(count))
+        solution = choose(problem, found, evaluations=1, started_s=0.0, complete=False)
+        assert solution.plan == ExecutionPlan(placement={"a": best})
+
+
 def test_the_choice_does_not_depend_on_the_order_of_the_candidates(make_deployment, table_model):
     problem = Problem(deployment=make_deployment(), cost_model=table_model(), alternatives=3)
     tied = [
