@@ -22,7 +22,9 @@ def error_by_group(table: Mapping[str, Sequence[Any]], bounds: Mapping[str, floa
     grey under `bound_label`.
     """
     dimensions = list(dict.fromkeys(table["dimension"]))
-    figure = Figure(figsize=(1.2 + 3.0 * len(dimensions), 4.6), layout="constrained", dpi=130)
+    longest = max(map(len, table["group"]), default=0)  # labels are slanted, so they take height as well
+    size = (max(6.0, 1.2 + 3.0 * len(dimensions)), 4.0 + 0.1 * longest)
+    figure = Figure(figsize=size, layout="constrained", dpi=130)
     grid = figure.subplots(2, len(dimensions), squeeze=False, sharey="row")
     for quantity, row in zip(("q_error", "accuracy"), grid, strict=True):
         for dimension, axes in zip(dimensions, row, strict=True):
