@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scenarios.experiments.fig7 import FIG7
-from scenarios.experiments.fig8 import FIG8
-from scenarios.experiments.fig9 import FIG9
-from scenarios.experiments.fig10 import FIG10
-from scenarios.experiments.fig11 import FIG11
-from scenarios.experiments.fig12 import FIG12
-from scenarios.experiments.fig13 import FIG13
+from scenarios.experiments.costream.fig7 import FIG7
+from scenarios.experiments.costream.fig8 import FIG8
+from scenarios.experiments.costream.fig9 import FIG9
+from scenarios.experiments.costream.fig10 import FIG10
+from scenarios.experiments.costream.fig11 import FIG11
+from scenarios.experiments.costream.fig12 import FIG12
+from scenarios.experiments.costream.fig13 import FIG13
+from scenarios.experiments.costream.table3 import TABLE3
+from scenarios.experiments.costream.table4 import TABLE4
+from scenarios.experiments.costream.table5 import TABLE5
+from scenarios.experiments.costream.table6a import TABLE6A
+from scenarios.experiments.costream.table6b import TABLE6B
 from scenarios.experiments.interface import Experiment
-from scenarios.experiments.table3 import TABLE3
-from scenarios.experiments.table4 import TABLE4
-from scenarios.experiments.table5 import TABLE5
-from scenarios.experiments.table6a import TABLE6A
-from scenarios.experiments.table6b import TABLE6B
 from twin.errors import BadInput, suggest
 
 _ALL: tuple[Experiment, ...] = (

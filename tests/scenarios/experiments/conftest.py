@@ -65,7 +65,7 @@ def tiny_contestants() -> Iterator[None]:
     import jax
 
     from models.contestants import CONTESTANTS, BoostedTrees, Contestant, Networks
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     def tiny(contestant: Contestant) -> Contestant:
         match contestant:

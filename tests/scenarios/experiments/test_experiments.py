@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scenarios.experiments import rivals, table3, table5
+from scenarios.experiments.costream import rivals, table3, table5
+from scenarios.experiments.costream.published import FIGURE_12, TABLE_III, TABLE_IV, TABLE_V
 from scenarios.experiments.interface import Result
-from scenarios.experiments.published import FIGURE_12, TABLE_III, TABLE_IV, TABLE_V
 from scenarios.experiments.recipes import main_corpus
 from scenarios.experiments.registry import EXPERIMENTS
 from scenarios.experiments.rows import Within

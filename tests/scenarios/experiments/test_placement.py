@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenarios.experiments import fig9, fig10, parallel, planners
+from scenarios.experiments import parallel
+from scenarios.experiments.costream import fig9, fig10, planners
 from scenarios.experiments.sizes import SMALL
 from scenarios.experiments.workspace import Workspace
 from scenarios.experiments.writing import markdown

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from models.contestants import CONTESTANTS, Contestant, RateModelAlone
-from scenarios.experiments import rivals
-from scenarios.experiments.fig11 import FIG11, additional
-from scenarios.experiments.published import TABLE_VI_A, TABLE_VI_B
-from scenarios.experiments.table6a import LENGTHS, NO_CHAINS, TABLE6A, chains
-from scenarios.experiments.table6b import TABLE6B
-from scenarios.experiments.unseen_queries import block
+from scenarios.experiments.costream import rivals
+from scenarios.experiments.costream.fig11 import FIG11, additional
+from scenarios.experiments.costream.published import TABLE_VI_A, TABLE_VI_B
+from scenarios.experiments.costream.table6a import LENGTHS, NO_CHAINS, TABLE6A, chains
+from scenarios.experiments.costream.table6b import TABLE6B
+from scenarios.experiments.costream.unseen_queries import block
 from scenarios.experiments.workspace import Workspace
 from tests.scenarios.experiments.conftest import SEED, TINY
 

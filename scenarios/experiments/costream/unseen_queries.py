@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.experiments.judging import COLUMNS as METRIC_COLUMNS
-from scenarios.experiments.judging import every_row, published
-from scenarios.experiments.published import Reported
+from scenarios.experiments.costream.judging import COLUMNS as METRIC_COLUMNS
+from scenarios.experiments.costream.judging import every_row, published
+from scenarios.experiments.costream.published import Reported
 from twin.metrics import BINARY_METRICS, METRICS
 
 if TYPE_CHECKING:

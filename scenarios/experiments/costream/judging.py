@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.experiments.published import Reported
+from scenarios.experiments.costream.published import Reported
 from twin.metrics import BINARY_METRICS, REGRESSION_METRICS
 
 if TYPE_CHECKING:

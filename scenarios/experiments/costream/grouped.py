@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scenarios.experiments.costream.judging import SHORT
 from scenarios.experiments.interface import Result, Table
-from scenarios.experiments.judging import SHORT
 from scenarios.experiments.recipes import main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -43,7 +43,7 @@ def by_group(
     bounds: what the paper says of its median `q_error` and `accuracy` in all groups.
     """
     from figures.error_by_group import error_by_group
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
     dataset = workspace.dataset(recipe).take(workspace.split(recipe).test)

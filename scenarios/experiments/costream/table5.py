@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import Any
 
+from scenarios.experiments.costream.judging import COLUMNS, SHORT, cells, every_row, published
+from scenarios.experiments.costream.published import TABLE_V
 from scenarios.experiments.interface import Experiment, Result, Table
-from scenarios.experiments.judging import COLUMNS, SHORT, cells, every_row, published
-from scenarios.experiments.published import TABLE_V
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_corpus
 from scenarios.experiments.rows import Within
 from scenarios.experiments.sizes import Sizes
@@ -64,7 +64,7 @@ def _mean(values: Sequence[float | None], metric: str) -> float | None:
 
 
 def _lines(workspace: Workspace, sizes: Sizes, each: Extrapolation) -> list[dict[str, Any]]:
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe, rows = main_corpus(sizes, workspace.seed), restricted(each)
     dataset = workspace.dataset(fresh(each, sizes, workspace.seed))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from scenarios.experiments.costream.judging import SHORT, judged
 from scenarios.experiments.interface import Experiment, Result, Table
-from scenarios.experiments.judging import SHORT, judged
 from scenarios.experiments.recipes import main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -15,7 +15,7 @@ SCHEMES = {"traditional": "traditional: all neighbours, in rounds", "costream": 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The paper's architecture with either scheme, on the same rows."""
     from figures.grouped_bars import grouped_bars
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
     dataset, parts = workspace.dataset(recipe), workspace.split(recipe)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from scenarios.experiments.costream.published import TABLE_VI_B
+from scenarios.experiments.costream.unseen_queries import COLUMNS, ONE_CLASS, block
 from scenarios.experiments.interface import Experiment, Result, Table
-from scenarios.experiments.published import TABLE_VI_B
 from scenarios.experiments.recipes import EVALUATION_SEED, CorpusRecipe, horizon, main_corpus
 from scenarios.experiments.sizes import Sizes
-from scenarios.experiments.unseen_queries import COLUMNS, ONE_CLASS, block
 from scenarios.experiments.workspace import Workspace
 
 SPACE = "costream"
@@ -19,7 +19,7 @@ def _fresh(sizes: Sizes, seed: int, scenario: str) -> CorpusRecipe:
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Contestants trained on the main corpus, judged on runs of the library's benchmark queries."""
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
     models = [workspace.fitted(contestant, recipe) for contestant in rivals.everyone(sizes).values()]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenarios.experiments import remaining
+from scenarios.experiments.costream import remaining
+from scenarios.experiments.costream.judging import COLUMNS, RESAMPLES, judged, line, published
+from scenarios.experiments.costream.published import TABLE_III
 from scenarios.experiments.interface import Experiment, Result, Table
-from scenarios.experiments.judging import COLUMNS, RESAMPLES, judged, line, published
-from scenarios.experiments.published import TABLE_III
 from scenarios.experiments.recipes import main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -24,7 +24,7 @@ DISSECTED = ("ours", "trees-ratio", "paper")
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Every contestant, trained on the same rows and judged on the same held-out tenth."""
     from models import evaluation
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
     dataset, parts = workspace.dataset(recipe), workspace.split(recipe)
@@ -46,7 +46,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
 def _with_rough_costs(workspace: Workspace, sizes: Sizes) -> list[dict[str, Any]]:
     """The same rows and labels, but for training and for judging alike every cost constant is off, run by run."""
     from models.misjudged import Misjudged
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe, misjudged = main_corpus(sizes, workspace.seed), Misjudged(MISJUDGED_BY, workspace.seed)
     dataset, test = workspace.dataset(recipe, misjudged), workspace.split(recipe).test

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scenarios.experiments.grouped import Group, by_group
+from scenarios.experiments.costream.grouped import Group, by_group
+from scenarios.experiments.costream.published import FIGURE_7
 from scenarios.experiments.interface import Experiment, Result
-from scenarios.experiments.published import FIGURE_7
 from scenarios.experiments.recipes import main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from scenarios.experiments.costream.judging import COLUMNS, every_row, published
+from scenarios.experiments.costream.published import TABLE_IV
 from scenarios.experiments.interface import Experiment, Result, Table
-from scenarios.experiments.judging import COLUMNS, every_row, published
-from scenarios.experiments.published import TABLE_IV
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -18,7 +18,7 @@ def _fresh(sizes: Sizes, seed: int) -> CorpusRecipe:
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Contestants trained on the main corpus, judged on fresh runs on hardware of which no value is in it."""
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     fresh = workspace.dataset(_fresh(sizes, workspace.seed))
     lines = [published(name, reported) for name, reported in TABLE_IV.items()]

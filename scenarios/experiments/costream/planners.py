@@ -50,7 +50,7 @@ class Models:
 def learned(workspace: Workspace, sizes: Sizes) -> Models:
     """Trained on the main corpus; asked for the metrics that a choice needs."""
     from models.prediction import LearnedCostModel
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
     fitted = (
@@ -95,7 +95,7 @@ def planners(models: Models, settings: RunSettings, candidates: int) -> dict[str
 
 def key_of(workspace: Workspace, sizes: Sizes) -> dict[str, object]:
     """Everything about the planners that decides what they choose."""
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     return {
         "models": [repr(rivals.paper(sizes)), repr(rivals.ours(sizes))],

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scenarios.experiments.costream.judging import judged
+from scenarios.experiments.costream.published import FIGURE_11
+from scenarios.experiments.costream.table6a import LENGTHS, NO_CHAINS, chains
 from scenarios.experiments.interface import Experiment, Result, Table
-from scenarios.experiments.judging import judged
-from scenarios.experiments.published import FIGURE_11
 from scenarios.experiments.recipes import CorpusRecipe, horizon, main_corpus
 from scenarios.experiments.sizes import Sizes
-from scenarios.experiments.table6a import LENGTHS, NO_CHAINS, chains
 from scenarios.experiments.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class _Judges:
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The paper's architecture and ours, trained without chains, then on with chains of two to four filters."""
     from figures.grouped_bars import grouped_bars
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     seed = workspace.seed
     main = workspace.dataset(main_corpus(sizes, seed))
@@ -96,7 +96,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
 
 def _of(contestant: Contestant, workspace: Workspace, sizes: Sizes, judges: _Judges) -> Iterator[dict[str, Any]]:
     from models.fine_tuning import FineTuning
-    from scenarios.experiments.few_shot import FewShot, ensembles_of
+    from scenarios.experiments.costream.few_shot import FewShot, ensembles_of
 
     recipe = main_corpus(sizes, workspace.seed)
     before = workspace.fitted(contestant, recipe, NO_CHAINS)

@@ -16,7 +16,7 @@ import numpy as np
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import Problem
-from scenarios.experiments import planners
+from scenarios.experiments.costream import planners
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.recipes import EVALUATION_SEED, main_corpus

@@ -18,7 +18,7 @@ import numpy as np
 from optimizers.governor import governor_placement
 from optimizers.interface import Problem, plan_on
 from optimizers.policies.monitoring import STABLE_PERIODS, Monitoring
-from scenarios.experiments import planners
+from scenarios.experiments.costream import planners
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.recipes import main_corpus

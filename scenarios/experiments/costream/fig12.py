@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from scenarios.experiments.costream.judging import judged
+from scenarios.experiments.costream.published import FIGURE_12
 from scenarios.experiments.interface import Experiment, Result, Table
-from scenarios.experiments.judging import judged
-from scenarios.experiments.published import FIGURE_12
 from scenarios.experiments.recipes import main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -23,7 +23,7 @@ SEEN = {
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """The paper's architecture with ever more features; each network is trained and judged on the same rows."""
     from figures.grouped_bars import grouped_bars
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
     dataset, parts = workspace.dataset(recipe), workspace.split(recipe)

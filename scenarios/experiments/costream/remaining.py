@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scenarios.experiments.costream.judging import SHORT, cells
 from scenarios.experiments.interface import Table
-from scenarios.experiments.judging import SHORT, cells
 from twin.metrics import BINARY_METRICS
 
 if TYPE_CHECKING:

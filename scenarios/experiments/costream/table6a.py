@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from scenarios.experiments.costream.published import TABLE_VI_A
+from scenarios.experiments.costream.unseen_queries import COLUMNS, ONE_CLASS, block
 from scenarios.experiments.interface import Experiment, Result, Table
-from scenarios.experiments.published import TABLE_VI_A
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_corpus
 from scenarios.experiments.rows import Within
 from scenarios.experiments.sizes import Sizes
-from scenarios.experiments.unseen_queries import COLUMNS, ONE_CLASS, block
 from scenarios.experiments.workspace import Workspace
 
 LENGTHS = (2, 3, 4)
@@ -22,7 +22,7 @@ def chains(sizes: Sizes, seed: int, length: int) -> CorpusRecipe:
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Contestants trained on the main corpus without filter chains, judged on fresh chains."""
-    from scenarios.experiments import rivals
+    from scenarios.experiments.costream import rivals
 
     recipe = main_corpus(sizes, workspace.seed)
     models = [workspace.fitted(contestant, recipe, NO_CHAINS) for contestant in rivals.anew(sizes)]
