@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
@@ -22,10 +22,12 @@ OBJECTIVES: Mapping[str, Literal["min", "max"]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Place the operators of a deployment; its own plan only says how many replicas each operator has.
+    """Place the operators of a deployment; its own plan only says how many replicas each operator has, if that counts.
 
-    objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1.
-    Raises BadInput for an unknown objective, a negative seed or a budget below 1.
+    objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
+    after which an optimizer that can be stopped returns the best so far (so the same problem may give another plan).
+    report: is told (done, total) of long work. Raises BadInput for an unknown objective, a negative seed, a budget
+    below 1, or no time.
     """
 
     deployment: Deployment
@@ -34,6 +36,8 @@ class Problem:
     seed: int = 0
     budget: int = 1000
     alternatives: int = 5
+    seconds: float | None = None
+    report: Callable[[int, int], None] | None = None
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
@@ -44,6 +48,8 @@ class Problem:
             raise BadInput(f"budget must be >= 1 plan, got {self.budget}")
         if self.alternatives < 0:
             raise BadInput(f"alternatives must be >= 0, got {self.alternatives}")
+        if self.seconds is not None and not self.seconds > 0.0:
+            raise BadInput(f"seconds must be > 0, got {self.seconds}")
 
 
 class Status(StrEnum):
@@ -90,6 +96,11 @@ class Solution:
     message: str = ""
     sane: bool = field(default=True)
 
+    @property
+    def gap(self) -> float | None:
+        """By how much, relatively, the bound is better than what was found; None if nothing is proved."""
+        return None if self.bound is None or not self.objective else abs(self.bound / self.objective - 1.0)
+
 
 class Optimizer(Protocol):
     """Chooses a plan. The same problem gives the same plan: no global state, no hidden randomness."""
@@ -100,6 +111,15 @@ class Optimizer(Protocol):
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the problem is not one that this optimizer can solve."""
+
+
+@runtime_checkable
+class Purposeful(Protocol):
+    """An optimizer that works towards one target metric, by which it is judged unless somebody asks otherwise."""
+
+    @property
+    def objective(self) -> str:
+        """One of OBJECTIVES."""
 
 
 def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:

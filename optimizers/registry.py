@@ -6,10 +6,14 @@ from collections.abc import Mapping
 
 from optimizers.costream import Costream
 from optimizers.exhaustive import Exhaustive
+from optimizers.first_fit import FirstFit
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer
 from optimizers.local_search import LocalSearch
 from optimizers.random_plan import RandomPlan
+from optimizers.random_sockets import RandomSockets
+from optimizers.rlas import Rlas
+from optimizers.spread import Spread
 from twin.errors import BadInput, suggest
 
 OPTIMIZERS: Mapping[str, Optimizer] = {
@@ -20,6 +24,14 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
         Governor(),
         LocalSearch(),
         RandomPlan(),
+        Rlas(),
+        Rlas("rlas-fix-l", fetch="always"),
+        Rlas("rlas-fix-u", fetch="never"),
+        Rlas("rlas-placement", scale=False),
+        FirstFit(),
+        FirstFit("round-robin", turn=True),
+        Spread(),
+        RandomSockets(),
     )
 }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.interface import Optimizer, Problem, Purposeful, Solution
 from optimizers.proving import Proving
 from optimizers.registry import optimizer_by_name
 from optimizers.selection import choose, estimate
+from scenarios.progress import Progress
 from scenarios.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput
 from twin.metrics import CostModel
@@ -16,6 +18,8 @@ from twin.randomness import child_seed
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
+USUAL = "processing_latency_s"
+"""The target metric of optimizers that take any."""
 GIVEN = "as-given"
 PROOF = 2**31
 """The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
@@ -67,15 +71,36 @@ def proving(optimizer: Optimizer, settings: RunSettings, count: int) -> Optimize
     return Proving(optimizer, SimulatedCostModel(simulate, fresh), count)
 
 
+def purpose(optimizers: Iterable[Optimizer]) -> str:
+    """The target metric that optimizers work towards, if it is the same one for all of them; else the usual one."""
+    wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in optimizers}
+    return wanted.pop() if len(wanted) == 1 else USUAL
+
+
 def solve(
-    scenario: Scenario, optimizer: str, model: CostModel, *, objective: str, budget: int, prove: int = 0
+    scenario: Scenario,
+    optimizer: str,
+    model: CostModel,
+    *,
+    objective: str,
+    budget: int,
+    prove: int = 0,
+    seconds: float | None = None,
+    report: Progress | None = None,
 ) -> Solution:
     """The optimizer's solution; its random numbers are those of the scenario's seed. prove: as in `proving`.
 
-    Raises BadInput for an unknown optimizer or objective, or a problem that the optimizer cannot take.
+    seconds, report: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that the
+    optimizer cannot take.
     """
     chosen = proving(optimizer_by_name(optimizer), scenario.run, prove)
     problem = Problem(
-        deployment=scenario.deployment, cost_model=model, objective=objective, seed=scenario.run.seed, budget=budget
+        deployment=scenario.deployment,
+        cost_model=model,
+        objective=objective,
+        seed=scenario.run.seed,
+        budget=budget,
+        seconds=seconds,
+        report=report,
     )
     return chosen.solve(problem)

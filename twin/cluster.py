@@ -15,9 +15,6 @@ from twin.routes import Routes
 from twin.spec import Spec
 
 Tier = Literal["edge", "fog", "cloud"]
-CACHE_LINE_BYTES = 64
-
-
 Matrix = tuple[tuple[float, ...], ...]
 
 

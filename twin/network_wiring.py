@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from twin.cluster import CACHE_LINE_BYTES
 from twin.deployment import Deployment
 from twin.engine.channel import Inbox, Path, Paths
 from twin.engine.jitter import Jitter, route
@@ -74,12 +72,9 @@ class Network:
         if start.host != end.host:
             return self._serialise_s(size), size * self.engine.deserialise_ns_per_byte * 1e-9
         host = self._hosts[start.host]
-        # BriskStream, section 3.1: a tuple of N bytes costs ceil(N / S) remote cache lines; a batch fills whole lines.
-        # Lines take their time whatever the clock.
-        batch = self.engine.batch_of(size)
-        lines = math.ceil(batch * size / CACHE_LINE_BYTES) / batch
+        # lines take their time whatever the clock
         line_s = host.socket_latency_s(start.socket, end.socket) * host.core_speed(end.socket)
-        return 0.0, lines * line_s
+        return 0.0, self.engine.lines_of(size) * line_s
 
     def _serialise_s(self, size: float) -> float:
         return size * self.engine.serialise_ns_per_byte * 1e-9

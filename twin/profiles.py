@@ -9,6 +9,7 @@ replaced, number by number, in a scenario file; docs/profiles.md says where each
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
@@ -18,6 +19,9 @@ from twin.query import Aggregate, AnyOperator, Columns, Join, Query
 from twin.spec import Spec
 
 Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on one reference core")]
+
+
+CACHE_LINE_BYTES = 64
 
 
 class PerKind(Spec):
@@ -146,6 +150,14 @@ class EngineProfile(Spec):
         if self.buffer_bytes is None:
             return self.batch_tuples
         return max(1, int(self.buffer_bytes / max(size, 1.0)))
+
+    def lines_of(self, size: float) -> float:
+        """Remote cache lines that fetching a tuple of that many bytes takes; a batch fills whole lines.
+
+        BriskStream, Section 3.1: ceil(N / S).
+        """
+        batch = self.batch_of(size)
+        return math.ceil(batch * size / CACHE_LINE_BYTES) / batch
 
     def bytes_of(self, columns: Columns) -> float:
         """Size of a tuple with those columns."""

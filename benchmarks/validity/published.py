@@ -10,9 +10,8 @@ from typing import get_args
 
 from benchmarks.validity.runs import Job, run_all
 from benchmarks.validity.store import Store
-from twin.cluster import CACHE_LINE_BYTES
 from twin.deployment import Deployment
-from twin.profiles import STORM
+from twin.profiles import CACHE_LINE_BYTES, STORM
 from twin.scenario import Fidelity, RunSettings
 from twin.spec import parse
 

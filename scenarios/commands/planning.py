@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from optimizers.interface import Solution
     from twin.scenario import Scenario
 
-Objective = Annotated[str, typer.Option("--objective", help="processing_latency_s, e2e_latency_s or throughput_per_s.")]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        "--objective",
+        help="processing_latency_s, e2e_latency_s or throughput_per_s; default: what the optimizer works towards.",
+    ),
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="S", help="Stop planning after S seconds with the best found (rlas)."),
+]
 Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
 Prove = Annotated[
     int, typer.Option("--prove", min=0, metavar="K", help="Simulate the K best plans, and take the best of them.")
@@ -34,9 +44,10 @@ def optimize(
     model: Annotated[
         str, typer.Option("--cost-model", metavar="rates|sim|MODEL_DIR", help="What a plan is judged by.")
     ] = "rates",
-    objective: Objective = "processing_latency_s",
+    objective: Objective = None,
     budget: Budget = 1000,
     prove: Prove = 0,
+    seconds: Seconds = None,
     out: OutFile = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
@@ -46,19 +57,33 @@ def optimize(
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
-    `twin optimize smart-grid --budget 5000 --prove 10`
+    `twin optimize smart-grid --budget 5000 --prove 10` ·
+    `twin optimize briskstream-wc --optimizer rlas --time-limit 10`
     """
+    from optimizers.registry import optimizer_by_name
     from scenarios import files
     from scenarios.cost_models import cost_model
     from scenarios.overrides import set_values
-    from scenarios.planning import solve
+    from scenarios.planning import purpose, solve
     from scenarios.traces import check_free, write_text
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
     loaded = set_values(files.load(scenario), [] if seed is None else [f"run.seed={seed}"])
-    solution = solve(loaded, optimizer, cost_model(model, loaded.run), objective=objective, budget=budget, prove=prove)
+    objective = objective or purpose([optimizer_by_name(optimizer)])
+    costs = cost_model(model, loaded.run)
+    with terminal.progress("replicas placed") as report:
+        solution = solve(
+            loaded,
+            optimizer,
+            costs,
+            objective=objective,
+            budget=budget,
+            prove=prove,
+            seconds=seconds,
+            report=report,
+        )
     if solution.message:
         terminal.note(f"note: {solution.message}")
     if out is not None:
@@ -81,6 +106,7 @@ def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, ob
         "status": solution.status,
         "predicted": solution.objective,
         "bound": solution.bound,
+        "gap": solution.gap,
         "evaluations": solution.evaluations,
         "seconds": solution.seconds,
         "message": solution.message,
@@ -94,6 +120,8 @@ def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, ob
         f"predicted {objective} = {predicted} by {model}; {solution.status}, "
         f"{solution.evaluations:,} plans in {solution.seconds:.2f} s"
     )
+    if solution.gap is not None:
+        words += f"; no plan can be more than {solution.gap:.1%} better by this model"
     return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), words
 
 
@@ -107,7 +135,7 @@ def validate(
     models: Annotated[
         str, typer.Option("--cost-model", metavar="A,B,...", help="Of rates, sim, and model folders.")
     ] = "rates",
-    objective: Objective = "processing_latency_s",
+    objective: Objective = None,
     budget: Budget = 1000,
     prove: Prove = 0,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
@@ -130,6 +158,7 @@ def validate(
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     chosen = planning.optimizers(optimizers)
+    objective = objective or planning.purpose(chosen)
     rows: list[dict[str, Any]] = []
     for each in [files.load(name) for name in scenarios]:
         terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")

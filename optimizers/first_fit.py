@@ -1,0 +1,75 @@
+"""First fit and round robin over sockets (BriskStream, Table 6): placements that weigh no distances.
+
+The replicas are those of the deployment's plan. Both keep to the constraints of equations 3 to 5 at the load that the
+job could bear if no tuple came from afar, and relax these step by step until everything has found a place. First fit
+goes through the operators in data-flow order and takes the first socket with room, so that neighbours meet (as T-Storm
+does); round robin goes on to the next socket after each replica (as R-Storm does, to balance resources).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.interface import Problem, Solution
+from optimizers.socket_solution import solution
+from twin.numa_job import NumaJob
+from twin.numa_rates import Sustained, sustained
+
+RELAXED = 1.1
+"""Constraints grow by this factor until all replicas fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFit:
+    """turn: whether each replica begins at the socket after the last one's (round robin)."""
+
+    name: str = "first-fit"
+    turn: bool = False
+    objective: str = "throughput_per_s"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for a stream that is not dealt evenly."""
+        started_s = time.perf_counter()
+        job = NumaJob(problem.deployment)
+        counts_ol = fitted(job, job.counts_of(problem.deployment.plan).sum(axis=1), turn=self.turn)
+        return solution(problem, job, [counts_ol], evaluations=1, started_s=started_s)
+
+
+def fitted(job: NumaJob, replicas_o: np.ndarray, *, turn: bool) -> np.ndarray:
+    """The placement [o, l] of so many replicas."""
+    nothing = np.zeros((len(replicas_o), len(job.locations)))
+    load = float(sustained(job, nothing[None], replicas_o[None]).load_n[0])
+    while True:
+        found = _within(job, replicas_o, load, turn)
+        if found is not None:
+            return found
+        load /= RELAXED
+
+
+def _within(job: NumaJob, replicas_o: np.ndarray, load: float, turn: bool) -> np.ndarray | None:
+    """A placement whose resources all bear that load, or None if some replica has no room anywhere."""
+    sockets = len(job.locations)
+    counts_ol = np.zeros((len(replicas_o), sockets))
+    first = 0
+    for o, count in enumerate(replicas_o):
+        for _ in range(int(count)):
+            tried_nol = np.repeat(counts_ol[None], sockets, axis=0)
+            tried_nol[np.arange(sockets), o, np.arange(sockets)] += 1
+            order = (np.arange(sockets) + first) % sockets
+            room = _resources(sustained(job, tried_nol, replicas_o - tried_nol.sum(axis=2)))[order] >= load
+            if not room.any():
+                return None
+            socket = int(order[room.argmax()])
+            counts_ol = tried_nol[socket]
+            if turn:
+                first = socket + 1
+    return counts_ol
+
+
+def _resources(found: Sustained) -> np.ndarray:
+    """The load at which the first shared resource is full. [n]"""
+    limits = (found.cpu_nl, found.memory_nl, found.channel_nij.reshape(len(found.load_n), -1), found.card_nh)
+    return np.asarray(np.min([each.min(axis=1) for each in limits], axis=0))

@@ -1,0 +1,126 @@
+"""Relative-location aware scheduling (RLAS; BriskStream, SIGMOD 2019): replication and placement on NUMA sockets.
+
+Operators get replicas by `optimizers.scaling`; each time they are placed by branch and bound over
+`optimizers.socket_tree`, under the model of `twin.numa_rates`. The best placements on the way are improved by
+`optimizers.socket_moves`, which the paper does not do. Any number of hosts, with any number of sockets each, will do.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.branch_and_bound import Found, Limits, Order, search
+from optimizers.interface import Problem, Solution
+from optimizers.scaling import Placed, scaled
+from optimizers.socket_moves import improved
+from optimizers.socket_solution import solution
+from optimizers.socket_symmetry import Symmetry
+from optimizers.socket_tree import Heuristics, Part, SocketTree
+from twin.numa_job import Fetch, NumaJob
+from twin.numa_rates import sustained
+
+RATIO = 5
+IMPROVED = 4
+"""So many of the best placements are improved, which end in different places."""
+STEPS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Rlas:
+    """fetch: what the planner believes of distances; "always" and "never" are RLAS_fix(L) and RLAS_fix(U).
+
+    nodes: of the tree that are looked at for each placement. order: of the search. most_replicas: of all operators
+    together; None: one a core. scale: whether replication is chosen; else it is that of the deployment's plan. improve,
+    refine: see above and `scaling.scaled`.
+    """
+
+    name: str = "rlas"
+    fetch: Fetch = "relative"
+    heuristics: Heuristics | None = None
+    nodes: int = 300
+    order: Order = "depth"
+    most_replicas: int | None = None
+    scale: bool = True
+    improve: bool = True
+    refine: bool = True
+    objective: str = "throughput_per_s"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for a stream that is not dealt evenly, an operator that costs nothing or is too coarse."""
+        started_s = time.perf_counter()
+        job = NumaJob(problem.deployment, self.fetch)
+        found = _Search(self, job, None if problem.seconds is None else started_s + problem.seconds)
+        candidates = found.run(problem)
+        truth = job if self.fetch == "relative" else NumaJob(problem.deployment)
+        return solution(problem, truth, candidates, evaluations=found.evaluations, started_s=started_s)
+
+
+class _Search:
+    """One run of the optimizer."""
+
+    def __init__(self, options: Rlas, job: NumaJob, until_s: float | None) -> None:
+        self.options, self.job, self.until_s = options, job, until_s
+        self.evaluations = 0
+        self._symmetry = Symmetry(job)
+        self._heuristics = options.heuristics or Heuristics(ratio=min(RATIO, int(job.cores_l.max())))
+
+    def run(self, problem: Problem) -> list[np.ndarray]:
+        """Placements, the best by the model first."""
+        options, job = self.options, self.job
+        most = int(job.cores_l.sum()) if options.most_replicas is None else options.most_replicas
+        if not options.scale:
+            replicas_o = job.counts_of(problem.deployment.plan).sum(axis=1)
+            placements = [self.place(replicas_o)]
+            most = int(replicas_o.sum())
+        else:
+            placements = []
+            for placed in scaled(job, self.place, most, refine=options.refine):
+                placements.append(placed)
+                if problem.report is not None:
+                    problem.report(int(placed.counts_ol.sum()), most)
+                if self._late:
+                    break
+        placements.sort(key=lambda placed: -placed.load)  # stable: of equal ones, that with fewer replicas
+        kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
+        if not options.improve or float(placements[0].load) >= 1.0:
+            return kept
+        better = [self._improved(counts_ol, most) for counts_ol in kept[:IMPROVED]]
+        return _best_first(job, [*better, *kept])[: 1 + problem.alternatives]
+
+    def place(self, replicas_o: np.ndarray) -> Placed:
+        """The best placement of so many replicas that the search finds."""
+        found = self.search(replicas_o)
+        if found.best is None:  # stopped before the first leaf; a dive reaches one
+            found = self.search(replicas_o, Limits(nodes=int(replicas_o.sum()) + 1))
+        assert found.best is not None
+        return Placed(found.best.counts_ol, found.best.bound)
+
+    def search(self, replicas_o: np.ndarray, limits: Limits | None = None) -> Found[Part]:
+        """The tree of these replicas, searched."""
+        tree = SocketTree(self.job, replicas_o, self._heuristics, self._symmetry)
+        left_s = None if self.until_s is None else max(1e-3, self.until_s - time.perf_counter())
+        within = limits or Limits(nodes=max(self.options.nodes, int(replicas_o.sum()) + 1), seconds=left_s)
+        found = search(tree.root, tree.branch, order="depth" if limits else self.options.order, limits=within)
+        self.evaluations += tree.evaluations
+        return found
+
+    @property
+    def _late(self) -> bool:
+        return self.until_s is not None and time.perf_counter() > self.until_s
+
+    def _improved(self, counts_ol: np.ndarray, most: int) -> np.ndarray:
+        if self._late:
+            return counts_ol
+        found, evaluations = improved(self.job, counts_ol, most, steps=STEPS, scale=self.options.scale)
+        self.evaluations += evaluations
+        return found
+
+
+def _best_first(job: NumaJob, placements: list[np.ndarray]) -> list[np.ndarray]:
+    """Different ones, by the load they bear."""
+    different = list({each.astype(int).tobytes(): each for each in placements}.values())
+    loads = sustained(job, np.array(different)).load_n
+    return [different[index] for index in np.argsort(-loads, kind="stable")]

@@ -1,0 +1,80 @@
+"""BriskStream's topologically sorted iterative scaling (Section 4, Algorithm 1): how many replicas each operator gets.
+
+One replica each is placed; then, from the sinks towards the sources, the first operator that is sent more than it can
+take gets more replicas, everything is placed anew, and so on, until nothing is over-supplied or the replicas are used
+up. The best placement on the way is the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.numa_job import NumaJob
+from twin.numa_rates import free_running, sustained
+
+OVER = 1.001
+"""An operator that is sent this much more than it can take is a bottleneck."""
+SOURCE_STEP = 1.25
+"""Sources are offered more than they ever take, so that says nothing of how many they should be: they grow by steps."""
+PATIENCE = 12
+"""Placements in a row that are no better, after which more replicas are given up."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """A placement of the replicas [o, l], and the load that it bears."""
+
+    counts_ol: np.ndarray
+    load: float
+
+
+def scaled(
+    job: NumaJob, place: Callable[[np.ndarray], Placed], most_replicas: int, *, refine: bool = True
+) -> Iterator[Placed]:
+    """Each placement on the way.
+
+    place: the best placement of so many replicas of each operator. refine: where cores stop a plan before any replica
+    does, operators are split further, although none is over-supplied, so that they fill the sockets better ("failed to
+    allocate", Appendix D).
+    """
+    replicas_o = np.ones(len(job.operators), int)
+    best, without_gain = -math.inf, 0
+    while without_gain < PATIENCE:
+        placed = place(replicas_o)
+        yield placed
+        without_gain = 0 if placed.load > best * (1.0 + 1e-6) else without_gain + 1
+        best = max(best, placed.load)
+        wanted_o = _wanted(job, placed.counts_ol, replicas_o)
+        if (wanted_o == replicas_o).all() and refine:
+            wanted_o = _split(job, placed.counts_ol, replicas_o)
+        if wanted_o.sum() > most_replicas:
+            wanted_o = replicas_o + np.minimum(wanted_o - replicas_o, most_replicas - replicas_o.sum())
+        if (wanted_o == replicas_o).all():
+            return
+        replicas_o = wanted_o
+
+
+def _wanted(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray) -> np.ndarray:
+    """More replicas for the bottleneck nearest to the sinks, by the ratio of its over-supply."""
+    found = free_running(job, counts_ol[None])
+    over_o = found.supplied_no[0] / np.maximum(found.taken_no[0], 1e-300)
+    for o in reversed(range(len(replicas_o))):
+        if over_o[o] > OVER:
+            ratio = min(over_o[o], SOURCE_STEP) if o in job.sources else over_o[o]
+            return replicas_o + np.where(np.arange(len(replicas_o)) == o, math.ceil(replicas_o[o] * (ratio - 1.0)), 0)
+    return replicas_o
+
+
+def _split(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray) -> np.ndarray:
+    """One replica more for the operator with the heaviest ones on the socket that is full first, if cores are short."""
+    found = sustained(job, counts_ol[None])
+    if found.load_n[0] >= 1.0 or found.cpu_nl[0].min() > found.load_n[0] * OVER:
+        return replicas_o
+    full = int(found.cpu_nl[0].argmin())
+    each_o = job.in_o * found.time_nol[0, :, full] / replicas_o
+    heaviest = int(np.where(counts_ol[:, full] > 0, each_o, -1.0).argmax())
+    return replicas_o + (np.arange(len(replicas_o)) == heaviest)

@@ -1,0 +1,66 @@
+"""Local improvement of a placement on sockets: the best of all small changes, again and again.
+
+Changes: a replica goes to another socket; two of different operators exchange their sockets; one comes; one leaves and
+one of another operator comes, anywhere.
+All are estimated in one batch. Better is a higher sustained load; of equal ones, less work in all, so that what is
+saved can be used later.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.numa_job import NumaJob
+from twin.numa_rates import sustained
+
+CLOSE = 1e-6
+"""Loads that differ by less count as equal."""
+
+
+def improved(
+    job: NumaJob, counts_ol: np.ndarray, most_replicas: int, *, steps: int, scale: bool = True
+) -> tuple[np.ndarray, int]:
+    """A placement that no small change improves, or where `steps` ended, and how many placements were estimated.
+
+    most_replicas: that the operators may have together. scale: whether their numbers may change.
+    """
+    here, evaluations = counts_ol.astype(float), 0
+    worth = _worth(job, here[None])[:, 0]
+    for _ in range(steps):
+        changes = _changes(here, most_replicas, scale)
+        worths = _worth(job, changes)
+        evaluations += len(changes)
+        best = int(np.lexsort(worths[::-1])[-1])
+        gained = worths[:, best] - worth
+        if gained[0] <= CLOSE * worth[0] and not (gained[0] >= -CLOSE * worth[0] and gained[1] > CLOSE * worth[1]):
+            break
+        here, worth = changes[best], worths[:, best]
+    return here, evaluations
+
+
+def _worth(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
+    """[2, n]: the sustained load in steps of CLOSE, and the load that all cores together could bear."""
+    found = sustained(job, counts_nol)
+    scale = CLOSE * max(float(found.load_n.max()), 1e-300)
+    return np.stack([np.round(found.load_n / scale) * scale, found.total_n])
+
+
+def _changes(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.ndarray:
+    """All placements one change away [n, o, l]."""
+    operators, sockets = range(counts_ol.shape[0]), range(counts_ol.shape[1])
+    taken = [(o, j) for o in operators for j in sockets if counts_ol[o, j] > 0]
+    deltas: list[tuple[tuple[int, int], ...]] = []  # what loses one, then what gains one, in turn
+    deltas += [((o, i), (o, j)) for o, i in taken for j in sockets if i != j]
+    deltas += [((o, i), (p, i), (p, j), (o, j)) for o, i in taken for p, j in taken if o < p and i != j]
+    if scale:
+        spare = [(o, i) for o, i in taken if counts_ol[o].sum() > 1]
+        deltas += [((o, i), (p, j)) for o, i in spare for p in operators if p != o for j in sockets]
+        if counts_ol.sum() < most_replicas:
+            deltas += [((-1, -1), (o, j)) for o in operators for j in sockets]
+    changed = np.pad(np.repeat(counts_ol[None], len(deltas), axis=0), ((0, 0), (0, 1), (0, 1)))  # -1 is thrown away
+    for length in (2, 4):
+        rows = [row for row, delta in enumerate(deltas) if len(delta) == length]
+        for step in range(length if rows else 0):
+            o, j = np.array([deltas[row][step] for row in rows]).T
+            changed[rows, o, j] += 1 if step % 2 else -1
+    return changed[:, :-1, :-1]

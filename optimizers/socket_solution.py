@@ -1,0 +1,45 @@
+"""From placements on sockets to a solution: the candidates as plans, judged by the problem's cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.interface import Problem, Solution, Status
+from optimizers.selection import choose, estimate
+from twin.numa_job import NumaJob
+from twin.numa_rates import binding, sustained
+
+ANALYTIC = "rates"
+"""A bound on the throughput holds for what the analytic model says, not for what another one makes of a plan."""
+
+
+def solution(
+    problem: Problem, job: NumaJob, candidates: Sequence[np.ndarray], *, evaluations: int, started_s: float
+) -> Solution:
+    """The best of the candidates [o, l], the first of equal ones.
+
+    evaluations: placements that were weighed before. started_s: time.perf_counter() when planning began.
+    """
+    plans = [job.plan_of(counts_ol) for counts_ol in candidates]
+    chosen = choose(problem, estimate(problem, plans), evaluations=evaluations, started_s=started_s, complete=False)
+    counts_ol = candidates[next(index for index, plan in enumerate(plans) if plan == chosen.plan)]
+    load = float(sustained(job, counts_ol[None]).load_n[0])
+    bound = None
+    if problem.objective == "throughput_per_s" and problem.cost_model.name == ANALYTIC:
+        bound = max(chosen.objective, min(1.0, load_bound(job)) * job.results_per_s)
+    message = chosen.message
+    if load < 1.0:
+        message = (
+            f"the sources are offered more than this plan bears: {load:.1%} of it, then {binding(job, counts_ol)} "
+            f"is full; all cores together would bear at most {load_bound(job):.1%}"
+        )
+    proved = bound is not None and load >= 1.0
+    return replace(chosen, bound=bound, message=message, status=Status.OPTIMAL if proved else chosen.status)
+
+
+def load_bound(job: NumaJob) -> float:
+    """No plan, however many replicas it has, bears more: all cores together, and no tuple comes from another socket."""
+    return float(job.capacity_l.sum() / (job.in_o * job.time_o).sum())

@@ -1,0 +1,41 @@
+"""What an operating system does with threads it knows nothing about: each goes where the fewest run, a core.
+
+BriskStream, Table 6 ("OS"). The replicas are those of the deployment's plan; the order in which threads start is
+random.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.interface import Problem, Solution
+from optimizers.socket_solution import solution
+from twin.numa_job import NumaJob
+from twin.randomness import stream
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Satisfies `interface.Optimizer`."""
+
+    name: str = "spread"
+    objective: str = "throughput_per_s"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for a stream that is not dealt evenly."""
+        started_s = time.perf_counter()
+        job = NumaJob(problem.deployment)
+        replicas_o = job.counts_of(problem.deployment.plan).sum(axis=1)
+        counts_ol = spread(job, replicas_o, stream(problem.seed, "spread"))
+        return solution(problem, job, [counts_ol], evaluations=1, started_s=started_s)
+
+
+def spread(job: NumaJob, replicas_o: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The placement [o, l] of so many replicas."""
+    counts_ol = np.zeros((len(replicas_o), len(job.locations)))
+    for o in rng.permutation(np.repeat(np.arange(len(replicas_o)), replicas_o)):
+        counts_ol[o, int(np.argmin(counts_ol.sum(axis=0) / job.cores_l))] += 1
+    return counts_ol

@@ -1,0 +1,100 @@
+"""Branch and bound against brute force, on knapsacks: it may know nothing but bound, branch and objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimizers.branch_and_bound import Limits, Order, search
+
+Items = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The first `taken` items decided; what is left of the room, and the value so far."""
+
+    items: tuple[tuple[int, int], ...]
+    room: int
+    taken: int = 0
+    value: int = 0
+
+    @property
+    def complete(self) -> bool:
+        return self.taken == len(self.items)
+
+    @property
+    def bound(self) -> float:
+        """The rest by the piece: nothing fits better."""
+        room, value = float(self.room), float(self.value)
+        for weight, worth in sorted(self.items[self.taken :], key=lambda item: -item[1] / item[0]):
+            share = min(1.0, room / weight)
+            room, value = room - share * weight, value + share * worth
+        return value
+
+
+def branch(node: Packed) -> list[Packed]:
+    weight, worth = node.items[node.taken]
+    without = Packed(node.items, node.room, node.taken + 1, node.value)
+    if weight > node.room:
+        return [without]
+    return [Packed(node.items, node.room - weight, node.taken + 1, node.value + worth), without]
+
+
+def brute_force(items: Items, room: int) -> int:
+    best = 0
+    for choice in range(2 ** len(items)):
+        chosen = [item for index, item in enumerate(items) if choice >> index & 1]
+        if sum(weight for weight, _ in chosen) <= room:
+            best = max(best, sum(worth for _, worth in chosen))
+    return best
+
+
+knapsacks = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 30)), min_size=1, max_size=9)
+
+
+@pytest.mark.parametrize("order", ["depth", "best"])
+@given(items=knapsacks, room=st.integers(1, 60))
+def test_it_finds_and_proves_what_brute_force_finds(order: Order, items: Items, room: int) -> None:
+    found = search(Packed(tuple(items), room), branch, order=order)
+    assert found.best is not None and found.proved
+    assert found.best.value == brute_force(items, room)
+    assert found.bound == pytest.approx(found.best.bound) and found.gap == pytest.approx(0)
+
+
+@pytest.mark.parametrize("order", ["depth", "best"])
+@settings(max_examples=50)
+@given(items=knapsacks, room=st.integers(1, 60), nodes=st.integers(1, 40))
+def test_stopped_early_its_bound_still_holds(order: Order, items: Items, room: int, nodes: int) -> None:
+    found = search(Packed(tuple(items), room), branch, order=order, limits=Limits(nodes=nodes))
+    truth = brute_force(items, room)
+    assert found.nodes <= nodes
+    assert found.bound >= truth - 1e-9
+    if found.best is None:
+        assert found.gap == float("inf") and not found.proved
+    else:
+        assert found.best.value <= truth <= found.best.value * (1 + found.gap) + 1e-9
+        assert not found.proved or found.best.value == truth
+
+
+def test_best_first_looks_at_no_node_that_cannot_win() -> None:
+    """Every node that best-first opens has a bound of at least the optimum."""
+    items, room = [(3, 5), (5, 8), (7, 9), (2, 4), (6, 10), (4, 3)], 13
+    opened: list[float] = []
+
+    def watched(node: Packed) -> list[Packed]:
+        opened.append(node.bound)
+        return branch(node)
+
+    search(Packed(tuple(items), room), watched, order="best")
+    assert min(opened) >= brute_force(items, room)
+
+
+def test_a_known_solution_prunes_and_survives() -> None:
+    items, room = ((3, 5), (5, 8), (7, 9), (2, 4)), 12
+    first = search(Packed(items, room), branch)
+    again = search(Packed(items, room), branch, known=first.best)
+    assert again.best is first.best and again.proved and again.nodes < first.nodes

@@ -1,0 +1,170 @@
+"""RLAS and the placements it is compared with: what their plans bear, and that they obey their limits."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimizers.first_fit import fitted
+from optimizers.interface import Optimizer, Problem, Status
+from optimizers.random_sockets import scattered
+from optimizers.registry import OPTIMIZERS
+from optimizers.rlas import Rlas
+from optimizers.scaling import Placed, scaled
+from optimizers.socket_moves import improved
+from optimizers.socket_solution import load_bound
+from optimizers.socket_tree import Heuristics
+from optimizers.spread import spread
+from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.numa_job import NumaJob
+from twin.numa_rates import sustained
+from twin.randomness import stream
+from twin.rate_model import RateModel
+
+ON_SOCKETS = (
+    "rlas",
+    "rlas-fix-l",
+    "rlas-fix-u",
+    "rlas-placement",
+    "first-fit",
+    "round-robin",
+    "spread",
+    "random-sockets",
+)
+CHAIN = [(0, 1), (1, 2), (2, 3)]
+NEAR_FAR = [[0, 100, 400, 400], [100, 0, 400, 400], [400, 400, 0, 100], [400, 400, 100, 0]]
+
+
+def four_sockets(rate_per_s: float = 1e8) -> Deployment:
+    return deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [4, 4, 4, 4], NEAR_FAR, rate_per_s=rate_per_s, gains=[1, 2, 1, 1])
+
+
+def problem(job: Deployment, **more: object) -> Problem:
+    asked = {"deployment": job, "cost_model": RateModel(), "objective": "throughput_per_s"}
+    return Problem(**asked | more)  # type: ignore[arg-type]
+
+
+def load_of(job: Deployment, optimizer: Optimizer, **more: object) -> float:
+    model = NumaJob(job)
+    plan = optimizer.solve(problem(job, **more)).plan
+    return float(sustained(model, model.counts_of(plan)[None]).load_n[0])
+
+
+@pytest.mark.parametrize("name", ON_SOCKETS)
+def test_each_gives_a_plan_that_fits_and_the_same_again(name: str) -> None:
+    job = four_sockets()
+    first, second = (OPTIMIZERS[name].solve(problem(job)) for _ in range(2))
+    assert job.with_plan(first.plan).plan == second.plan
+    assert sum(len(places) for places in first.plan.placement.values()) <= 16
+    assert "more than this plan bears" in first.message and "is full" in first.message
+
+
+@pytest.mark.parametrize("name", ["rlas-placement", "first-fit", "round-robin", "spread"])
+def test_placements_keep_the_replicas_of_the_plan(name: str) -> None:
+    job = four_sockets()
+    wanted = {"op0": 2, "op1": 5, "op2": 6, "op3": 1}
+    given_plan = job.plan.model_copy(update={"placement": {op: ("h",) * count for op, count in wanted.items()}})
+    plan = OPTIMIZERS[name].solve(problem(job.with_plan(given_plan))).plan
+    assert {op: len(places) for op, places in plan.placement.items()} == wanted
+
+
+def test_it_bears_more_than_whoever_weighs_no_distances() -> None:
+    job = four_sockets()
+    best = load_of(job, Rlas())
+    assert best <= load_bound(NumaJob(job)) * (1 + 1e-9)
+    for name in ON_SOCKETS[1:]:
+        assert load_of(job, OPTIMIZERS[name]) <= best * (1 + 1e-9), name
+
+
+def test_none_of_many_random_plans_is_better() -> None:
+    job = NumaJob(four_sockets())
+    plans = np.array([scattered(job, 16, stream(seed, "plans")) for seed in range(500)])
+    assert sustained(job, plans).load_n.max() < load_of(four_sockets(), Rlas())
+
+
+@settings(max_examples=25, deadline=None)
+@given(small=small_jobs())
+def test_its_heuristic_placement_is_close_to_brute_force(small: tuple[Deployment, np.ndarray]) -> None:
+    """With what improves it; `benchmarks` measures how close."""
+    job, replicas_o = NumaJob(small[0]), small[1]
+    names = [operator.name for operator in small[0].query.operators]
+    counts = dict(zip(job.operators, replicas_o.tolist(), strict=True))
+    plan = small[0].plan.model_copy(update={"placement": {name: ("h",) * counts[name] for name in names}})
+    best = float(sustained(job, np.array(list(every_placement(job, replicas_o)))).load_n.max())
+    assert load_of(small[0].with_plan(plan), Rlas(scale=False)) >= 0.8 * best
+
+
+@settings(max_examples=25, deadline=None)
+@given(small=small_jobs(), scale=st.booleans())
+def test_improving_never_makes_worse_and_keeps_to_the_limit(small: tuple[Deployment, np.ndarray], scale: bool) -> None:
+    job, replicas_o = NumaJob(small[0]), small[1]
+    counts_ol = spread(job, replicas_o, stream(1, "start"))
+    most = int(replicas_o.sum()) + 2
+    found, _ = improved(job, counts_ol, most, steps=30, scale=scale)
+    before, after = sustained(job, np.array([counts_ol, found])).load_n
+    assert after >= before * (1 - 1e-5)
+    assert found.min() >= 0 and (found.sum(axis=1) >= 1).all() and found.sum() <= most
+    assert scale or (found.sum(axis=1) == replicas_o).all()
+
+
+def test_a_job_that_one_socket_can_take_is_proved_and_not_scaled() -> None:
+    found = Rlas().solve(problem(four_sockets(1000.0)))
+    assert found.status is Status.OPTIMAL and not found.message and found.gap == pytest.approx(0, abs=1e-3)
+    assert all(len(places) == 1 for places in found.plan.placement.values())
+
+
+def test_scaling_begins_with_one_replica_each_and_widens_the_bottleneck_nearest_to_the_sink() -> None:
+    job = NumaJob(four_sockets())
+    seen: list[np.ndarray] = []
+
+    def place(replicas_o: np.ndarray) -> Placed:
+        seen.append(replicas_o)
+        counts_ol = fitted(job, replicas_o, turn=False)
+        return Placed(counts_ol, float(sustained(job, counts_ol[None]).load_n[0]))
+
+    loads = [placed.load for placed in scaled(job, place, 16)]
+    assert (seen[0] == 1).all()
+    for earlier, later in pairwise(seen):
+        assert (later >= earlier).all() and (later > earlier).sum() == 1
+    assert seen[-1].sum() <= 16 and max(loads) > 3 * loads[0]
+
+
+def test_a_time_limit_is_kept_and_still_gives_a_plan() -> None:
+    job = deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [18] * 4, NEAR_FAR, rate_per_s=1e8, gains=[1, 2, 1, 1])
+    started_s = time.perf_counter()
+    found = Rlas().solve(problem(job, seconds=0.05))
+    assert time.perf_counter() - started_s < 5.0
+    assert job.with_plan(found.plan) and found.bound is not None and found.gap is not None
+
+
+def test_progress_is_reported_up_to_the_limit() -> None:
+    told: list[tuple[int, int]] = []
+    Rlas().solve(problem(four_sockets(), report=lambda done, total: told.append((done, total))))
+    assert len(told) > 3 and all(done <= total == 16 for done, total in told)
+
+
+def test_it_places_over_hosts_and_their_sockets() -> None:
+    """Two machines of two sockets, a slow network: what talks much stays together, and all cores are offered."""
+    document = four_sockets().model_dump(mode="json")
+    host = document["cluster"]["hosts"][0] | {"cpu_percent": 800, "numa": {"latency_ns": [[0, 100], [100, 0]]}}
+    host["sockets"] = host["sockets"][:2]
+    document["cluster"]["hosts"] = [host, host | {"name": "g"}]
+    job = Deployment.model_validate(document)
+    plan = Rlas().solve(problem(job)).plan
+    assert {place.partition("/")[0] for places in plan.placement.values() for place in places} <= {"h", "g"}
+    assert load_of(job, Rlas()) >= load_of(job, OPTIMIZERS["spread"])
+
+
+def test_compression_too_coarse_is_refused() -> None:
+    plan = {"op0": ("h",), "op1": ("h",) * 6, "op2": ("h",), "op3": ("h",)}
+    job = four_sockets()
+    job = job.with_plan(job.plan.model_copy(update={"placement": plan}))
+    with pytest.raises(BadInput, match="too coarse for any socket"):
+        Rlas(scale=False, heuristics=Heuristics(ratio=6)).solve(problem(job))

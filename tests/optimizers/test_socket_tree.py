@@ -1,0 +1,109 @@
+"""The placement tree against every placement; its symmetries; what its heuristics cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from optimizers.branch_and_bound import Order, search
+from optimizers.socket_symmetry import Symmetry
+from optimizers.socket_tree import Heuristics, SocketTree
+from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.numa import server_a, server_b
+from twin.numa_job import NumaJob
+from twin.numa_rates import sustained
+
+OFF = Heuristics(ratio=1, symmetry=False, collocation=False, best_fit=False)
+Job = tuple[Deployment, np.ndarray]
+
+
+def best_of_all(job: NumaJob, replicas_o: np.ndarray) -> float:
+    """By brute force."""
+    return float(sustained(job, np.array(list(every_placement(job, replicas_o)))).load_n.max())
+
+
+@pytest.mark.parametrize("order", ["depth", "best"])
+@pytest.mark.parametrize("symmetry", [False, True])
+@settings(max_examples=40, deadline=None)
+@given(small=small_jobs())
+def test_without_heuristics_it_equals_brute_force(order: Order, symmetry: bool, small: Job) -> None:
+    """Redundancy elimination loses nothing either."""
+    job, replicas_o = NumaJob(small[0]), small[1]
+    off = Heuristics(ratio=1, symmetry=symmetry, collocation=False, best_fit=False)
+    tree = SocketTree(job, replicas_o, off, Symmetry(job))
+    found = search(tree.root, tree.branch, order=order)
+    assert found.best is not None and found.proved
+    assert (found.best.counts_ol.sum(axis=1) == replicas_o).all()
+    assert found.best.bound == pytest.approx(best_of_all(job, replicas_o))
+    assert found.best.bound == pytest.approx(float(sustained(job, found.best.counts_ol[None]).load_n[0]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(small=small_jobs(), data=st.data())
+def test_the_bound_of_a_part_is_admissible(small: Job, data: st.DataObject) -> None:
+    """Placing one replica more never raises it."""
+    job, replicas_o = NumaJob(small[0]), small[1]
+    counts_ol = np.zeros((len(replicas_o), len(job.locations)))
+    last = np.inf
+    for o, count in enumerate(replicas_o):
+        for _ in range(count):
+            bound = float(sustained(job, counts_ol[None], (replicas_o - counts_ol.sum(axis=1))[None]).load_n[0])
+            assert bound <= last * (1 + 1e-9)
+            last = bound
+            counts_ol[o, data.draw(st.integers(0, len(job.locations) - 1))] += 1
+    assert float(sustained(job, counts_ol[None]).load_n[0]) <= last * (1 + 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(small=small_jobs())
+def test_with_heuristics_it_is_valid_and_never_better(small: Job) -> None:
+    job, replicas_o = NumaJob(small[0]), small[1]
+    tree = SocketTree(job, replicas_o, Heuristics(ratio=1), Symmetry(job))
+    found = search(tree.root, tree.branch)
+    assert found.best is not None
+    assert (found.best.counts_ol.sum(axis=1) == replicas_o).all()
+    assert found.best.bound <= best_of_all(job, replicas_o) * (1 + 1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(small=small_jobs())
+def test_interchangeable_sockets_bear_the_same(small: Job) -> None:
+    """Whatever one socket of a class can do alone, so can the others."""
+    job, replicas_o = NumaJob(small[0]), small[1]
+    distinct = Symmetry(job).distinct(frozenset())
+    alone = np.zeros((len(job.locations), len(replicas_o), len(job.locations)))
+    for socket in range(len(job.locations)):
+        alone[socket, :, socket] = replicas_o
+    loads = sustained(job, alone).load_n
+    assert {round(float(load), 9) for load in loads} == {round(float(loads[socket]), 9) for socket in distinct}
+
+
+@pytest.mark.parametrize(("cluster", "after_one"), [(server_a(), 6), (server_b(), 3)])
+def test_the_sockets_of_both_servers_are_alike_until_one_is_used(cluster: object, after_one: int) -> None:
+    """Server A: from socket 0 there are one and two hops within the tray, three and four across, each twice or once."""
+    document = deployment([1, 1, 1], [(0, 1), (1, 2)], [1], [[0]]).model_dump(mode="json")
+    document["cluster"] = cluster.model_dump(mode="json")  # type: ignore[attr-defined]
+    document["plan"]["placement"] = dict.fromkeys(("op0", "op1", "op2"), cluster.hosts[0].name)  # type: ignore[attr-defined]
+    symmetry = Symmetry(NumaJob(Deployment.model_validate(document)))
+    assert symmetry.distinct(frozenset()) == (0,)
+    assert len(symmetry.distinct(frozenset({0}))) == after_one
+
+
+@settings(max_examples=20, deadline=None)
+@given(small=small_jobs(), ratio=st.integers(2, 3))
+def test_compression_keeps_the_replicas(small: Job, ratio: int) -> None:
+    job, replicas_o = NumaJob(small[0]), small[1]
+    assume(job.cores_l.max() >= ratio)
+    tree = SocketTree(job, replicas_o, Heuristics(ratio=ratio), Symmetry(job))
+    found = search(tree.root, tree.branch)
+    assert found.best is not None and (found.best.counts_ol.sum(axis=1) == replicas_o).all()
+
+
+def test_an_operator_too_coarse_for_any_socket_is_named() -> None:
+    job = NumaJob(deployment([1, 2, 1], [(0, 1), (1, 2)], [2, 3], [[0, 9], [9, 0]]))
+    with pytest.raises(BadInput, match=r"'op1' is too coarse for any socket: 4 replicas .* more than 3 cores"):
+        SocketTree(job, np.array([1, 4, 1]), Heuristics(ratio=4), Symmetry(job))

@@ -1,0 +1,151 @@
+"""Throughput by relative location: published times, closed forms, and the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.optimizers.numa_jobs import deployment, small_jobs
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.numa import server_a
+from twin.numa_job import NumaJob
+from twin.numa_rates import binding, free_running, sustained, times
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+from twin.spec import parse
+
+Job = tuple[Deployment, np.ndarray]
+CHAIN = [(0, 1), (1, 2)]
+
+
+def on_server(document: dict[str, Any], cluster: Any) -> Deployment:
+    name = cluster.hosts[0].name
+    operators = [each["name"] for each in document["query"]["operators"]]
+    return parse(
+        Deployment,
+        document | {"cluster": cluster.model_dump(mode="json"), "plan": {"placement": dict.fromkeys(operators, name)}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("local_ns", "lines", "estimated_ns"),
+    [
+        (1612.8, 3.2, {1: 1991.1, 3: 1994.9, 4: 2923.7, 7: 3196.4}),
+        (612.3, 0.5, {1: 665.2, 3: 665.9, 4: 837.9, 7: 888.4}),
+    ],
+)
+def test_time_by_distance_is_that_of_the_papers_table_3(
+    local_ns: float, lines: float, estimated_ns: dict[int, float]
+) -> None:
+    document = deployment([0.1, local_ns * 1e-3, 0.1], CHAIN, [1], [[0]], bytes_each=lines * 64)
+    job = NumaJob(on_server(document.model_dump(mode="json"), server_a()))
+    for socket, published_ns in {0: local_ns, **estimated_ns}.items():
+        share_ol = np.zeros((3, 8))
+        share_ol[0, 0] = share_ol[1, socket] = share_ol[2, socket] = 1.0
+        assert times(job, share_ol[None])[0, 1, socket] * 1e9 == pytest.approx(published_ns, rel=0.05)
+
+
+def test_the_believed_distances_of_the_two_fixed_variants() -> None:
+    """RLAS_fix(U) pays for nothing, RLAS_fix(L) for the longest way, even at home."""
+    job = deployment([1, 1, 1], CHAIN, [2, 2, 2], [[0, 100, 300], [100, 0, 300], [300, 300, 0]])
+    lines = job.engine.lines_of(64.0)
+    for fetch, extra_ns in (("never", 0.0), ("always", 300.0 * lines)):
+        for socket in range(3):
+            share_ol = np.zeros((3, 3))
+            share_ol[0, 0] = share_ol[1, socket] = share_ol[2, socket] = 1.0
+            found = times(NumaJob(job, fetch), share_ol[None])[0, 1, socket]  # type: ignore[arg-type]
+            assert found * 1e9 == pytest.approx(1000 + extra_ns)
+
+
+@settings(max_examples=40, deadline=None)
+@given(small=small_jobs(), factor=st.floats(0.1, 10.0))
+def test_the_sustained_load_is_a_share_of_what_is_offered(small: Job, factor: float) -> None:
+    """Ten times the offered rate: a tenth of it can be borne."""
+    job, replicas_o = NumaJob(small[0]), small[1]
+    document = small[0].model_dump(mode="json")
+    document["workload"]["arrivals"]["op0"]["rate_per_s"] *= factor
+    other = NumaJob(parse(Deployment, document))
+    counts_ol = np.zeros((len(replicas_o), len(job.locations)))
+    counts_ol[:, 0] = replicas_o
+    one, two = (float(sustained(each, counts_ol[None]).load_n[0]) for each in (job, other))
+    assert one == pytest.approx(two * factor)
+
+
+@settings(max_examples=40, deadline=None)
+@given(small=small_jobs())
+def test_what_is_estimated_together_makes_no_difference(small: Job) -> None:
+    job, replicas_o = NumaJob(small[0]), small[1]
+    plans = np.zeros((len(job.locations), len(replicas_o), len(job.locations)))
+    for socket in range(len(job.locations)):
+        plans[socket, :, socket] = replicas_o
+    together = sustained(job, plans).load_n
+    assert together.tolist() == [float(sustained(job, plan[None]).load_n[0]) for plan in plans]
+
+
+@settings(max_examples=60, deadline=None)
+@given(small=small_jobs())
+def test_running_free_takes_at_least_what_is_sustained(small: Job) -> None:
+    """Producers that wait send no more than those that do not; where nothing is over-supplied both are the same."""
+    job, replicas_o = NumaJob(small[0]), small[1]
+    counts_ol = np.zeros((len(replicas_o), len(job.locations)))
+    for o, count in enumerate(replicas_o):
+        counts_ol[o, o % len(job.locations)] = count
+    free = free_running(job, counts_ol[None])
+    replicas = float(sustained(job, counts_ol[None]).replica_no[0].min())
+    assert free.throughput_n[0] >= min(1.0, replicas) * job.results_per_s * (1 - 1e-9)
+    if replicas >= 1.0:
+        assert free.throughput_n[0] == pytest.approx(job.results_per_s)
+        assert (free.supplied_no <= free.taken_no * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({}, "a replica of op1"),
+        ({"socket": {"bandwidth_gbps": 0.0032}}, "the memory bandwidth of h/1"),
+        ({"numa": {"bandwidth_gbps": [[0, 0.0032], [0.0032, 0]]}}, "the channel h -> h/1"),
+    ],
+)
+def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any], words: str) -> None:
+    """100,000 tuples a second at most by the replica (10 us); 50,000 by the narrow memory or channel (64 bytes)."""
+    job = deployment([1, 10, 1], CHAIN, [2, 4], [[0, 20], [20, 0]], rate_per_s=150_000, limits=limits)
+    document = job.model_dump(mode="json")
+    document["plan"]["placement"] = {"op0": "h", "op1": "h/1", "op2": "h/1"}
+    if "socket" in limits:
+        document["query"]["operators"][0]["memory_bytes"] = document["query"]["operators"][2]["memory_bytes"] = 0
+    placed = parse(Deployment, document)
+    model = NumaJob(placed)
+    counts_ol = model.counts_of(placed.plan)
+    assert model.plan_of(counts_ol).model_dump() == placed.plan.model_dump()
+    assert binding(model, counts_ol) == words
+    expected = float(sustained(model, counts_ol[None]).load_n[0]) * model.results_per_s
+    run = simulate(placed, RunSettings(horizon_s=4, period_s=1, warmup_s=2))
+    assert run.metrics.throughput_per_s == pytest.approx(expected, rel=0.03)
+
+
+def test_two_hosts_cost_serialisation_and_share_a_card() -> None:
+    """1 us of work and 64 bytes at 4 ns each on either side: 1.256 us; and a card of 8 Mbit/s for 15,625 tuples."""
+    document = deployment([1, 1, 1], CHAIN, [4], [[0]], rate_per_s=1e6).model_dump(mode="json")
+    host = document["cluster"]["hosts"][0] | {"bandwidth_mbps": 8.0}
+    document["cluster"]["hosts"] = [host, host | {"name": "g", "bandwidth_mbps": 8000.0}]
+    document["plan"]["placement"] = {"op0": "h", "op1": "g", "op2": "g"}
+    placed = parse(Deployment, document)
+    job = NumaJob(placed)
+    found = sustained(job, job.counts_of(placed.plan)[None])
+    assert found.time_nol[0, 0, 0] == pytest.approx(1.256e-6) and found.time_nol[0, 1, 1] == pytest.approx(1.256e-6)
+    assert binding(job, job.counts_of(placed.plan)) == "the network card of h"
+    assert found.load_n[0] * job.results_per_s == pytest.approx(1e6 / 64)
+
+
+def test_streams_that_are_not_dealt_evenly_and_free_operators_are_refused() -> None:
+    document = deployment([1, 1, 1], CHAIN, [2], [[0]]).model_dump(mode="json")
+    document["query"]["streams"][0]["partitioning"] = "broadcast"
+    with pytest.raises(BadInput, match="op0 -> op1 is broadcast"):
+        NumaJob(parse(Deployment, document))
+    with pytest.raises(BadInput, match="operator 'op1' costs nothing"):
+        NumaJob(deployment([1, 0, 1], CHAIN, [2], [[0]]))
