@@ -35,7 +35,7 @@ class FirstFit:
         started_s = time.perf_counter()
         job = NumaJob(problem.deployment)
         counts_ol = fitted(job, job.counts_of(problem.deployment.plan).sum(axis=1), turn=self.turn)
-        return solution(problem, job, [counts_ol], evaluations=1, started_s=started_s)
+        return solution(problem, job, [counts_ol], started_s=started_s)
 
 
 def fitted(job: NumaJob, replicas_o: np.ndarray, *, turn: bool) -> np.ndarray:

@@ -84,6 +84,7 @@ class Solution:
 
     objective: its estimated target metric. bound: no valid sane plan is better than this by the cost model; None if
     nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
+    weighed: plans, and parts of plans, that an optimizer's own model weighed.
     """
 
     status: Status
@@ -95,6 +96,7 @@ class Solution:
     alternatives: tuple[Candidate, ...] = ()
     message: str = ""
     sane: bool = field(default=True)
+    weighed: int = 0
 
     @property
     def gap(self) -> float | None:

@@ -27,7 +27,7 @@ class RandomSockets:
         job = NumaJob(problem.deployment)
         most = int(job.cores_l.sum()) if self.most_replicas is None else self.most_replicas
         counts_ol = scattered(job, most, stream(problem.seed, "random-sockets"))
-        return solution(problem, job, [counts_ol], evaluations=1, started_s=started_s)
+        return solution(problem, job, [counts_ol], started_s=started_s)
 
 
 def scattered(job: NumaJob, most_replicas: int, rng: np.random.Generator) -> np.ndarray:

@@ -55,7 +55,7 @@ class Rlas:
         found = _Search(self, job, None if problem.seconds is None else started_s + problem.seconds)
         candidates = found.run(problem)
         truth = job if self.fetch == "relative" else NumaJob(problem.deployment)
-        return solution(problem, truth, candidates, evaluations=found.evaluations, started_s=started_s)
+        return solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed)
 
 
 class _Search:
@@ -63,7 +63,7 @@ class _Search:
 
     def __init__(self, options: Rlas, job: NumaJob, until_s: float | None) -> None:
         self.options, self.job, self.until_s = options, job, until_s
-        self.evaluations = 0
+        self.weighed = 0
         self._symmetry = Symmetry(job)
         self._heuristics = options.heuristics or Heuristics(ratio=min(RATIO, int(job.cores_l.max())))
 
@@ -104,7 +104,7 @@ class _Search:
         left_s = None if self.until_s is None else max(1e-3, self.until_s - time.perf_counter())
         within = limits or Limits(nodes=max(self.options.nodes, int(replicas_o.sum()) + 1), seconds=left_s)
         found = search(tree.root, tree.branch, order="depth" if limits else self.options.order, limits=within)
-        self.evaluations += tree.evaluations
+        self.weighed += tree.weighed
         return found
 
     @property
@@ -114,8 +114,8 @@ class _Search:
     def _improved(self, counts_ol: np.ndarray, most: int) -> np.ndarray:
         if self._late:
             return counts_ol
-        found, evaluations = improved(self.job, counts_ol, most, steps=STEPS, scale=self.options.scale)
-        self.evaluations += evaluations
+        found, weighed = improved(self.job, counts_ol, most, steps=STEPS, scale=self.options.scale)
+        self.weighed += weighed
         return found
 
 

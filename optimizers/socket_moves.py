@@ -20,22 +20,22 @@ CLOSE = 1e-6
 def improved(
     job: NumaJob, counts_ol: np.ndarray, most_replicas: int, *, steps: int, scale: bool = True
 ) -> tuple[np.ndarray, int]:
-    """A placement that no small change improves, or where `steps` ended, and how many placements were estimated.
+    """A placement that no small change improves, or where `steps` ended, and how many were weighed.
 
     most_replicas: that the operators may have together. scale: whether their numbers may change.
     """
-    here, evaluations = counts_ol.astype(float), 0
+    here, weighed = counts_ol.astype(float), 0
     worth = _worth(job, here[None])[:, 0]
     for _ in range(steps):
         changes = _changes(here, most_replicas, scale)
         worths = _worth(job, changes)
-        evaluations += len(changes)
+        weighed += len(changes)
         best = int(np.lexsort(worths[::-1])[-1])
         gained = worths[:, best] - worth
         if gained[0] <= CLOSE * worth[0] and not (gained[0] >= -CLOSE * worth[0] and gained[1] > CLOSE * worth[1]):
             break
         here, worth = changes[best], worths[:, best]
-    return here, evaluations
+    return here, weighed
 
 
 def _worth(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:

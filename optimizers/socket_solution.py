@@ -17,14 +17,14 @@ ANALYTIC = "rates"
 
 
 def solution(
-    problem: Problem, job: NumaJob, candidates: Sequence[np.ndarray], *, evaluations: int, started_s: float
+    problem: Problem, job: NumaJob, candidates: Sequence[np.ndarray], *, started_s: float, weighed: int = 0
 ) -> Solution:
     """The best of the candidates [o, l], the first of equal ones.
 
-    evaluations: placements that were weighed before. started_s: time.perf_counter() when planning began.
+    started_s: time.perf_counter() when planning began. weighed: placements that were before.
     """
-    plans = [job.plan_of(counts_ol) for counts_ol in candidates]
-    chosen = choose(problem, estimate(problem, plans), evaluations=evaluations, started_s=started_s, complete=False)
+    plans = [job.plan_of(counts_ol) for counts_ol in candidates[: problem.budget]]
+    chosen = choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=False)
     counts_ol = candidates[next(index for index, plan in enumerate(plans) if plan == chosen.plan)]
     load = float(sustained(job, counts_ol[None]).load_n[0])
     bound = None
@@ -37,7 +37,8 @@ def solution(
             f"is full; all cores together would bear at most {load_bound(job):.1%}"
         )
     proved = bound is not None and load >= 1.0
-    return replace(chosen, bound=bound, message=message, status=Status.OPTIMAL if proved else chosen.status)
+    status = Status.OPTIMAL if proved else chosen.status
+    return replace(chosen, bound=bound, message=message, status=status, weighed=weighed)
 
 
 def load_bound(job: NumaJob) -> float:

@@ -68,7 +68,7 @@ class SocketTree:
                 f"no socket has more than {job.cores_l.max()} cores; use a compression ratio of at most that"
             )
         counts_ol = np.zeros((len(replicas_o), len(job.locations)))
-        self.evaluations = 1
+        self.weighed = 1
         self.root = Part(counts_ol, 0, float(self._bounds(counts_ol[None]).load_n[0]), complete=False)
 
     def branch(self, node: Part) -> Sequence[Part]:
@@ -78,7 +78,7 @@ class SocketTree:
         counts_nol = np.repeat(node.counts_ol[None], len(sockets), axis=0)
         counts_nol[np.arange(len(sockets)), o, sockets] += size
         found = self._bounds(counts_nol)
-        self.evaluations += len(sockets)
+        self.weighed += len(sockets)
         kept = self._narrowed(node, o, sockets, found)
         fullness_n = -found.cpu_nl[np.arange(len(sockets)), sockets]
         order = sorted(kept, key=lambda n: (-found.load_n[n], -found.total_n[n], -fullness_n[n]))

@@ -30,7 +30,7 @@ class Spread:
         job = NumaJob(problem.deployment)
         replicas_o = job.counts_of(problem.deployment.plan).sum(axis=1)
         counts_ol = spread(job, replicas_o, stream(problem.seed, "spread"))
-        return solution(problem, job, [counts_ol], evaluations=1, started_s=started_s)
+        return solution(problem, job, [counts_ol], started_s=started_s)
 
 
 def spread(job: NumaJob, replicas_o: np.ndarray, rng: np.random.Generator) -> np.ndarray:

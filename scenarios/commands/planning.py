@@ -108,6 +108,7 @@ def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, ob
         "bound": solution.bound,
         "gap": solution.gap,
         "evaluations": solution.evaluations,
+        "weighed": solution.weighed,
         "seconds": solution.seconds,
         "message": solution.message,
         "placement": placement,
@@ -118,7 +119,7 @@ def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, ob
     predicted = tables.seconds(solution.objective) if latency else f"{solution.objective:.3g}"
     words = (
         f"predicted {objective} = {predicted} by {model}; {solution.status}, "
-        f"{solution.evaluations:,} plans in {solution.seconds:.2f} s"
+        f"{max(solution.evaluations, solution.weighed):,} plans in {solution.seconds:.2f} s"
     )
     if solution.gap is not None:
         words += f"; no plan can be more than {solution.gap:.1%} better by this model"
