@@ -12,20 +12,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.branch_and_bound import Found, Limits, Order, search
+from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
 from optimizers.scaling import Placed, scaled
 from optimizers.socket_moves import improved
 from optimizers.socket_solution import solution
 from optimizers.socket_symmetry import Symmetry
-from optimizers.socket_tree import Heuristics, Part, SocketTree
+from optimizers.socket_tree import Heuristics, SocketTree
 from twin.numa_job import Fetch, NumaJob
 from twin.numa_rates import sustained
 
 RATIO = 5
+"""Replicas of an operator that are placed together (the paper's choice, Section 4), ..."""
+FEW = 24
+"""... unless there are no more than this in all."""
 IMPROVED = 4
 """So many of the best placements are improved, which end in different places."""
 STEPS = 500
+CLOSE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,6 @@ class _Search:
         self.options, self.job, self.until_s = options, job, until_s
         self.weighed = 0
         self._symmetry = Symmetry(job)
-        self._heuristics = options.heuristics or Heuristics(ratio=min(RATIO, int(job.cores_l.max())))
 
     def run(self, problem: Problem) -> list[np.ndarray]:
         """Placements, the best by the model first."""
@@ -91,21 +94,34 @@ class _Search:
         return _best_first(job, [*better, *kept])[: 1 + problem.alternatives]
 
     def place(self, replicas_o: np.ndarray) -> Placed:
-        """The best placement of so many replicas that the search finds."""
-        found = self.search(replicas_o)
-        if found.best is None:  # stopped before the first leaf; a dive reaches one
-            found = self.search(replicas_o, Limits(nodes=int(replicas_o.sum()) + 1))
+        """The best placement of so many replicas that the search finds.
+
+        What the heuristics leave of the tree may be looked at in no time; then all of it is, while nodes are left.
+        """
+        nodes = max(self.options.nodes, int(replicas_o.sum()) + 1)  # a dive to the first leaf at least
+        heuristics = self.options.heuristics or self._usual(int(replicas_o.sum()))
+        tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry)
+        found = search(tree.root, tree.branch, order=self.options.order, limits=self._limits(nodes))
+        if found.best is None:
+            found = search(tree.root, tree.branch, limits=Limits(nodes=nodes))
+        self.weighed += tree.weighed
+        assert found.best is not None
+        short = found.best.bound < tree.root.bound * (1.0 - CLOSE)
+        if short and found.nodes < nodes:
+            wide = SocketTree(self.job, replicas_o, heuristics.widened, self._symmetry)
+            limits = self._limits(nodes - found.nodes)
+            found = search(wide.root, wide.branch, order=self.options.order, limits=limits, known=found.best)
+            self.weighed += wide.weighed
         assert found.best is not None
         return Placed(found.best.counts_ol, found.best.bound)
 
-    def search(self, replicas_o: np.ndarray, limits: Limits | None = None) -> Found[Part]:
-        """The tree of these replicas, searched."""
-        tree = SocketTree(self.job, replicas_o, self._heuristics, self._symmetry)
-        left_s = None if self.until_s is None else max(1e-3, self.until_s - time.perf_counter())
-        within = limits or Limits(nodes=max(self.options.nodes, int(replicas_o.sum()) + 1), seconds=left_s)
-        found = search(tree.root, tree.branch, order="depth" if limits else self.options.order, limits=within)
-        self.weighed += tree.weighed
-        return found
+    def _usual(self, replicas: int) -> Heuristics:
+        """All heuristics, but few replicas are not compressed: there is time for each."""
+        return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
+
+    def _limits(self, nodes: int) -> Limits:
+        seconds = None if self.until_s is None else max(1e-3, self.until_s - time.perf_counter())
+        return Limits(nodes=nodes, seconds=seconds)
 
     @property
     def _late(self) -> bool:

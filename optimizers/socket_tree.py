@@ -36,6 +36,11 @@ class Heuristics:
     collocation: bool = True
     best_fit: bool = True
 
+    @property
+    def widened(self) -> Heuristics:
+        """Only what loses nothing: every socket is tried, unless another one is like it."""
+        return Heuristics(ratio=self.ratio, symmetry=self.symmetry, collocation=False, best_fit=False)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
