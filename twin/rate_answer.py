@@ -32,8 +32,8 @@ class RateAnswer:
     offered_out_per_s: np.ndarray
     """[P, O] Tuples out, counted once however many consumers there are, offered."""
     offered_pressure: np.ndarray
-    """[P, O] Highest utilisation among what the operator depends on (its CPU, network cards and links of its output,
-    credits of its output channels), offered; above 1: it cannot keep up."""
+    """[P, O] Highest utilisation among what the operator depends on (its CPU, memory and channels of its sockets,
+    network cards and links of its output, credits of its output channels), offered; above 1: it cannot keep up."""
 
     in_per_s: np.ndarray
     """[P, O] Tuples in, reached."""
@@ -42,12 +42,13 @@ class RateAnswer:
     pressure: np.ndarray
     """[P, O] As `offered_pressure`, reached: at most about 1."""
     service_s: np.ndarray
-    """[P, O] CPU seconds (reference cores) of an input tuple, (de)serialisation and slow-down by garbage collection
-    included, window evaluations apart; reached."""
+    """[P, O] CPU seconds (reference cores) of an input tuple, (de)serialisation, slow-down by garbage collection and
+    waits for the memory of other sockets included, window evaluations apart; mean of all replicas; reached."""
     busy_cores: np.ndarray
     """[P, O] Mean demand of one replica in reference cores, window evaluations included; reached."""
     speed: np.ndarray
-    """[P, O] Reference cores that a replica can get beside its neighbours, at most 1; reached."""
+    """[P, O] Reference cores that a replica can get beside its neighbours, at most one core of its clock, on the worst
+    socket; reached."""
     blocked: np.ndarray
     """[P, O] bool: the operator's input channels are full, as it or something downstream of it is the bottleneck."""
 

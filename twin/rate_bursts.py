@@ -68,14 +68,13 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
     tuples that wait meanwhile make the next burst larger still.
     """
     job = layout.job
-    used_on = offered.busy_on / offered.speed_on
     found = {}
     for o, blocked in burst_blocking(
-        layout, offered.in_on, offered.out_on, offered.fires_on, used_on, offered.stream_sn
+        layout, offered.in_on, offered.out_on, offered.fires_on, offered.used_on, offered.stream_sn
     ).items():
         operator = job.operators[o]
         if isinstance(operator, Join) and operator.window.policy == "time" and operator.amplification is None:
-            stalled = (blocked > 0) & (used_on[o] + PEAK * blocked > 1.0)
+            stalled = (blocked > 0) & (offered.used_on[o] + PEAK * blocked > 1.0)
             if stalled.any():
                 each_s = offered.service_on[o] / offered.speed_on[o] / layout.replicas_on[o]
                 found[job.names[o]] = np.where(stalled, each_s, 0.0)

@@ -7,6 +7,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
   can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen.
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
+* Where sockets differ, service and wait are means over them, and only the replicas on the busiest fill their channels.
 * A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
 * A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
@@ -26,8 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.query import Aggregate, Join, Window
+from twin.rate_cores import FULL
 from twin.rate_layout import Layout
-from twin.rate_load import FULL, Load
+from twin.rate_load import Load
 from twin.rate_throttle import felt
 from twin.theory import mmc_wait_s
 
@@ -57,9 +59,9 @@ def result_ages_s(layout: Layout, found: Load, share: np.ndarray, horizon_s: flo
     found: the load after throttling; share: the ingested share of each source's offered rate [sources, N].
     """
     job = layout.job
-    blocked_on, full_sn = _full(layout, found, share)
+    blocked_on, full_sn, jam_on = _full(layout, found, share)
     link_sn, (service_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
-    channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn)
+    channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
     size = (len(job.names), layout.size)
     ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
@@ -97,37 +99,47 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
 
 
 def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:
-    """Service and mean wait of a tuple. [O, N] each"""
-    job = layout.job
-    service_on = found.service_on / found.speed_on
-    rho = np.minimum(found.busy_on / found.speed_on, RHO_MAX)
-    wait_on = rho / (1.0 - rho) * service_on * (1.0 + job.scv_o[:, None]) / 2.0
+    """Service and mean wait of a tuple; where sockets differ, the mean over them. [O, N] each"""
+    job, cells = layout.job, found.cells
+    rho = np.minimum(found.used_on, RHO_MAX)
+    if cells is None:
+        service_on = found.service_on / found.speed_on
+        wait_on = rho / (1.0 - rho) * service_on * (1.0 + job.scv_o[:, None]) / 2.0
+    else:
+        service_cn = cells.service_cn / cells.speed_cn
+        rho_cn = np.minimum(cells.busy_cn / cells.speed_cn, RHO_MAX)
+        wait_cn = rho_cn / (1.0 - rho_cn) * service_cn * (1.0 + job.scv_o[layout.operator_c, None]) / 2.0
+        service_on, wait_on = layout.mean(service_cn), layout.mean(wait_cn)
     for o in np.flatnonzero(job.shared_o):
         each = zip(layout.replicas_on[o], rho[o], service_on[o], strict=True)
         wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) * (1.0 + job.scv_o[o]) / 2.0 for c, r, s in each]
     return service_on, wait_on
 
 
-def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Which operators' input queues, and which streams' channels, are full. [O, N], [S, N] bool
 
     A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
-    meet, only those which bring more than the fair rate are.
+    meet, only those which bring more than the fair rate are. Where sockets differ, the replicas on some are the
+    bottleneck: third, the share of an operator's replicas whose channels are full if any are, [O, N].
     """
     job = layout.job
     throttled = share.min(axis=0) < THROTTLED
     stream_sn = found.stream_sn
     blocked_on = throttled & (found.cpu_on > FULL)
     full_sn = throttled & (stream_sn > FULL)
+    jam_on = None if found.cells is None else layout.mean(np.where(found.cells.cpu_cn > FULL, 1.0, 0.0))
     if not throttled.any():
-        return blocked_on, full_sn
+        return blocked_on, full_sn, jam_on
     felt_sn = felt(job, found)[1]
     for o in reversed(range(len(job.names))):
         for s in job.outputs[o]:
             blocked_on[o] |= full_sn[s]
+            if jam_on is not None:
+                jam_on[o] = np.where(full_sn[s], 1.0, jam_on[o])
         for s in job.inputs[o]:
             full_sn[s] |= blocked_on[o] & (felt_sn[s] > 0.99)
-    return blocked_on, full_sn
+    return blocked_on, full_sn, jam_on
 
 
 def _links_s(layout: Layout, found: Load) -> np.ndarray:
@@ -139,7 +151,12 @@ def _links_s(layout: Layout, found: Load) -> np.ndarray:
 
 
 def _channels_s(
-    layout: Layout, found: Load, full_sn: np.ndarray, blocked_on: np.ndarray, link_sn: np.ndarray
+    layout: Layout,
+    found: Load,
+    full_sn: np.ndarray,
+    blocked_on: np.ndarray,
+    link_sn: np.ndarray,
+    jam_on: np.ndarray | None,
 ) -> np.ndarray:
     """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
 
@@ -152,6 +169,9 @@ def _channels_s(
     sent_sn = found.out_on[job.producer_s] * layout.copies_sn
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     inside_sn = job.deployment.engine.channel_tuples / np.maximum(per_replica_sn, 1e-9)
+    if jam_on is not None:
+        jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
+        inside_sn = link_sn + (inside_sn - link_sn) * jam_sn
     queued_sn = np.where(full_sn & blocked_on[job.consumer_s], np.maximum(inside_sn - link_sn, 0.0), 0.0)
     passed_sn = np.where(full_sn, np.maximum(inside_sn, link_sn), link_sn)
     for streams in job.inputs:

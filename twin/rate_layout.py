@@ -18,6 +18,7 @@ from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Join
 from twin.rate_keys import crowding
 from twin.rate_links import LinkLayout
+from twin.rate_sockets import SocketLayout, Sockets
 from twin.rates import Channels
 
 MEGA = 1e6
@@ -65,6 +66,7 @@ class Job:
         self.bandwidth_h = np.array([host.bandwidth_mbps for host in hosts]) * MEGA / 8  # bytes a second
         self.latency_h = np.array([host.latency_ms for host in hosts]) * 1e-3
         self.ram_h = np.array([host.ram_mb for host in hosts])
+        self.sockets = Sockets.of(deployment)
 
 
 class Layout:
@@ -146,6 +148,10 @@ class Layout:
         """Maximum over an operator's cells. [O, N]"""
         return each_cn if self.single else np.maximum.reduceat(each_cn, self.first_c, axis=0)
 
+    def mean(self, each_cn: np.ndarray) -> np.ndarray:
+        """Mean over an operator's replicas of what is the same in a cell. [O, N]"""
+        return self.over_cells(each_cn * self.share_cn)
+
     def on_sockets(self, each_cn: np.ndarray) -> np.ndarray:
         """For every cell, the sum over all cells on its socket. [C, N]"""
         total = np.bincount(self._at_socket, each_cn.ravel(), len(self.job.capacity_l) * self.size)
@@ -216,6 +222,11 @@ class Layout:
     def links(self) -> LinkLayout | None:
         """The network's links, if the cluster has any."""
         return LinkLayout(self) if self.job.deployment.cluster.links else None
+
+    @cached_property
+    def sockets(self) -> SocketLayout | None:
+        """Distances, bandwidths and clocks of sockets, if a host has any."""
+        return None if self.job.sockets is None else SocketLayout(self, self.job.sockets)
 
     def host_share_nh(self, operator: int) -> np.ndarray:
         """Share of an operator's replicas on each host. [N, H]"""

@@ -1,24 +1,24 @@
 """How loaded every operator, socket, network card and channel is under N plans at once, at given source rates.
 
-Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. Work
-is spread evenly over an operator's replicas, but for the pressure on the busiest where keys are skewed. Axes are those
-of `twin.rate_layout`.
+Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. Tuples
+are dealt evenly to an operator's replicas, but for the pressure on the busiest where keys are skewed; where sockets
+differ, so do the replicas' demands, and the worst socket decides. Axes are those of `twin.rate_layout`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from twin.keys import key_groups_of
 from twin.rate_bursts import burst_blocking
+from twin.rate_cores import share_cores
 from twin.rate_layout import MEGA, Job, Layout
+from twin.rate_sockets import Cells
 from twin.rates import Flow, flows
-
-FULL = 0.995
-"""Utilisation from which a socket counts as full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,10 @@ class Load:
     """The state of N plans at some source rates. The first six are those of `twin.rates.Flow`, [O, N].
 
     service_on: CPU time of an input tuple, window evaluations apart. busy_on: demand of one replica, in cores.
-    speed_on: cores that a replica can get beside the others on its socket. cpu_on: utilisation of what an operator
-    computes on; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's credits by
-    tuples in flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card.
+    used_on: share of its time that a replica works, on its worst socket. speed_on: cores that a replica can get beside
+    the others there. cpu_on: utilisation of what an operator computes on; nic_sn: of the network cards and links that a
+    stream crosses; credits_sn: of a channel's credits by tuples in flight. cpu_hn, nic_hn: utilisation of a host's
+    cores and of its network card. cells: the same by socket, where sockets differ.
     """
 
     in_on: np.ndarray
@@ -39,12 +40,14 @@ class Load:
     bursts_on: np.ndarray
     service_on: np.ndarray
     busy_on: np.ndarray
+    used_on: np.ndarray
     speed_on: np.ndarray
     cpu_on: np.ndarray
     nic_sn: np.ndarray
     credits_sn: np.ndarray
     cpu_hn: np.ndarray
     nic_hn: np.ndarray
+    cells: Cells | None = None
 
     @property
     def stream_sn(self) -> np.ndarray:
@@ -53,13 +56,18 @@ class Load:
 
     def with_part(self, rows: np.ndarray, part: Load) -> Load:
         """The same with the plans in `rows` (a mask [N]) as in another one, which has these alone."""
-        columns = {}
-        for field in fields(Load):
-            mine = getattr(self, field.name)
-            whole = np.broadcast_to(mine, (len(mine), len(rows))).copy()
-            whole[:, rows] = getattr(part, field.name)
-            columns[field.name] = whole
+        names = [field.name for field in fields(Load) if field.name != "cells"]
+        columns: dict[str, Any] = {name: _with_part(getattr(self, name), rows, getattr(part, name)) for name in names}
+        if self.cells is not None and part.cells is not None:
+            pairs = zip(self.cells, part.cells, strict=True)
+            columns["cells"] = Cells(*(_with_part(mine, rows, other) for mine, other in pairs))
         return Load(**columns)
+
+
+def _with_part(mine: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarray:
+    whole = np.broadcast_to(mine, (len(mine), len(rows))).copy()
+    whole[:, rows] = part
+    return whole
 
 
 def pressure(job: Job, load: Load) -> np.ndarray:
@@ -105,13 +113,23 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     if job.windowed:
         scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
         work_on = work_on + scanned_on * slowdown_on
-    busy_on = work_on / layout.replicas_on
-    cpu_on, speed_on = _share_sockets(layout, busy_on)
-    nic_sn, nic_hn = _nics(layout, sent_sn)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
+    busy_on = work_on / layout.replicas_on
+    busy_cn = busy_on[layout.operator_c]
+    cells = None
+    if layout.sockets is None:
+        cpu_cn, speed_cn = share_cores(layout, busy_cn)
+        cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
+        used_on = busy_on / speed_on
+    else:
+        taken_on = in_on / layout.replicas_on
+        cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_on, service_on, slowdown_on)
+        cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
+        used_on = layout.worst(cells.busy_cn / cells.speed_cn)
+        busy_cn, busy_on, service_on = cells.busy_cn, layout.mean(cells.busy_cn), layout.mean(cells.service_cn)
+    nic_sn, nic_hn = _nics(layout, sent_sn)
     credits_sn = per_replica_sn * layout.latency_sn / engine.channel_tuples
     if job.windowed:
-        used_on = busy_on / speed_on
         pace_sn = np.maximum(nic_sn, credits_sn)
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
             cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
@@ -124,52 +142,18 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         bursts_on,
         service_on,
         busy_on,
+        used_on,
         speed_on,
         cpu_on,
         nic_sn,
         credits_sn,
-        layout.by_host(busy_on[layout.operator_c] * layout.count_cn) / job.capacity_h[:, None],
+        layout.by_host(busy_cn * layout.count_cn) / job.capacity_h[:, None],
         nic_hn,
+        cells,
     )
 
 
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
-
-
-def _share_sockets(layout: Layout, busy_on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pressure of the CPU, and the cores a replica can get; both of an operator's worst socket. [O, N]
-
-    Sockets are shared max-min fairly, at most one core a task: on a full socket only the tasks above the fair level
-    feel it, and what they feel is the demand on the whole socket. A task can get that level there; on other sockets,
-    what the demands of its neighbours leave (a good approximation of processor sharing for the wait).
-    """
-    own_cn = busy_on[layout.operator_c]
-    capacity_cn = layout.capacity_cn
-    total_cn = layout.on_sockets(own_cn * layout.count_cn)
-    level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
-    full_cn = total_cn / capacity_cn
-    crowded_on = busy_on if layout.crowding_on is None else busy_on * layout.crowding_on
-    alone_cn = crowded_on[layout.operator_c] / np.minimum(1.0, capacity_cn)
-    felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
-    left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, 1.0)
-    used_cn = np.maximum(alone_cn, felt_cn)
-    if not layout.single:
-        used_cn, left_cn = np.where(layout.here_cn, used_cn, 0.0), np.where(layout.here_cn, left_cn, np.inf)
-    return layout.worst(used_cn), -layout.worst(-left_cn)
-
-
-def fair_level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) -> np.ndarray:
-    """Cores that a task gets at most, so that a full socket is just used up (water filling). [C, N]
-
-    With demands ascending, it is the maximum over tasks of what those below leave, divided among the others.
-    neighbours: replicas of cell d if it is on the socket of cell c, else 0 [C, D, N].
-    """
-    cells = np.arange(len(own_cn))
-    smaller = neighbours * (own_cn[None] < own_cn[:, None])
-    taken_cn = np.einsum("cdn,dn->cn", smaller, own_cn)
-    others_cn = np.maximum(neighbours.sum(axis=1) - smaller.sum(axis=1), 1e-9)
-    left_cn = np.where(neighbours[cells, cells] > 0, (capacity_cn - taken_cn) / others_cn, 0.0)
-    return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)
 
 
 def _nics(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,8 @@
 
 In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
 until nothing is overloaded (`twin.rate_throttle`); (3) the age of results is added up along the streams
-(`twin.rate_latency`).
+(`twin.rate_latency`). Sockets count by distance, clock and memory bandwidth (`twin.rate_sockets`). Not in it: noise,
+waits for batches, and `context_switch`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Filter, Query, Sink, Source, Stream, TimeWindow
-from twin.rate_load import fair_level
+from twin.rate_cores import fair_level
 from twin.rate_model import RateModel
 from twin.workload import Poisson, Workload
 
