@@ -10,7 +10,9 @@ from pydantic import BaseModel
 
 from scenarios import registry
 from scenarios.yaml_text import parse_text, to_text
+from twin.cluster import Cluster
 from twin.errors import BadInput
+from twin.numa import cluster_name
 from twin.scenario import Scenario
 from twin.spec import parse
 
@@ -101,6 +103,8 @@ def _without_defaults(spec: BaseModel, dumped: Mapping[str, Any]) -> dict[str, A
 
 
 def _compact(value: Any, dumped: Any) -> Any:
+    if isinstance(value, Cluster) and (name := cluster_name(value)):
+        return name
     if isinstance(value, BaseModel) and isinstance(dumped, Mapping):
         return _without_defaults(value, dumped)
     if isinstance(value, tuple | list) and isinstance(dumped, list):

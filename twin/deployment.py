@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from twin.cluster import Cluster
 from twin.errors import suggest
 from twin.keys import check_keys
+from twin.numa import cluster_by_name
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
 from twin.query import Query
@@ -29,11 +30,19 @@ Engine = Annotated[
 ]
 
 
+NamedCluster = Annotated[
+    Cluster,
+    BeforeValidator(cluster_by_name, json_schema_input_type=str | Cluster),
+    Field(description="a cluster's name, or all of its hosts"),
+]
+"""Written with all of its hosts, so that what reads a trace needs no names; scenario files write the name."""
+
+
 class Deployment(Spec):
     """Checked across its parts: every operator placed on hosts and sockets that exist, every source fed."""
 
     query: Query
-    cluster: Cluster
+    cluster: NamedCluster
     plan: ExecutionPlan
     workload: Workload
     engine: Engine = STORM

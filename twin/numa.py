@@ -1,14 +1,19 @@
 """The two eight-socket servers of BriskStream (SIGMOD 2019), from the class figures that its Table 2 gives.
 
-One reference core (`cpu_percent` 100) is one core of Server A at 1.2 GHz: BriskStream's operator profiles refer to it.
+They are clusters of one host, called `server` on both, so that a plan for one can be tried on the other. A scenario
+names them: `cluster: server-a`. One reference core (`cpu_percent` 100) is one core of Server A at 1.2 GHz:
+BriskStream's operator profiles refer to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from twin.cluster import Cluster, Host, Numa, Socket
+from twin.errors import BadInput, suggest
 
+SERVER = "server"
 REFERENCE_GHZ = 1.2
 SOCKETS = 8
 HALF_TRAY, TRAY = 2, 4
@@ -50,18 +55,24 @@ def hops_b(i: int, j: int) -> int:
     return 1 if i // TRAY == j // TRAY else 2
 
 
-def server_a(name: str = "server-a") -> Cluster:
-    """8 sockets of 18 cores at 1.2 GHz, 54.3 GB/s each, connected directly (glue-less)."""
-    return _server(name, 18, 1.2, 54.3, hops_a, A_FETCH_NS, A_GBPS)
+def server_a(sockets: int = SOCKETS) -> Cluster:
+    """Sockets of 18 cores at 1.2 GHz, 54.3 GB/s each, connected directly (glue-less).
+
+    sockets: how many are in use, the first of the eight. Raises BadInput if that is none or more than there are.
+    """
+    return _server(sockets, 18, 1.2, 54.3, hops_a, A_FETCH_NS, A_GBPS)
 
 
-def server_b(name: str = "server-b") -> Cluster:
-    """8 sockets of 8 cores at 2.27 GHz, 24.2 GB/s each, joined by a node controller (glue-assisted)."""
-    return _server(name, 8, 2.27, 24.2, hops_b, B_FETCH_NS, B_GBPS)
+def server_b(sockets: int = SOCKETS) -> Cluster:
+    """Sockets of 8 cores at 2.27 GHz, 24.2 GB/s each, joined by a node controller (glue-assisted).
+
+    sockets: how many are in use, the first of the eight. Raises BadInput if that is none or more than there are.
+    """
+    return _server(sockets, 8, 2.27, 24.2, hops_b, B_FETCH_NS, B_GBPS)
 
 
 def _server(
-    name: str,
+    sockets: int,
     cores: int,
     clock_ghz: float,
     local_gbps: float,
@@ -69,17 +80,36 @@ def _server(
     fetch_ns: dict[int, float],
     gbps: dict[int, float],
 ) -> Cluster:
-    every = range(SOCKETS)
+    if not 1 <= sockets <= SOCKETS:
+        raise BadInput(f"sockets must be from 1 to {SOCKETS}, got {sockets}")
+    every = range(sockets)
     latency = tuple(tuple(fetch_ns.get(hops(i, j), 0.0) for j in every) for i in every)
     bandwidth = tuple(tuple(gbps.get(hops(i, j), local_gbps) for j in every) for i in every)
     socket = Socket(cores=cores, clock_ghz=clock_ghz, bandwidth_gbps=local_gbps)
     host = Host(
-        name=name,
-        cpu_percent=100.0 * SOCKETS * cores * clock_ghz / REFERENCE_GHZ,
+        name=SERVER,
+        cpu_percent=100.0 * sockets * cores * clock_ghz / REFERENCE_GHZ,
         ram_mb=RAM_MB,
         bandwidth_mbps=CARD_MBPS,
         latency_ms=CARD_MS,
-        sockets=(socket,) * SOCKETS,
+        sockets=(socket,) * sockets,
         numa=Numa(latency_ns=latency, bandwidth_gbps=bandwidth),
     )
     return Cluster(hosts=(host,))
+
+
+CLUSTERS = {"server-a": server_a(), "server-b": server_b()}
+
+
+def cluster_by_name(value: Any) -> Any:
+    """A cluster's name as the cluster; anything else unchanged. Raises ValueError for an unknown name."""
+    if not isinstance(value, str):
+        return value
+    if value not in CLUSTERS:
+        raise ValueError(f"unknown cluster {value!r}; {suggest(value, CLUSTERS)}")
+    return CLUSTERS[value]
+
+
+def cluster_name(cluster: Cluster) -> str | None:
+    """The name of a cluster that has one."""
+    return next((name for name, known in CLUSTERS.items() if known == cluster), None)

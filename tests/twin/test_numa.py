@@ -51,7 +51,7 @@ def test_time_per_tuple_by_distance_follows_the_published_estimates(
     """BriskStream, Table 3: one operator that is always busy; its throughput is 1 / (Te + Tf)."""
     for socket, published_ns in {0: local_ns, **estimated_ns}.items():
         middle = work(operator, service_time_s=local_ns * 1e-9)
-        here = {"source": "server-a/0", operator: f"server-a/{socket}", "sink": f"server-a/{socket}"}
+        here = {"source": "server/0", operator: f"server/{socket}", "sink": f"server/{socket}"}
         job = on_server(server_a(), middle, 2e6, here)
         document = job.model_dump(mode="json")
         document["query"]["operators"][0]["tuple_bytes"] = lines * 64
@@ -173,3 +173,33 @@ def test_bad_sockets_are_named(change: dict[str, Any], message: str) -> None:
 def test_batches_need_a_time_out() -> None:
     with pytest.raises(BadInput, match="need flush_s"):
         chain([], 10, engine=FREE | {"flush_s": None})
+
+
+# named servers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("server", [server_a, server_b])
+def test_fewer_sockets_are_the_first_ones(server: Any) -> None:
+    whole = server().hosts[0]
+    for count in (1, 2, 4, 8):
+        part = server(count).hosts[0]
+        assert part.socket_count == count
+        assert [part.socket_capacity(i) for i in range(count)] == pytest.approx([whole.socket_capacity(0)] * count)
+        for i in range(count):
+            for j in range(count):
+                assert part.socket_latency_s(i, j) == whole.socket_latency_s(i, j)
+                assert part.numa.bandwidth_gbps[i][j] == whole.numa.bandwidth_gbps[i][j]
+    for count in (0, 9):
+        with pytest.raises(BadInput, match=f"from 1 to 8, got {count}"):
+            server(count)
+
+
+def test_a_named_cluster_is_its_hosts_wherever_it_is_written_in_full() -> None:
+    document = chain([], 10).model_dump(mode="json")
+    document["plan"] = {"placement": dict.fromkeys(("source", "sink"), "server/7")}
+    named = parse(Deployment, document | {"cluster": "server-b"})
+    assert named.cluster == server_b()
+    assert named.model_dump(mode="json")["cluster"]["hosts"][0]["name"] == "server"
+    assert parse(Deployment, named.model_dump(mode="json")) == named
+    with pytest.raises(BadInput, match="cluster: unknown cluster 'server-bb'; did you mean 'server-b'"):
+        parse(Deployment, document | {"cluster": "server-bb"})

@@ -103,7 +103,7 @@ def test_one_busy_operator_takes_its_service_and_the_fetch_between_any_two_socke
 
 def test_the_farthest_replica_bounds_all_as_tuples_are_dealt_evenly() -> None:
     """One of four replicas is far: it takes as many tuples as the others, and they wait for it."""
-    here = {"source": "server-a", "work": {"server-a": 3, "server-a/7": 1}, "sink": "server-a"}
+    here = {"source": "server", "work": {"server": 3, "server/7": 1}, "sink": "server"}
     document = on_server(server_a(), work(service_time_s=1.6e-6), 1e7, here).model_dump(mode="json")
     document["query"]["operators"][0]["tuple_bytes"] = 80
     found = answer(parse(Deployment, document))

@@ -1,0 +1,74 @@
+"""BriskStream's applications: what is published of them, through the rate model and the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scenarios import files
+from scenarios.overrides import set_value
+from twin.numa import server_a, server_b
+from twin.plan import ExecutionPlan
+from twin.rate_model import RateModel
+from twin.rates import nominal_rates
+from twin.scenario import Scenario
+from twin.simulation import simulate
+
+CORES = 144
+THROUGHPUT = {"wc": 96_390.8e3, "fd": 7172.5e3, "sd": 12_767.6e3, "lr": 8738.3e3}
+"""Published: results a second on Server A, Table 4."""
+RESULTS_PER_INPUT = {"wc": 10.0, "fd": 1.0, "sd": 1.0, "lr": 3 * 0.98857}
+
+applications = pytest.mark.parametrize("name", THROUGHPUT)
+
+
+def load(name: str) -> Scenario:
+    return files.load(f"briskstream-{name}")
+
+
+def thinned(scenario: Scenario) -> Scenario:
+    """Two replicas of each operator, on sockets 0 and 4, and few enough tuples for these."""
+    plan = ExecutionPlan(placement={each.name: ("server", "server/4") for each in scenario.query.operators})
+    return set_value(scenario.with_plan(plan), "workload.arrivals.spout.rate_per_s=50000")
+
+
+@applications
+def test_the_published_throughput_takes_most_of_the_cores_and_more_is_offered(name: str) -> None:
+    scenario = load(name)
+    rates = nominal_rates(scenario.query, scenario.workload.arrivals)
+    results_per_s = rates["sink"].in_per_s
+    assert results_per_s / rates["spout"].in_per_s == pytest.approx(RESULTS_PER_INPUT[name])
+    cores = sum(rates[each.name].in_per_s * each.service_time_s for each in scenario.query.operators)
+    assert 0.6 * CORES < cores * THROUGHPUT[name] / results_per_s < CORES
+    assert cores > 1.3 * CORES
+
+
+@applications
+def test_the_simulator_and_the_rate_model_agree_where_nothing_is_saturated(name: str) -> None:
+    """Operators that emit nothing and operators with several inputs among them."""
+    scenario = thinned(load(name))
+    predicted = RateModel(horizon_s=scenario.run.horizon_s).predict(scenario.deployment, [scenario.plan])
+    metrics = simulate(scenario.deployment, scenario.run).metrics
+    expected = 50_000 * RESULTS_PER_INPUT[name]
+    assert metrics.throughput_per_s == pytest.approx(expected, rel=0.02)
+    assert predicted.throughput_per_s[0] == pytest.approx(expected, rel=0.02)
+    assert np.isfinite(predicted.processing_latency_s[0]) and metrics.processing_latency_s is not None
+
+
+def test_fields_grouping_without_key_groups_deals_evenly() -> None:
+    """Four counters, nothing else in their way: all of them busy, or the busiest would hold the others up."""
+    scenario = load("wc")
+    counter = scenario.query.operator("counter")
+    replicas = {"spout": 1, "parser": 1, "splitter": 3, "counter": 4, "sink": 4}
+    plan = ExecutionPlan(placement={name: ("server",) * count for name, count in replicas.items()})
+    metrics = simulate(scenario.with_plan(plan).deployment, scenario.run).metrics
+    assert metrics.throughput_per_s == pytest.approx(4 / counter.service_time_s, rel=0.01)
+
+
+@applications
+def test_one_word_makes_it_the_other_server(name: str) -> None:
+    scenario = load(name)
+    assert scenario.cluster == server_a()
+    other = set_value(scenario, "cluster=server-b")
+    assert other.cluster == server_b() and other.plan == scenario.plan
+    assert "cluster: server-b\n" in files.dump(other)
