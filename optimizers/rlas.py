@@ -1,8 +1,9 @@
 """Relative-location aware scheduling (RLAS; BriskStream, SIGMOD 2019): replication and placement on NUMA sockets.
 
 Operators get replicas by `optimizers.scaling`; each time they are placed by branch and bound over
-`optimizers.socket_tree`, under the model of `twin.numa_rates`. The best placements on the way are improved by
-`optimizers.socket_moves`, which the paper does not do. Any number of hosts, with any number of sockets each, will do.
+`optimizers.socket_tree`, under the model of `twin.numa_rates`. The best placements on the way are where the local
+search of `optimizers.socket_moves` begins, which the paper does not have. Any number of hosts will do, with any number
+of sockets each.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ import numpy as np
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
 from optimizers.scaling import Placed, scaled
-from optimizers.socket_moves import improved
+from optimizers.socket_moves import improved, searched
 from optimizers.socket_solution import solution
 from optimizers.socket_symmetry import Symmetry
 from optimizers.socket_tree import Heuristics, SocketTree
 from twin.numa_job import Fetch, NumaJob
 from twin.numa_rates import sustained
+from twin.randomness import stream
 
 RATIO = 5
 """Replicas of an operator that are placed together (the paper's choice, Section 4), ..."""
 FEW = 24
 """... unless there are no more than this in all."""
 IMPROVED = 4
-"""So many of the best placements are improved, which end in different places."""
-STEPS = 500
+"""So many of the best placements are improved; the best of these is where the search goes on."""
 CLOSE = 1e-9
 
 
@@ -90,8 +91,12 @@ class _Search:
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
         if not options.improve or float(placements[0].load) >= 1.0:
             return kept
-        better = [self._improved(counts_ol, most) for counts_ol in kept[:IMPROVED]]
-        return _best_first(job, [*better, *kept])[: 1 + problem.alternatives]
+        starts = [self._improved(counts_ol, most) for counts_ol in kept[:IMPROVED]]
+        found = _best_first(job, [*starts, *kept])
+        rng = stream(problem.seed, "rlas")
+        best, weighed = searched(job, found[0], most, rng, lambda: self._late, scale=options.scale)
+        self.weighed += weighed
+        return _best_first(job, [best, *found])[: 1 + problem.alternatives]
 
     def place(self, replicas_o: np.ndarray) -> Placed:
         """The best placement of so many replicas that the search finds.
@@ -130,7 +135,7 @@ class _Search:
     def _improved(self, counts_ol: np.ndarray, most: int) -> np.ndarray:
         if self._late:
             return counts_ol
-        found, weighed = improved(self.job, counts_ol, most, steps=STEPS, scale=self.options.scale)
+        found, weighed = improved(self.job, counts_ol, most, scale=self.options.scale)
         self.weighed += weighed
         return found
 

@@ -20,7 +20,7 @@ OVER = 1.001
 """An operator that is sent this much more than it can take is a bottleneck."""
 SOURCE_STEP = 1.25
 """Sources are offered more than they ever take, so that says nothing of how many they should be: they grow by steps."""
-PATIENCE = 12
+PATIENCE = 30
 """Placements in a row that are no better, after which more replicas are given up."""
 
 

@@ -1,4 +1,4 @@
-"""Local improvement of a placement on sockets: the best of all small changes, again and again.
+"""Iterated local search on sockets: the best of all small changes, again and again, then a kick and once more.
 
 Changes: a replica goes to another socket; two of different operators exchange their sockets; one comes; one leaves and
 one of another operator comes, anywhere.
@@ -8,6 +8,8 @@ saved can be used later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from twin.numa_job import NumaJob
@@ -15,10 +17,57 @@ from twin.numa_rates import sustained
 
 CLOSE = 1e-6
 """Loads that differ by less count as equal."""
+STEPS = 500
+KICK = 6
+"""Replicas that a kick throws elsewhere."""
+IN_VAIN = 12
+"""Kicks in a row that lead to nothing better, after which the search ends."""
+WEIGHED = 2_000_000
+"""Placements after which no more kicks are given."""
+
+
+def searched(
+    job: NumaJob,
+    counts_ol: np.ndarray,
+    most_replicas: int,
+    rng: np.random.Generator,
+    late: Callable[[], bool],
+    *,
+    scale: bool = True,
+) -> tuple[np.ndarray, int]:
+    """The best placement found from a first one, and how many were weighed. late: whether time is up.
+
+    most_replicas, scale: as of `improved`.
+    """
+    best, weighed = improved(job, counts_ol, most_replicas, scale=scale)
+    load, in_vain = _load(job, best), 0
+    while in_vain < IN_VAIN and weighed < WEIGHED and load < 1.0 and not late():
+        found, more = improved(job, _kicked(best, rng), most_replicas, scale=scale)
+        weighed += more
+        reached = _load(job, found)
+        in_vain = 0 if reached > load * (1.0 + CLOSE) else in_vain + 1
+        if not in_vain:
+            best, load = found, reached
+    return best, weighed
+
+
+def _load(job: NumaJob, counts_ol: np.ndarray) -> float:
+    return float(sustained(job, counts_ol[None]).load_n[0])
+
+
+def _kicked(counts_ol: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Some replicas elsewhere, each operator with as many as before."""
+    found = counts_ol.copy()
+    for _ in range(KICK):
+        o = int(rng.integers(len(found)))
+        start, end = rng.choice(np.flatnonzero(found[o])), int(rng.integers(found.shape[1]))
+        found[o, start] -= 1
+        found[o, end] += 1
+    return found
 
 
 def improved(
-    job: NumaJob, counts_ol: np.ndarray, most_replicas: int, *, steps: int, scale: bool = True
+    job: NumaJob, counts_ol: np.ndarray, most_replicas: int, *, steps: int = STEPS, scale: bool = True
 ) -> tuple[np.ndarray, int]:
     """A placement that no small change improves, or where `steps` ended, and how many were weighed.
 
