@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.optimizers.numa_jobs import deployment, small_jobs
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.numa import server_a
+from twin.numa import server_a, server_b
 from twin.numa_job import NumaJob
 from twin.numa_rates import binding, free_running, sustained, times
+from twin.profiles import BRISK
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse
@@ -126,6 +127,35 @@ def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any
     expected = float(sustained(model, counts_ol[None]).load_n[0]) * model.results_per_s
     run = simulate(placed, RunSettings(horizon_s=4, period_s=1, warmup_s=2))
     assert run.metrics.throughput_per_s == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize(("credits", "segments"), [(4096, 2000), (16_384, 2000), (16_384, 8000)])
+def test_a_plan_that_just_fulfils_every_operator_bears_in_the_simulator_what_is_estimated(
+    credits: int, segments: int
+) -> None:
+    """Word count on eight sockets, ten words a line for 43 counters that are all just fast enough."""
+    document = deployment(
+        [0.45, 0.4, 1.6128, 0.6123, 0.2],
+        [(0, 1), (1, 2), (2, 3), (3, 4)],
+        [1],
+        [[0]],
+        rate_per_s=2e7,
+        gains=[1, 1, 10, 1, 1],
+    ).model_dump(mode="json")
+    for operator, size in zip(document["query"]["operators"], (205, 205, 32, 32, 32), strict=True):
+        operator["tuple_bytes"] = size
+    document["engine"] = BRISK.model_dump(mode="json") | {"name": "deep", "channel_tuples": credits}
+    placed = on_server(document, server_b())
+    job = NumaJob(placed)
+    counts_ol = np.zeros((5, 8), int)
+    counts_ol[0, 0], counts_ol[1, 0], counts_ol[2, :4] = 2, 2, (7, 1, 1, 1)
+    counts_ol[3], counts_ol[4] = (0, 7, 7, 7, 5, 5, 5, 3), (0, 1, 2, 1, 4, 4, 4, 0)
+    expected = float(sustained(job, counts_ol[None]).load_n[0]) * job.results_per_s
+    run = simulate(
+        placed.with_plan(job.plan_of(counts_ol)),
+        RunSettings(horizon_s=0.3, period_s=0.05, warmup_s=0.1, segments=segments),
+    )
+    assert run.metrics.throughput_per_s == pytest.approx(expected, rel=0.05)
 
 
 def test_two_hosts_cost_serialisation_and_share_a_card() -> None:

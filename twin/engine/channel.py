@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 DEEP = 128
 """Half a channel that holds so many tuples hardly ever blocks below saturation: idle, it takes any smooth segment."""
+LOTS = 2
+"""A segment for one of many replicas holds at most one part in so many of what may travel: what belongs to all of them
+in turn would fill one's channel else, and hold its producer up while the others run dry."""
 FINER = 8
 """A burst that does not fit into a channel is cut so much finer than other segments."""
 
@@ -94,13 +97,14 @@ class Paths(dict[int, Path]):
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("_only", "cap", "deal", "dropped", "outbox", "paths", "send_s", "sent_s", "task")
+    __slots__ = ("_only", "cap", "deal", "dropped", "lot", "outbox", "paths", "send_s", "sent_s", "task")
 
     def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
         self.task = task
         self.paths = paths
         self.deal = deal
         self.cap = cap  # largest segment that may travel
+        self.lot = max(1, cap // LOTS)
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
         self.dropped = 0
@@ -136,7 +140,8 @@ class Port:
             else:
                 self._transfer(only, segment)
             return
-        for index, part in self.deal.parts(segment):
+        pieces = in_pieces(segment, self.lot) if self.deal.wide else (segment,)
+        for index, part in (each for piece in pieces for each in self.deal.parts(piece)):
             path = self.paths[index]
             idle = path.inbox.credits == path.inbox.capacity and not self.outbox  # all has been served as it came
             if idle and part.n > self.cap >= DEEP and part.b_s > part.a_s:

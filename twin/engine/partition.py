@@ -56,6 +56,11 @@ class Deal:
         self._first: int | None = self.first
         self._turns: Turns | None = None
 
+    @property
+    def wide(self) -> bool:
+        """Whether segments go whole to one replica of many."""
+        return len(self._live) > SPLIT_REPLICAS and not self.copies
+
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """(replica, its part) for each replica that gets any of the segment."""
         if len(self._live) == 1:
