@@ -11,9 +11,10 @@ from optimizers.proving import Proving
 from optimizers.registry import optimizer_by_name
 from optimizers.selection import choose, estimate
 from scenarios.progress import Progress
-from scenarios.simulated_cost import SimulatedCostModel
+from scenarios.simulated_cost import SimulatedCostModel, objective_of
 from twin.errors import BadInput
 from twin.metrics import CostModel
+from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -104,3 +105,8 @@ def solve(
         report=report,
     )
     return chosen.solve(problem)
+
+
+def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float:
+    """The target metric of one simulated run of the scenario's job under another plan; inf if nothing arrived."""
+    return objective_of(simulate(scenario.with_plan(plan).deployment, scenario.run).metrics, objective)

@@ -43,11 +43,16 @@ def write_run(run: Run, name: str, out: Path) -> None:
 
 def write_text(text: str, out: Path) -> None:
     """Writes a new text file, whole or not at all. Raises BadInput if it exists or cannot be written."""
+    write_bytes(text.encode("utf-8"), out)
+
+
+def write_bytes(content: bytes, out: Path) -> None:
+    """Writes a new file, whole or not at all. Raises BadInput if it exists or cannot be written."""
     check_free(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content)
         partial.replace(out)
     except OSError as error:
         raise BadInput(f"{out} cannot be written: {error.strerror}; name another file") from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenarios.commands.profiling import Percentile
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Terminal
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost 
 Prove = Annotated[
     int, typer.Option("--prove", min=0, metavar="K", help="Simulate the K best plans, and take the best of them.")
 ]
+Profiled = Annotated[
+    bool, typer.Option("--profiled", help="Profile the job first, and plan with what that finds; then simulate.")
+]
+ProfileFile = Annotated[
+    Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
+]
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
@@ -48,6 +55,9 @@ def optimize(
     budget: Budget = 1000,
     prove: Prove = 0,
     seconds: Seconds = None,
+    profiled: Profiled = False,
+    profile: ProfileFile = None,
+    percentile: Percentile = None,
     out: OutFile = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
@@ -58,13 +68,13 @@ def optimize(
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
-    `twin optimize briskstream-wc --optimizer rlas --time-limit 10`
+    `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
     from optimizers.registry import optimizer_by_name
     from scenarios import files
     from scenarios.cost_models import cost_model
     from scenarios.overrides import set_values
-    from scenarios.planning import purpose, solve
+    from scenarios.planning import purpose, simulated, solve
     from scenarios.traces import check_free, write_text
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -73,9 +83,10 @@ def optimize(
     loaded = set_values(files.load(scenario), [] if seed is None else [f"run.seed={seed}"])
     objective = objective or purpose([optimizer_by_name(optimizer)])
     costs = cost_model(model, loaded.run)
+    known = _as_profiled(loaded, terminal, profiled, profile, percentile)
     with terminal.progress("replicas placed") as report:
         solution = solve(
-            loaded,
+            loaded if known is None else known,
             optimizer,
             costs,
             objective=objective,
@@ -90,10 +101,35 @@ def optimize(
         write_text(files.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
     judge = f"simulation of the {prove} best by {model}" if prove else model
-    terminal.result(*_report(loaded, solution, optimizer, judge, objective))
+    outcome = None if known is None else simulated(loaded, solution.plan, objective)
+    terminal.result(*_report(loaded, solution, optimizer, judge, objective, outcome))
 
 
-def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, objective: str) -> tuple[Any, ...]:
+def _as_profiled(
+    loaded: Scenario, terminal: Terminal, profiled: bool, file: Path | None, percentile: float | None
+) -> Scenario | None:
+    """The job as its profiles describe it; None if it is to be planned as it is."""
+    from scenarios import profile_files, profiling
+    from twin.errors import BadInput
+
+    if profiled and file is not None:
+        raise BadInput(f"--profiled measures anew and --profile {file} does not; give one of them")
+    if not profiled and file is None:
+        if percentile is not None:
+            raise BadInput(f"--percentile {percentile:g} is of a profile; give --profiled or --profile FILE too")
+        return None
+    chosen = profiling.check_percentile(profiling.MEDIAN if percentile is None else percentile)
+    if file is not None:
+        return profiling.instantiate(loaded, profile_files.load(file).operators, chosen)
+    with terminal.progress("operators profiled") as report:
+        found = profiling.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
+    return profiling.instantiate(loaded, found, chosen)
+
+
+def _report(
+    loaded: Scenario, solution: Solution, optimizer: str, model: str, objective: str, simulated: float | None
+) -> tuple[Any, ...]:
+    """simulated: the objective of the job itself under the plan, where it was planned by its profiles."""
     from scenarios import tables
 
     placement = solution.plan.model_dump(mode="json")["placement"]
@@ -105,6 +141,7 @@ def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, ob
         "objective": objective,
         "status": solution.status,
         "predicted": solution.objective,
+        "simulated": simulated,
         "bound": solution.bound,
         "gap": solution.gap,
         "evaluations": solution.evaluations,
@@ -116,13 +153,18 @@ def _report(loaded: Scenario, solution: Solution, optimizer: str, model: str, ob
     rows = [{"operator": name, "before": before[name], "after": where} for name, where in placement.items()]
     columns = {"operator": "operator", "before": "before", "after": "after"}
     latency = objective.endswith("_s") and not objective.endswith("per_s")
-    predicted = tables.seconds(solution.objective) if latency else f"{solution.objective:.3g}"
+
+    def shown(value: float) -> str:
+        return tables.seconds(value) if latency else f"{value:.3g}"
+
     words = (
-        f"predicted {objective} = {predicted} by {model}; {solution.status}, "
+        f"predicted {objective} = {shown(solution.objective)} by {model}; {solution.status}, "
         f"{max(solution.evaluations, solution.weighed):,} plans in {solution.seconds:.2f} s"
     )
     if solution.gap is not None:
         words += f"; no plan can be more than {solution.gap:.1%} better by this model"
+    if simulated is not None:
+        words += f"; simulated {objective} = {shown(simulated)}"
     return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), words
 
 

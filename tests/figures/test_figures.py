@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from figures.learning_curve import learning_curve
 from figures.placement_regret import placement_regret
 from figures.predicted_vs_simulated import predicted_vs_simulated
+from figures.profile_times import profile_times
 
 PLANS = {
     "plan": ["naive", "random", "governor", "learned"],
@@ -77,3 +78,12 @@ def test_learning_curve_rings_the_best_step_of_each_member() -> None:
 def test_no_figure_uses_pyplot() -> None:
     placement_regret(PLANS, "latency")
     assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_profiled_times_are_a_curve_an_operator_that_ends_at_its_longest_time() -> None:
+    times = {f"operator-{number}": [1e-7 * (number + 1), 2e-7 * (number + 1), 9e-7] for number in range(12)}
+    axes = axes_of(profile_times(times))
+    assert [line.get_label() for line in axes.lines] == list(times)
+    assert list(axes.lines[3].get_xdata()) == pytest.approx([400, 800, 900])
+    assert list(axes.lines[3].get_ydata()) == [0, 0.5, 1]
+    assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 12

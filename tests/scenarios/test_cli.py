@@ -166,7 +166,7 @@ def test_list_names_everything(tmp_path):
 
 def test_every_command_takes_json_seed_and_quiet_and_shows_an_example():
     commands = [["demo"], ["list"], ["show"], ["schema"], ["version"], ["run"], ["corpus"], ["dataset"], ["train"]]
-    commands += [["evaluate"], ["optimize"], ["validate"], ["import", "run-graph"], ["validate-runs"]]
+    commands += [["evaluate"], ["profile"], ["optimize"], ["validate"], ["import", "run-graph"], ["validate-runs"]]
     code = (
         "from scenarios import cli\n"
         f"for command in {commands}:\n"
