@@ -107,9 +107,13 @@ class _Search:
         heuristics = self.options.heuristics or self._usual(int(replicas_o.sum()))
         tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry)
         found = search(tree.root, tree.branch, order=self.options.order, limits=self._limits(nodes))
-        if found.best is None:
-            found = search(tree.root, tree.branch, limits=Limits(nodes=nodes))
         self.weighed += tree.weighed
+        if (
+            found.best is None
+        ):  # out of time: a dive to the first leaf, in a tree of its own, where nothing was seen yet
+            tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry)
+            found = search(tree.root, tree.branch, limits=Limits(nodes=nodes))
+            self.weighed += tree.weighed
         assert found.best is not None
         short = found.best.bound < tree.root.bound * (1.0 - CLOSE)
         if short and found.nodes < nodes:

@@ -14,7 +14,8 @@ class Sizes:
     members: networks in an ensemble; restricted_members: the same where a model is trained for one evaluation alone.
     epochs: passes over the training rows; None: as many as the model's settings say.
     n: fresh runs of an evaluation corpus. queries: per query type, where plans are chosen. candidates: plans a query.
-    fine_tuning_runs: of the few-shot corpus. horizon_s: simulated seconds a run.
+    fine_tuning_runs: of the few-shot corpus. horizon_s: simulated seconds a run. judged: simulated runs of a plan on
+    sockets. random_plans: on sockets, an application.
     """
 
     runs: int
@@ -26,6 +27,8 @@ class Sizes:
     queries: int
     candidates: int
     fine_tuning_runs: int
+    judged: int
+    random_plans: int
     horizon_s: float = 240.0
 
 
@@ -39,6 +42,8 @@ SMALL = Sizes(
     queries=6,
     candidates=200,
     fine_tuning_runs=150,
+    judged=1,
+    random_plans=30,
 )
 """Minutes on two cores. Its models have seen a thirtieth of the paper's runs: it shows that everything works."""
 
@@ -52,6 +57,8 @@ PAPER = Sizes(
     queries=50,
     candidates=10_000,
     fine_tuning_runs=3000,
+    judged=3,
+    random_plans=1000,
 )
 """The paper's corpus. n is five times the paper's, because of a hundred runs only a handful fail."""
 

@@ -129,9 +129,9 @@ def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any
     assert run.metrics.throughput_per_s == pytest.approx(expected, rel=0.03)
 
 
-@pytest.mark.parametrize(("credits", "segments"), [(4096, 2000), (16_384, 2000), (16_384, 8000)])
+@pytest.mark.parametrize(("room", "segments"), [(4096, 2000), (16_384, 2000), (16_384, 8000)])
 def test_a_plan_that_just_fulfils_every_operator_bears_in_the_simulator_what_is_estimated(
-    credits: int, segments: int
+    room: int, segments: int
 ) -> None:
     """Word count on eight sockets, ten words a line for 43 counters that are all just fast enough."""
     document = deployment(
@@ -144,7 +144,7 @@ def test_a_plan_that_just_fulfils_every_operator_bears_in_the_simulator_what_is_
     ).model_dump(mode="json")
     for operator, size in zip(document["query"]["operators"], (205, 205, 32, 32, 32), strict=True):
         operator["tuple_bytes"] = size
-    document["engine"] = BRISK.model_dump(mode="json") | {"name": "deep", "channel_tuples": credits}
+    document["engine"] = BRISK.model_dump(mode="json") | {"name": "deep", "channel_tuples": room}
     placed = on_server(document, server_b())
     job = NumaJob(placed)
     counts_ol = np.zeros((5, 8), int)

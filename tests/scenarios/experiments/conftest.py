@@ -29,6 +29,8 @@ TINY = Sizes(
     queries=2,
     candidates=8,
     fine_tuning_runs=12,
+    judged=1,
+    random_plans=3,
     horizon_s=20.0,
 )
 

@@ -1,0 +1,1 @@
+"""BriskStream (SIGMOD 2019): its tables and figures, a file each."""

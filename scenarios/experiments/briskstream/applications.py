@@ -1,0 +1,131 @@
+"""The four applications on parts of the two servers, planned and judged: what BriskStream's experiments share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from optimizers.interface import Optimizer, Problem
+from optimizers.socket_solution import load_bound
+from scenarios import files
+from scenarios.experiments.workspace import Workspace
+from scenarios.simulated_cost import replicate
+from twin.cluster import Cluster
+from twin.deployment import Deployment
+from twin.numa import server_a, server_b
+from twin.numa_job import NumaJob
+from twin.plan import ExecutionPlan
+from twin.rate_model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+APPLICATIONS: Mapping[str, str] = {
+    "WC": "briskstream-wc",
+    "FD": "briskstream-fd",
+    "SD": "briskstream-sd",
+    "LR": "briskstream-lr",
+}
+"""By the paper's short names, the library's scenarios."""
+SERVERS = {"A": server_a, "B": server_b}
+OFFERED = 1.25
+"""Sources are offered so much of what all cores together could bear, so that every plan is saturated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An application on the first sockets of a server."""
+
+    application: str
+    server: str = "A"
+    sockets: int = 8
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What decides the job, for `Workspace.cached`."""
+        return {"job": self.job.model_dump(mode="json"), "settings": self.settings.model_dump(mode="json")}
+
+    @property
+    def scenario(self) -> Scenario:
+        """The library's scenario on these sockets, saturated."""
+        found = files.load(APPLICATIONS[self.application])
+        return on_cluster(found, SERVERS[self.server](self.sockets))
+
+    @property
+    def job(self) -> Deployment:
+        """What is planned."""
+        return self.scenario.deployment
+
+    @property
+    def settings(self) -> RunSettings:
+        """Of the runs that judge a plan."""
+        return self.scenario.run
+
+
+def on_cluster(scenario: Scenario, cluster: Cluster) -> Scenario:
+    """The scenario on another machine, one replica each on its first socket, saturated."""
+    host = cluster.hosts[0].name
+    plan = ExecutionPlan(placement={operator.name: (host,) for operator in scenario.query.operators})
+    moved = Scenario(**{**dict(scenario), "cluster": cluster, "plan": plan})
+    factor = OFFERED * load_bound(NumaJob(moved.deployment))
+    arrivals = {name: law.scaled(factor) for name, law in moved.workload.arrivals.items()}
+    return Scenario(**{**dict(moved), "workload": moved.workload.model_copy(update={"arrivals": arrivals})})
+
+
+def planned(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deployment | None = None) -> dict[str, Any]:
+    """An optimizer's plan: `placement` as in a plan, `predicted_per_s`, `seconds`, `weighed`; kept in the workspace.
+
+    job: planned instead of the case's own (other profiles, or replicas for those who only place).
+    """
+    job = case.job if job is None else job
+
+    def solve() -> dict[str, Any]:
+        model = RateModel(horizon_s=case.settings.horizon_s)
+        problem = Problem(deployment=job, cost_model=model, objective="throughput_per_s", seed=workspace.seed)
+        found = optimizer.solve(problem)
+        return {
+            "placement": found.plan.model_dump(mode="json")["placement"],
+            "predicted_per_s": found.objective,
+            "seconds": found.seconds,
+            "weighed": found.weighed,
+        }
+
+    key = {"optimizer": repr(optimizer), "job": job.model_dump(mode="json")}
+    return dict(workspace.cached("briskstream-plans", key, solve))
+
+
+def plan_of(found: Mapping[str, Any]) -> ExecutionPlan:
+    """The plan in what `planned` gave."""
+    return ExecutionPlan(placement=found["placement"])
+
+
+def judged(workspace: Workspace, case: Case, plan: ExecutionPlan) -> dict[str, Any]:
+    """What the simulator says of a plan, as `simulated` gives it; kept in the workspace."""
+    job, runs = case.job.with_plan(plan), workspace.sizes.judged
+    key = {"plan": plan.model_dump(mode="json"), "runs": runs, **case.key}
+    return dict(workspace.cached("briskstream-runs", key, lambda: simulated(job, case.settings, workspace.seed, runs)))
+
+
+def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> dict[str, Any]:
+    """Means over some runs: `throughput_per_s`, and `p99_s`, of the processing latency (None if nothing arrived).
+
+    A plain function of plain arguments, for pieces of work in other processes.
+    """
+    found = replicate(simulate, job, settings.model_copy(update={"seed": seed}), runs)
+    latencies = [each.processing_latency_s for each in found if each.processing_latency_s is not None]
+    return {
+        "throughput_per_s": sum(each.throughput_per_s for each in found) / runs,
+        "p99_s": sum(each.p99 for each in latencies) / len(latencies) if latencies else None,
+    }
+
+
+def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
+    """The job whose own plan has as many replicas as another one, all on the first socket: for those who only place."""
+    host = job.cluster.hosts[0].name
+    counts = {name: plan.replicas(name) for name in plan.placement}
+    return job.with_plan(ExecutionPlan(placement={name: (host,) * count for name, count in counts.items()}))
+
+
+def sized(case: Case, sockets: int) -> Case:
+    """The same application on another number of sockets."""
+    return replace(case, sockets=sockets)
