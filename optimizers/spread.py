@@ -29,13 +29,13 @@ class Spread:
         started_s = time.perf_counter()
         job = NumaJob(problem.deployment)
         replicas_o = job.counts_of(problem.deployment.plan).sum(axis=1)
-        counts_ol = spread(job, replicas_o, stream(problem.seed, "spread"))
+        counts_ol = spread(job.cores_l, replicas_o, stream(problem.seed, "spread"))
         return solution(problem, job, [counts_ol], started_s=started_s)
 
 
-def spread(job: NumaJob, replicas_o: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The placement [o, l] of so many replicas."""
-    counts_ol = np.zeros((len(replicas_o), len(job.locations)))
+def spread(cores_l: np.ndarray, replicas_o: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The placement [o, l] of so many replicas on sockets of so many cores."""
+    counts_ol = np.zeros((len(replicas_o), len(cores_l)))
     for o in rng.permutation(np.repeat(np.arange(len(replicas_o)), replicas_o)):
-        counts_ol[o, int(np.argmin(counts_ol.sum(axis=0) / job.cores_l))] += 1
+        counts_ol[o, int(np.argmin(counts_ol.sum(axis=0) / cores_l))] += 1
     return counts_ol

@@ -99,6 +99,13 @@ def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
     return of_rows(title, columns, rows)
 
 
+def places(where: Any) -> str:
+    """Where an operator's replicas sit, as a plan is written: a place, a list of them, or counts by place."""
+    if isinstance(where, Mapping):
+        return ", ".join(f"{place} x {count}" for place, count in where.items())
+    return where if isinstance(where, str) else ", ".join(where)
+
+
 def seconds(value: float | None) -> str:
     """A duration in the unit that reads best; a dash if there is none."""
     return "-" if value is None or not math.isfinite(value) else units.seconds(value)

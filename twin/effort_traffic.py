@@ -11,6 +11,8 @@ from itertools import islice
 import numpy as np
 
 from twin.deployment import Deployment
+from twin.engine.channel import LOTS
+from twin.engine.partition import SPLIT_REPLICAS
 from twin.events import AnyEvent, RateChange, Scale
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Source, Stream
 from twin.randomness import stream
@@ -88,11 +90,12 @@ def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyE
             sent[each] = _sent(operator, flow, each, accepted[each.consumer], horizon_s, cap)
             how, fan = query.partitioning(each), replicas[each.consumer]
             copies = fan if how == "broadcast" else 1
-            parts = 1 if how in ("forward", "global", "shared") else fan
+            wide = fan > SPLIT_REPLICAS and copies == 1  # then segments go whole to one replica
+            parts = 1 if wide or how in ("forward", "global", "shared") else fan
             sent[each] *= copies
             tuples = sent[each] * horizon_s
             begun = handled if isinstance(operator, Source | Filter | Map) else loads[-1].steps
-            segments[each] = min(tuples, max(begun * parts, tuples / cap))
+            segments[each] = min(tuples, max(begun * parts, tuples / cap * (LOTS if wide else 1)))
             loads.append(
                 Load(
                     segments[each],

@@ -150,7 +150,10 @@ def _report(
         "message": solution.message,
         "placement": placement,
     }
-    rows = [{"operator": name, "before": before[name], "after": where} for name, where in placement.items()]
+    rows = [
+        {"operator": name, "before": tables.places(before[name]), "after": tables.places(where)}
+        for name, where in placement.items()
+    ]
     columns = {"operator": "operator", "before": "before", "after": "after"}
     latency = objective.endswith("_s") and not objective.endswith("per_s")
 

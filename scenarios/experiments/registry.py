@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from scenarios.experiments.briskstream.hosts import HOSTS
 from scenarios.experiments.costream.fig7 import FIG7
 from scenarios.experiments.costream.fig8 import FIG8
 from scenarios.experiments.costream.fig9 import FIG9
@@ -32,8 +33,9 @@ _ALL: tuple[Experiment, ...] = (
     TABLE6B,
     FIG12,
     FIG13,
+    HOSTS,
 )
-"""In the order of the paper."""
+"""In the order of the papers."""
 
 EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 

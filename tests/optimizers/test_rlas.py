@@ -105,7 +105,7 @@ def test_its_heuristic_placement_is_close_to_brute_force(small: tuple[Deployment
 @given(small=small_jobs(), scale=st.booleans())
 def test_improving_never_makes_worse_and_keeps_to_the_limit(small: tuple[Deployment, np.ndarray], scale: bool) -> None:
     job, replicas_o = NumaJob(small[0]), small[1]
-    counts_ol = spread(job, replicas_o, stream(1, "start"))
+    counts_ol = spread(job.cores_l, replicas_o, stream(1, "start"))
     most = int(replicas_o.sum()) + 2
     found, _ = improved(job, counts_ol, most, steps=30, scale=scale)
     before, after = sustained(job, np.array([counts_ol, found])).load_n

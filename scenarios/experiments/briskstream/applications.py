@@ -41,11 +41,6 @@ class Case:
     sockets: int = 8
 
     @property
-    def key(self) -> dict[str, Any]:
-        """What decides the job, for `Workspace.cached`."""
-        return {"job": self.job.model_dump(mode="json"), "settings": self.settings.model_dump(mode="json")}
-
-    @property
     def scenario(self) -> Scenario:
         """The library's scenario on these sockets, saturated."""
         found = files.load(APPLICATIONS[self.application])
@@ -73,14 +68,18 @@ def on_cluster(scenario: Scenario, cluster: Cluster) -> Scenario:
 
 
 def planned(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deployment | None = None) -> dict[str, Any]:
-    """An optimizer's plan: `placement` as in a plan, `predicted_per_s`, `seconds`, `weighed`; kept in the workspace.
+    """An optimizer's plan of a case, as `solved` gives it.
 
     job: planned instead of the case's own (other profiles, or replicas for those who only place).
     """
-    job = case.job if job is None else job
+    return solved(workspace, case.job if job is None else job, optimizer, case.settings.horizon_s)
+
+
+def solved(workspace: Workspace, job: Deployment, optimizer: Optimizer, horizon_s: float) -> dict[str, Any]:
+    """An optimizer's plan: `placement` as in a plan, `predicted_per_s`, `seconds`, `weighed`; kept in the workspace."""
 
     def solve() -> dict[str, Any]:
-        model = RateModel(horizon_s=case.settings.horizon_s)
+        model = RateModel(horizon_s=horizon_s)
         problem = Problem(deployment=job, cost_model=model, objective="throughput_per_s", seed=workspace.seed)
         found = optimizer.solve(problem)
         return {
@@ -90,7 +89,7 @@ def planned(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deploym
             "weighed": found.weighed,
         }
 
-    key = {"optimizer": repr(optimizer), "job": job.model_dump(mode="json")}
+    key = {"optimizer": repr(optimizer), "job": job.model_dump(mode="json"), "horizon_s": horizon_s}
     return dict(workspace.cached("briskstream-plans", key, solve))
 
 
@@ -100,10 +99,15 @@ def plan_of(found: Mapping[str, Any]) -> ExecutionPlan:
 
 
 def judged(workspace: Workspace, case: Case, plan: ExecutionPlan) -> dict[str, Any]:
-    """What the simulator says of a plan, as `simulated` gives it; kept in the workspace."""
-    job, runs = case.job.with_plan(plan), workspace.sizes.judged
-    key = {"plan": plan.model_dump(mode="json"), "runs": runs, **case.key}
-    return dict(workspace.cached("briskstream-runs", key, lambda: simulated(job, case.settings, workspace.seed, runs)))
+    """What the simulator says of a case's plan, as `measured` gives it."""
+    return measured(workspace, case.job.with_plan(plan), case.settings)
+
+
+def measured(workspace: Workspace, job: Deployment, settings: RunSettings) -> dict[str, Any]:
+    """What the simulator says of a job, as `simulated` gives it, over as many runs as the scale says; kept."""
+    runs = workspace.sizes.judged
+    key = {"job": job.model_dump(mode="json"), "settings": settings.model_dump(mode="json"), "runs": runs}
+    return dict(workspace.cached("briskstream-runs", key, lambda: simulated(job, settings, workspace.seed, runs)))
 
 
 def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> dict[str, Any]:

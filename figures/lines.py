@@ -1,0 +1,37 @@
+"""How something grows with something else: a line a contestant, with its points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, new_figure
+
+_STYLES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (GREY, "D"), ("#000000", "v"))
+
+
+def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *, logarithmic: bool = False) -> Figure:
+    """From 0 upwards, or both axes logarithmic.
+
+    Columns, one entry a point: series (text, at most five, in order of appearance), x, y (numbers). horizontal,
+    vertical: label the axes; each x is marked.
+    """
+    figure, axes = new_figure(5.2, 3.2)
+    for name, (colour, marker) in zip(dict.fromkeys(table["series"]), _STYLES, strict=False):
+        rows = [row for row, each in enumerate(table["series"]) if each == name]
+        points = sorted((table["x"][row], table["y"][row]) for row in rows)
+        axes.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=4, linewidth=1.4, label=name)
+    if logarithmic:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    marked = sorted(set(table["x"]))
+    axes.set_xticks(marked, [f"{value:g}" for value in marked])
+    axes.minorticks_off()
+    axes.set_xlabel(horizontal)
+    axes.set_ylabel(vertical)
+    figure.legend(fontsize=FONT_PT - 1, frameon=False, loc="outside upper left", ncols=2)
+    return figure
