@@ -30,6 +30,8 @@ FEW = 24
 """... unless there are no more than this in all."""
 IMPROVED = 4
 """So many of the best placements are improved; the best of these is where the search goes on."""
+WEIGHED = 2_000_000
+"""Placements after which the local search begins nothing new."""
 CLOSE = 1e-9
 
 
@@ -62,6 +64,10 @@ class Rlas:
         truth = job if self.fetch == "relative" else NumaJob(problem.deployment)
         return solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed)
 
+    def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
+        """The placement [o, l] of so many replicas that the tree search finds, before any local search."""
+        return _Search(self, job, None).place(replicas_o).counts_ol
+
 
 class _Search:
     """One run of the optimizer."""
@@ -91,10 +97,10 @@ class _Search:
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
         if not options.improve or float(placements[0].load) >= 1.0:
             return kept
-        starts = [self._improved(counts_ol, most) for counts_ol in kept[:IMPROVED]]
+        starts = [self._improved(counts_ol, most) for counts_ol in kept[:IMPROVED] if self.weighed < WEIGHED]
         found = _best_first(job, [*starts, *kept])
         rng = stream(problem.seed, "rlas")
-        best, weighed = searched(job, found[0], most, rng, lambda: self._late, scale=options.scale)
+        best, weighed = searched(job, found[0], most, rng, self._spent, scale=options.scale)
         self.weighed += weighed
         return _best_first(job, [best, *found])[: 1 + problem.alternatives]
 
@@ -131,6 +137,9 @@ class _Search:
     def _limits(self, nodes: int) -> Limits:
         seconds = None if self.until_s is None else max(1e-3, self.until_s - time.perf_counter())
         return Limits(nodes=nodes, seconds=seconds)
+
+    def _spent(self, weighed: int) -> bool:
+        return self._late or self.weighed + weighed > WEIGHED
 
     @property
     def _late(self) -> bool:

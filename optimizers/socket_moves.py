@@ -22,8 +22,6 @@ KICK = 6
 """Replicas that a kick throws elsewhere."""
 IN_VAIN = 12
 """Kicks in a row that lead to nothing better, after which the search ends."""
-WEIGHED = 2_000_000
-"""Placements after which no more kicks are given."""
 
 
 def searched(
@@ -31,17 +29,17 @@ def searched(
     counts_ol: np.ndarray,
     most_replicas: int,
     rng: np.random.Generator,
-    late: Callable[[], bool],
+    spent: Callable[[int], bool],
     *,
     scale: bool = True,
 ) -> tuple[np.ndarray, int]:
-    """The best placement found from a first one, and how many were weighed. late: whether time is up.
+    """The best placement found from a first one, and how many were weighed.
 
-    most_replicas, scale: as of `improved`.
+    spent: whether so many are enough. most_replicas, scale: as of `improved`.
     """
     best, weighed = improved(job, counts_ol, most_replicas, scale=scale)
     load, in_vain = _load(job, best), 0
-    while in_vain < IN_VAIN and weighed < WEIGHED and load < 1.0 and not late():
+    while in_vain < IN_VAIN and load < 1.0 and not spent(weighed):
         found, more = improved(job, _kicked(best, rng), most_replicas, scale=scale)
         weighed += more
         reached = _load(job, found)

@@ -41,6 +41,11 @@ class Case:
     sockets: int = 8
 
     @property
+    def key(self) -> dict[str, Any]:
+        """What decides a run, for `Workspace.cached`."""
+        return {"job": self.job.model_dump(mode="json"), "settings": self.settings.model_dump(mode="json")}
+
+    @property
     def scenario(self) -> Scenario:
         """The library's scenario on these sockets, saturated."""
         found = files.load(APPLICATIONS[self.application])
