@@ -39,9 +39,10 @@ CLOSE = 1e-9
 class Rlas:
     """fetch: what the planner believes of distances; "always" and "never" are RLAS_fix(L) and RLAS_fix(U).
 
-    nodes: of the tree that are looked at for each placement. order: of the search. most_replicas: of all operators
-    together; None: one a core. scale: whether replication is chosen; else it is that of the deployment's plan. improve,
-    refine: see above and `scaling.scaled`.
+    heuristics: of the tree; None: all, with the paper's compression ratio once there are many replicas. nodes: of the
+    tree that are looked at for each placement. order: of the search. most_replicas: of all operators together; None:
+    one a core. scale: whether replication is chosen; else it is that of the deployment's plan. improve, refine: see
+    above and `scaling.scaled`.
     """
 
     name: str = "rlas"
@@ -61,7 +62,9 @@ class Rlas:
         job = NumaJob(problem.deployment, self.fetch)
         found = _Search(self, job, None if problem.seconds is None else started_s + problem.seconds)
         candidates = found.run(problem)
-        truth = job if self.fetch == "relative" else NumaJob(problem.deployment)
+        truth = job
+        if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
+            truth, candidates = NumaJob(problem.deployment), candidates[:1]
         return solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed)
 
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
@@ -114,9 +117,7 @@ class _Search:
         tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry)
         found = search(tree.root, tree.branch, order=self.options.order, limits=self._limits(nodes))
         self.weighed += tree.weighed
-        if (
-            found.best is None
-        ):  # out of time: a dive to the first leaf, in a tree of its own, where nothing was seen yet
+        if found.best is None:  # out of time: a dive to the first leaf of a tree where nothing was seen yet
             tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry)
             found = search(tree.root, tree.branch, limits=Limits(nodes=nodes))
             self.weighed += tree.weighed
