@@ -65,9 +65,9 @@ def by_group(
         "accuracy": "balanced accuracy",
         "paper": "bound in the paper",
     }
-    for row in rows:
-        row["paper"] = bounds.get("q_error" if row["metric"] in REGRESSION_METRICS else "accuracy")
-    return Result({"errors": Table(title, columns, tuple(rows))}, figures)
+    kind = {metric: "q_error" if metric in REGRESSION_METRICS else "accuracy" for metric in METRICS}
+    shown = [{**row, "metric": SHORT[row["metric"]], "paper": bounds.get(kind[row["metric"]])} for row in rows]
+    return Result({"errors": Table(title, columns, tuple(shown))}, figures)
 
 
 def _row(model: str, dataset: Dataset, group: Group, metric: str, estimate: np.ndarray) -> dict[str, Any]:
