@@ -1,0 +1,53 @@
+"""`twin optimize` on sockets, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios import files
+
+TWIN = [sys.executable, "-c", "from scenarios.cli import main; main()"]
+
+
+def twin(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*TWIN, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Path) -> None:
+    out = tmp_path / "plan.yaml"
+    done = twin("optimize", "briskstream-fd", "--optimizer", "rlas", "--time-limit", "3", "--json", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["objective"] == "throughput_per_s" and found["status"] == "feasible"
+    assert 0.0 < found["predicted"] <= found["bound"] and found["gap"] == pytest.approx(
+        found["bound"] / found["predicted"] - 1
+    )
+    assert "more than this plan bears" in found["message"] and "is full" in found["message"]
+    planned = files.load(str(out))
+    assert sum(len(places) for places in planned.plan.placement.values()) > 100
+    assert {place.host for name in planned.plan.placement for place in planned.plan.locations(name)} == {"server"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"service_time_s": 0}, "operator 'parser' costs nothing"),
+        ({"partitioning": "broadcast"}, "parser -> predictor is broadcast"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_line(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    text = files.dump(files.load("briskstream-fd"))
+    if "service_time_s" in change:
+        text = text.replace("kind: map, service_time_s: 5.07e-07", "kind: map, service_time_s: 0")
+    else:
+        text = text.replace("consumer: predictor, partitioning: hash", "consumer: predictor, partitioning: broadcast")
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    done = twin("optimize", str(path), "--optimizer", "rlas", "--quiet", "--out", str(tmp_path / "plan.yaml"))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr
+    assert not (tmp_path / "plan.yaml").exists()
