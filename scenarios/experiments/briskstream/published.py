@@ -75,7 +75,7 @@ PERCENTILE = 50.0
 """Section 3.1: the percentile of profiled times that instantiates the model."""
 
 EXECUTE_OF_STORM, OTHERS_OF_STORM = (0.05, 0.24), 0.10
-"""Section 6.3 on Fig. 8: execution time and other overhead of WC's operators, as shares of Storm's; the last "about"."""
+"""Section 6.3 on Fig. 8: execution time and other overhead of WC's operators as shares of Storm's; the last "about"."""
 MOST_REMOTE_FACTOR = 9.4
 """Section 6.3 on Fig. 8: "up to" so many times the round trip of an operator far from its producer."""
 
@@ -85,6 +85,6 @@ WITHOUT_RMA_OF_IDEAL = (0.89, 0.95)
 """Section 6.3 on Fig. 10: shares of eight times one socket that the plans reach if remote memory costs nothing."""
 
 OVER_FIX_L, OVER_FIX_U = (0.19, 0.39), (1.19, 4.55)
-"""Section 6.4 on Fig. 12: by how much RLAS is better than with fixed capabilities, least and most of the applications."""
+"""Section 6.4 on Fig. 12: by how much RLAS is better than with fixed capabilities, from least to most."""
 RANDOM_PLANS = 1000
 """Section 6.4 on Fig. 14: random plans an application, none of which is better than RLAS."""
