@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 from optimizers.interface import Optimizer, Problem
 from optimizers.socket_solution import load_bound
 from scenarios import files
+from scenarios.experiments.briskstream.engines import BRISK, under
 from scenarios.experiments.workspace import Workspace
 from scenarios.simulated_cost import replicate
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.numa import server_a, server_b
-from twin.numa_job import NumaJob
+from twin.numa_job import Fetch, NumaJob
+from twin.numa_rates import free_running, sustained
 from twin.plan import ExecutionPlan
 from twin.rate_model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -34,11 +37,12 @@ OFFERED = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An application on the first sockets of a server."""
+    """An application on the first sockets of a server. engine: other than "brisk" as `engines.under` models it."""
 
     application: str
     server: str = "A"
     sockets: int = 8
+    engine: str = BRISK
 
     @property
     def key(self) -> dict[str, Any]:
@@ -48,7 +52,7 @@ class Case:
     @property
     def scenario(self) -> Scenario:
         """The library's scenario on these sockets, saturated."""
-        found = files.load(APPLICATIONS[self.application])
+        found = under(files.load(APPLICATIONS[self.application]), self.engine)
         return on_cluster(found, SERVERS[self.server](self.sockets))
 
     @property
@@ -81,13 +85,18 @@ def planned(workspace: Workspace, case: Case, optimizer: Optimizer, job: Deploym
 
 
 def solved(workspace: Workspace, job: Deployment, optimizer: Optimizer, horizon_s: float) -> dict[str, Any]:
-    """An optimizer's plan: `placement` as in a plan, `predicted_per_s`, `seconds`, `weighed`; kept in the workspace."""
+    """An optimizer's plan: `placement` as in a plan, `predicted_per_s`, `seconds`, `cpu_s` (of all threads), `weighed`.
+
+    Kept in the workspace.
+    """
 
     def solve() -> dict[str, Any]:
         model = RateModel(horizon_s=horizon_s)
         problem = Problem(deployment=job, cost_model=model, objective="throughput_per_s", seed=workspace.seed)
+        started_s = time.process_time()
         found = optimizer.solve(problem)
         return {
+            "cpu_s": time.process_time() - started_s,
             "placement": found.plan.model_dump(mode="json")["placement"],
             "predicted_per_s": found.objective,
             "seconds": found.seconds,
@@ -103,9 +112,12 @@ def plan_of(found: Mapping[str, Any]) -> ExecutionPlan:
     return ExecutionPlan(placement=found["placement"])
 
 
-def judged(workspace: Workspace, case: Case, plan: ExecutionPlan) -> dict[str, Any]:
-    """What the simulator says of a case's plan, as `measured` gives it."""
-    return measured(workspace, case.job.with_plan(plan), case.settings)
+def judged(workspace: Workspace, case: Case, plan: ExecutionPlan, job: Deployment | None = None) -> dict[str, Any]:
+    """What the simulator says of a case's plan, as `measured` gives it.
+
+    job: simulated instead of the case's own (such as another machine).
+    """
+    return measured(workspace, (case.job if job is None else job).with_plan(plan), case.settings)
 
 
 def measured(workspace: Workspace, job: Deployment, settings: RunSettings) -> dict[str, Any]:
@@ -113,6 +125,21 @@ def measured(workspace: Workspace, job: Deployment, settings: RunSettings) -> di
     runs = workspace.sizes.judged
     key = {"job": job.model_dump(mode="json"), "settings": settings.model_dump(mode="json"), "runs": runs}
     return dict(workspace.cached("briskstream-runs", key, lambda: simulated(job, settings, workspace.seed, runs)))
+
+
+def estimated(job: Deployment, plan: ExecutionPlan, fetch: Fetch = "relative") -> dict[str, float]:
+    """What the rate model says of a plan, results a second.
+
+    `sustained_per_s` with backpressure; `free_per_s` as the paper estimates it, with producers that run on whatever
+    their consumers can take, sockets' limits apart.
+    """
+    model = NumaJob(job, fetch)
+    counts_nol = model.counts_of(plan)[None]
+    load = min(1.0, float(sustained(model, counts_nol).load_n[0]))
+    return {
+        "sustained_per_s": load * model.results_per_s,
+        "free_per_s": float(free_running(model, counts_nol).throughput_n[0]),
+    }
 
 
 def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> dict[str, Any]:

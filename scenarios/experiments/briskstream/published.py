@@ -1,0 +1,90 @@
+"""What the BriskStream paper reports (SIGMOD 2019): its tables, and the numbers that its text names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Times(NamedTuple):
+    """Nanoseconds a tuple."""
+
+    measured_ns: float
+    estimated_ns: float
+
+
+class Accuracy(NamedTuple):
+    """Throughput in thousands of events a second, and how far apart the two are, as a share of what was measured."""
+
+    measured_kps: float
+    estimated_kps: float
+    error: float
+
+
+class Compression(NamedTuple):
+    """throughput_kps: in thousands of events a second. seconds: of the optimisation."""
+
+    throughput_kps: float
+    seconds: float
+
+
+TABLE_3: Mapping[str, Mapping[int, Times]] = {
+    "splitter": {
+        0: Times(1612.8, 1612.8),
+        1: Times(1666.5, 1991.1),
+        3: Times(1708.2, 1994.9),
+        4: Times(2050.6, 2923.7),
+        7: Times(2371.3, 3196.4),
+    },
+    "counter": {
+        0: Times(612.3, 612.3),
+        1: Times(611.4, 665.2),
+        3: Times(623.1, 665.9),
+        4: Times(889.9, 837.9),
+        7: Times(870.2, 888.4),
+    },
+}
+"""T of WC's operators on Server A, by the socket of the operator; its producer is on socket 0."""
+
+TABLE_4 = {
+    "WC": Accuracy(96390.8, 104843.3, 0.08),
+    "FD": Accuracy(7172.5, 8193.9, 0.14),
+    "SD": Accuracy(12767.6, 12530.2, 0.02),
+    "LR": Accuracy(8738.3, 9298.7, 0.06),
+}
+"""Optimised plans on the eight sockets of Server A."""
+
+TABLE_5_P99_MS = {
+    "WC": {"brisk": 21.9, "storm": 37881.3, "flink": 5689.2},
+    "FD": {"brisk": 12.5, "storm": 14949.8, "flink": 261.3},
+    "SD": {"brisk": 13.5, "storm": 12733.8, "flink": 350.5},
+    "LR": {"brisk": 204.8, "storm": 16747.8, "flink": 4886.2},
+}
+"""99 % quantiles of the end-to-end latency on Server A."""
+
+TABLE_7 = {
+    1: Compression(10140.2, 93.4),
+    3: Compression(10079.5, 48.3),
+    5: Compression(96390.8, 23.0),
+    10: Compression(84955.9, 46.5),
+    15: Compression(77773.6, 45.3),
+}
+"""WC on Server A by compression ratio. As printed: 10,140.2 and 10,079.5 are a tenth of what the trend suggests."""
+
+PERCENTILE = 50.0
+"""Section 3.1: the percentile of profiled times that instantiates the model."""
+
+EXECUTE_OF_STORM, OTHERS_OF_STORM = (0.05, 0.24), 0.10
+"""Section 6.3 on Fig. 8: execution time and other overhead of WC's operators as shares of Storm's; the last "about"."""
+MOST_REMOTE_FACTOR = 9.4
+"""Section 6.3 on Fig. 8: "up to" so many times the round trip of an operator far from its producer."""
+
+NEARLY_LINEAR_TO = 4
+"""Section 6.3 on Fig. 9b: the sockets up to which all applications scale "almost linearly"."""
+WITHOUT_RMA_OF_IDEAL = (0.89, 0.95)
+"""Section 6.3 on Fig. 10: shares of eight times one socket that the plans reach if remote memory costs nothing."""
+
+OVER_FIX_L, OVER_FIX_U = (0.19, 0.39), (1.19, 4.55)
+"""Section 6.4 on Fig. 12: by how much RLAS is better than with fixed capabilities, from least to most."""
+RANDOM_PLANS = 1000
+"""Section 6.4 on Fig. 14: random plans an application, none of which is better than RLAS."""
