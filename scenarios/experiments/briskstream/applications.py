@@ -142,6 +142,12 @@ def estimated(job: Deployment, plan: ExecutionPlan, fetch: Fetch = "relative") -
     }
 
 
+def most_per_s(job: Deployment) -> float:
+    """Results a second if all cores always worked and nothing was ever fetched: no plan reaches more."""
+    model = NumaJob(job)
+    return load_bound(model) * model.results_per_s
+
+
 def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> dict[str, Any]:
     """Means over some runs: `throughput_per_s`, and `p99_s`, of the processing latency (None if nothing arrived).
 
