@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 MADE_BY = "twin reproduce"
 _LABEL = (
     "Every figure of ours is of simulated runs (a *simulated corpus*), none of a real cluster. What is headed *paper* "
-    "is published, measured on Apache Storm."
+    "is published, of its authors' systems and machines."
 )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from optimizers.rlas import Rlas
 from scenarios.experiments.briskstream import fig3, fig8, fig9, fig10, table3, table4, table7
 from scenarios.experiments.briskstream.applications import Case, estimated, most_per_s
 from scenarios.experiments.briskstream.engines import under
@@ -39,6 +40,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         patch.setattr(fig3, "PERCENTILES", (10.0, 50.0))
         patch.setattr(fig3, "SAMPLES", 500)
         patch.setattr(fig8, "ENGINES", ("brisk", "storm"))
+        patch.setattr(fig9, "BLIND", Rlas(fetch="never", improve=False))
         patch.setattr(fig9, "ENGINES", ("flink",))
         patch.setattr(fig9, "OF_ENGINES", "WC")
         patch.setattr(fig9, "SOCKETS", (1, 2))
