@@ -40,8 +40,8 @@ NOTES = (
     "Fitted are word count's spout, parser and sink, and one scale for all times of each of the others.",
     "The relative errors are evidence: model and simulator are given the same times.",
     "With backpressure: the largest load at which nothing has more to do than it can.",
+    "Simulated may be above that: queues before slightly slower replicas fill longer than a run lasts.",
     "Free-running: every producer runs on, whatever its consumers can take; no limit of a socket or channel counts.",
-    "Simulated may be above that with backpressure: before slightly slower replicas, queues fill longer than a run lasts.",
     "Neither has queues. In the simulator, operators that all run close to their limit hold each other up.",
 )
 
