@@ -119,7 +119,7 @@ def _filled(job: Deployment, by_host: ExecutionPlan, seed: int) -> ExecutionPlan
 
 HOSTS = Experiment(
     name="briskstream.hosts",
-    source="beyond BriskStream",
+    source="BriskStream, beyond the paper",
     summary="hosts and sockets planned together, on a cluster of NUMA machines",
     run=run,
 )
