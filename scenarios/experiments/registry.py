@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scenarios.experiments.briskstream import fig3, fig8, fig9, fig10, hosts, table3, table4, table7
+from scenarios.experiments.briskstream import (
+    fig3,
+    fig8,
+    fig9,
+    fig10,
+    fig12,
+    fig13,
+    fig14,
+    fig15,
+    fig16,
+    hosts,
+    systems,
+    table3,
+    table4,
+    table7,
+)
 from scenarios.experiments.costream.fig7 import FIG7
 from scenarios.experiments.costream.fig8 import FIG8
 from scenarios.experiments.costream.fig9 import FIG9
@@ -36,10 +51,16 @@ _ALL: tuple[Experiment, ...] = (
     fig3.FIG3,
     table3.TABLE3,
     table4.TABLE4,
+    systems.ENGINES,
     fig8.FIG8,
     fig9.FIG9,
     fig10.FIG10,
+    fig12.FIG12,
+    fig13.FIG13,
+    fig14.FIG14,
+    fig15.FIG15,
     table7.TABLE7,
+    fig16.FIG16,
     hosts.HOSTS,
 )
 """By paper, in its order."""

@@ -80,7 +80,7 @@ def _rows(workspace: Workspace, whole: Case) -> Iterator[dict[str, Any]]:
     one: float | None = None
     for sockets in SOCKETS:
         case = sized(whole, sockets)
-        plan = _plan(workspace, case)
+        plan = plan_as_engine(workspace, case)
         found = judged(workspace, case, plan)["throughput_per_s"]
         one = found if one is None else one
         yield {
@@ -95,7 +95,8 @@ def _rows(workspace: Workspace, whole: Case) -> Iterator[dict[str, Any]]:
         }
 
 
-def _plan(workspace: Workspace, case: Case) -> ExecutionPlan:
+def plan_as_engine(workspace: Workspace, case: Case) -> ExecutionPlan:
+    """RLAS's plan under BriskStream; under others replicas chosen blind to distances, spread as an OS does."""
     if case.engine == BRISK:
         return plan_of(planned(workspace, case, Rlas()))
     replicas = with_replicas(case.job, plan_of(planned(workspace, case, BLIND)))

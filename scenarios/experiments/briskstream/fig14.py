@@ -1,0 +1,119 @@
+"""BriskStream, Fig. 14: random replication and placement against RLAS's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from optimizers.random_sockets import scattered
+from optimizers.registry import optimizer_by_name
+from scenarios.experiments.briskstream.applications import APPLICATIONS, Case, judged, plan_of, planned, simulated
+from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.parallel import Piece, kept
+from scenarios.experiments.sizes import Sizes
+from scenarios.experiments.workspace import Workspace
+from twin.deployment import Deployment
+from twin.numa_job import NumaJob
+from twin.plan import ExecutionPlan
+from twin.randomness import stream
+from twin.scenario import RunSettings
+
+SERVER = "A"
+CHUNK = 25
+"""Plans a piece of work."""
+COARSE = {"horizon_s": 0.6, "warmup_s": 0.2, "period_s": 0.05, "segments": 2000}
+"""Of the runs of random plans: within 2 % of runs twice as long with four times the segments."""
+
+COLUMNS = {
+    "application": "application",
+    "plans": "random plans",
+    "better": "better than RLAS",
+    "median": "median, of RLAS",
+    "p95": "95 %, of RLAS",
+    "best": "best, of RLAS",
+    "best_again": "best, judged as RLAS is, of RLAS",
+    "rlas_kps": "RLAS (K/s)",
+    "paper_better": "paper: better than RLAS",
+}
+
+
+def run(workspace: Workspace, sizes: Sizes) -> Result:
+    """All applications on Server A."""
+    shares = dict[str, list[float]]()
+    rows = list[dict[str, Any]]()
+    for application in APPLICATIONS:
+        case = Case(application, SERVER)
+        plan = plan_of(planned(workspace, case, optimizer_by_name("rlas")))
+        best = judged(workspace, case, plan)["throughput_per_s"]
+        per_s = np.array(_simulated(workspace, case, sizes.random_plans))
+        luckiest = random_plan(case.job, workspace.seed, int(per_s.argmax()))
+        again = judged(workspace, case, luckiest)["throughput_per_s"]
+        shares[application] = sorted((per_s / best).tolist())
+        rows.append(
+            {
+                "application": application,
+                "plans": len(per_s),
+                "better": int((per_s > best).sum()),
+                "median": float(np.median(per_s)) / best,
+                "p95": float(np.quantile(per_s, 0.95)) / best,
+                "best": float(per_s.max()) / best,
+                "best_again": again / best,
+                "rlas_kps": best / 1e3,
+                "paper_better": 0,
+            }
+        )
+    title = "Throughput of random plans on Server A, simulated (one run each)"
+    notes = (
+        (
+            "Each random plan has as many replicas as there are cores: one an operator, the others dealt at random; "
+            "every replica is on a random socket."
+        ),
+        (
+            f"A run of a random plan lasts {COARSE['horizon_s']} s in {COARSE['segments']} segments; the best plan is "
+            "judged again as RLAS's is."
+        ),
+    )
+    return Result({"random": Table(title, COLUMNS, tuple(rows))}, {"cdf": lambda: _drawn(shares)}, notes)
+
+
+def random_plan(job: Deployment, seed: int, number: int) -> ExecutionPlan:
+    """The same for the same job, seed and number."""
+    model = NumaJob(job)
+    rng = stream(seed, f"briskstream.fig14/{number}")
+    return model.plan_of(scattered(model, int(model.cores_l.sum()), rng))
+
+
+def throughputs(job: Deployment, settings: RunSettings, seed: int, numbers: Sequence[int]) -> list[float]:
+    """Of some random plans, results a second. A plain function of plain arguments, for other processes."""
+    plans = (random_plan(job, seed, number) for number in numbers)
+    return [simulated(job.with_plan(plan), settings, seed, 1)["throughput_per_s"] for plan in plans]
+
+
+def _simulated(workspace: Workspace, case: Case, count: int) -> list[float]:
+    job, settings = case.job, case.settings.model_copy(update=COARSE)
+    pieces = [
+        _piece(case, job, settings, workspace.seed, range(first, min(first + CHUNK, count)))
+        for first in range(0, count, CHUNK)
+    ]
+    return [each for piece in kept(workspace, "briskstream-random", throughputs, pieces) for each in piece]
+
+
+def _piece(case: Case, job: Deployment, settings: RunSettings, seed: int, numbers: range) -> Piece:
+    key = {**case.key, "settings": settings.model_dump(mode="json"), "first": numbers.start, "last": numbers.stop}
+    return Piece(key, lambda: (job, settings, seed, list(numbers)))
+
+
+def _drawn(shares: Mapping[str, Sequence[float]]) -> Any:
+    from figures.distributions import distributions
+
+    return distributions(shares, "simulated throughput, RLAS = 1", marked=1.0)
+
+
+FIG14 = Experiment(
+    name="briskstream.fig14",
+    source="BriskStream, Fig. 14, Section 6.4",
+    summary="the distribution of random plans' throughput against RLAS",
+    run=run,
+)
