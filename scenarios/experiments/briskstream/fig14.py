@@ -24,7 +24,7 @@ SERVER = "A"
 CHUNK = 25
 """Plans a piece of work."""
 COARSE = {"horizon_s": 0.6, "warmup_s": 0.2, "period_s": 0.05, "segments": 2000}
-"""Of the runs of random plans: within 2 % of runs twice as long with four times the segments."""
+"""Of the runs of random plans: of eight such plans, all were within 2 % of runs of 1.2 s in 8,000 segments."""
 
 COLUMNS = {
     "application": "application",
