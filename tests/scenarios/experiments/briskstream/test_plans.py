@@ -22,7 +22,7 @@ from scenarios.experiments.workspace import Workspace
 from scenarios.experiments.writing import manifest_of, write
 from scenarios.progress import Lines
 
-TWO = Case("WC", sockets=2)
+ONE = Case("WC", sockets=1)
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +32,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         for module in (fig12, fig13, fig14, fig16, systems):
             patch.setattr(module, "APPLICATIONS", ("WC",))
         for module in (fig12, fig13, fig14, fig15, fig16, systems):
-            patch.setattr(module, "Case", partial(Case, sockets=2))
+            patch.setattr(module, "Case", partial(Case, sockets=1 if module is fig14 else 2))
         for module in (fig12, fig13, fig15):
             patch.setattr(module, "SERVERS", ("A",))
         patch.setattr(fig14, "CHUNK", 2)
+        patch.setattr(fig14, "COARSE", fig14.COARSE | {"horizon_s": 0.3, "segments": 500})
         yield Workspace(tmp_path_factory.mktemp("work"), replace(SMALL, random_plans=3), 1, Lines(lambda _: None))
 
 
@@ -69,11 +70,11 @@ def test_fig14_random_plans_are_numbered_and_none_is_better(workspace: Workspace
     (row,) = run("fig14", workspace, tmp_path).tables["random"].rows
     assert (row["plans"], row["better"]) == (3, 0)
     assert 0.0 < row["median"] <= row["best"] < 1.0
-    assert row["best_again"] == pytest.approx(row["best"], rel=0.05)
-    job = TWO.job
+    assert row["best_again"] == pytest.approx(row["best"], rel=0.1)
+    job = ONE.job
     first, again, other = (fig14.random_plan(job, 1, number) for number in (0, 0, 1))
     assert first == again != other
-    assert sum(first.replicas(name) for name in first.placement) == 36
+    assert sum(first.replicas(name) for name in first.placement) == 18
 
 
 def test_fig15_fetches_nothing_from_the_own_socket(workspace: Workspace, tmp_path: Path) -> None:
