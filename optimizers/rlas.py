@@ -16,7 +16,7 @@ import numpy as np
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
 from optimizers.scaling import Placed, scaled
-from optimizers.socket_moves import improved, searched
+from optimizers.socket_moves import crowded, improved, searched
 from optimizers.socket_solution import solution
 from optimizers.socket_symmetry import Symmetry
 from optimizers.socket_tree import Heuristics, SocketTree
@@ -155,7 +155,7 @@ class _Search:
 
 
 def _best_first(job: NumaJob, placements: list[np.ndarray]) -> list[np.ndarray]:
-    """Different ones, by the load they bear."""
-    different = list({each.astype(int).tobytes(): each for each in placements}.values())
-    loads = sustained(job, np.array(different)).load_n
-    return [different[index] for index in np.argsort(-loads, kind="stable")]
+    """Different ones, those with a core for each replica first, by the load they bear."""
+    different = np.array(list({each.astype(int).tobytes(): each for each in placements}.values()))
+    order = np.lexsort((-sustained(job, different).load_n, crowded(job, different)))
+    return [different[index] for index in order]

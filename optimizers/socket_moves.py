@@ -1,9 +1,9 @@
 """Iterated local search on sockets: the best of all small changes, again and again, then a kick and once more.
 
 Changes: a replica goes to another socket; two of different operators exchange their sockets; one comes; one leaves and
-one of another operator comes, anywhere.
-All are estimated in one batch. Better is a higher sustained load; of equal ones, less work in all, so that what is
-saved can be used later.
+one of another operator comes, anywhere. All are estimated in one batch. Better is, first, a core for each replica:
+threads are bound to cores (Section 6.1), and one that needs nearly all of a core never catches up with what it loses to
+others. Then a higher sustained load; of equal ones, less work in all, so that what is saved can be used later.
 """
 
 from __future__ import annotations
@@ -38,19 +38,23 @@ def searched(
     spent: whether so many are enough. most_replicas, scale: as of `improved`.
     """
     best, weighed = improved(job, counts_ol, most_replicas, scale=scale)
-    load, in_vain = _load(job, best), 0
-    while in_vain < IN_VAIN and load < 1.0 and not spent(weighed):
+    worth, in_vain = _worth(job, best[None])[:, 0], 0
+    while in_vain < IN_VAIN and worth[1] < 1.0 and not spent(weighed):
         found, more = improved(job, _kicked(best, rng), most_replicas, scale=scale)
         weighed += more
-        reached = _load(job, found)
-        in_vain = 0 if reached > load * (1.0 + CLOSE) else in_vain + 1
+        reached = _worth(job, found[None])[:, 0]
+        in_vain = 0 if _better(reached[:2], worth[:2]) else in_vain + 1
         if not in_vain:
-            best, load = found, reached
+            best, worth = found, reached
     return best, weighed
 
 
-def _load(job: NumaJob, counts_ol: np.ndarray) -> float:
-    return float(sustained(job, counts_ol[None]).load_n[0])
+def _better(one: np.ndarray, other: np.ndarray) -> bool:
+    """By more than rounding, in the first respect in which they differ."""
+    for ours, theirs in zip(one.tolist(), other.tolist(), strict=True):
+        if abs(ours - theirs) > CLOSE * abs(theirs):
+            return bool(ours > theirs)
+    return False
 
 
 def _kicked(counts_ol: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -78,18 +82,23 @@ def improved(
         worths = _worth(job, changes)
         weighed += len(changes)
         best = int(np.lexsort(worths[::-1])[-1])
-        gained = worths[:, best] - worth
-        if gained[0] <= CLOSE * worth[0] and not (gained[0] >= -CLOSE * worth[0] and gained[1] > CLOSE * worth[1]):
+        if not _better(worths[:, best], worth):
             break
         here, worth = changes[best], worths[:, best]
     return here, weighed
 
 
 def _worth(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """[2, n]: the sustained load in steps of CLOSE, and the load that all cores together could bear."""
+    """[3, n], the first above all: replicas without a core of their own, less; the sustained load in steps of CLOSE;
+    the load that all cores together could bear."""
     found = sustained(job, counts_nol)
     scale = CLOSE * max(float(found.load_n.max()), 1e-300)
-    return np.stack([np.round(found.load_n / scale) * scale, found.total_n])
+    return np.stack([-crowded(job, counts_nol), np.round(found.load_n / scale) * scale, found.total_n])
+
+
+def crowded(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
+    """Replicas beyond the cores of their socket. [n]"""
+    return np.asarray(np.maximum(counts_nol.sum(axis=1) - job.cores_l, 0).sum(axis=1))
 
 
 def _changes(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.ndarray:

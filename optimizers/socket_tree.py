@@ -105,11 +105,13 @@ class SocketTree:
         return self._symmetry.distinct(frozenset(np.flatnonzero(node.counts_ol.any(axis=0)).tolist()))
 
     def _narrowed(self, node: Part, o: int, sockets: np.ndarray, found: Sustained) -> list[int]:
-        """Which children the heuristics keep. A socket has room if it can bear what the job could at best."""
+        """Which children the heuristics keep. A socket has room if it can bear what the job could at
+        best, and has a core for each replica."""
         rows, heuristics = np.arange(len(sockets)), self.heuristics
         if not (heuristics.collocation or heuristics.best_fit):
             return rows.tolist()
-        room_n = found.cpu_nl[rows, sockets] >= self.root.bound * (1.0 - 1e-9)
+        busy_n = node.counts_ol.sum(axis=0)[sockets] + self._units[node.units][1]
+        room_n = (found.cpu_nl[rows, sockets] >= self.root.bound * (1.0 - 1e-9)) & (busy_n <= self.job.cores_l[sockets])
         if not room_n.any():
             return [int(np.lexsort((-found.total_n, -found.load_n))[0])]
         kept: set[int] = set()

@@ -243,7 +243,7 @@ BRISK = EngineProfile(
     service_scv=0.1,
     value_bytes=PerType(ints=8, strings=24, doubles=8),
     tuple_bytes=8,
-    channel_tuples=16_384,
+    channel_tuples=4096,
     memory=Memory(base_mb=500, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
     memory_factor=1.0,
     batch_tuples=100,
