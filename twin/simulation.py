@@ -1,4 +1,4 @@
-"""simulate(): a deployment and settings in, a run out. The only place that runs a SimPy environment."""
+"""simulate(): a deployment and settings in, a run out. The only place that runs a whole job."""
 
 from __future__ import annotations
 
