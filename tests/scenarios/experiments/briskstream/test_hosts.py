@@ -1,0 +1,33 @@
+"""Hosts and sockets planned together: every planner's plan runs, and who may use one host uses one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios import files
+from scenarios.experiments.briskstream import hosts
+from scenarios.experiments.sizes import SMALL
+from scenarios.experiments.workspace import Workspace
+from scenarios.progress import Lines
+from twin.numa_job import NumaJob
+
+
+def test_all_planners_are_judged_on_the_same_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "GIGABITS", (10.0,))
+    workspace = Workspace(tmp_path, SMALL, 1, Lines(lambda _: None))
+    result = hosts.run(workspace, SMALL)
+    rows = {row["planner"]: row for row in result.tables["hosts"].rows}
+    assert rows[hosts.TOGETHER]["share"] == 1.0
+    assert rows[hosts.ONE_HOST]["hosts"] == 1 and rows[hosts.TOGETHER]["hosts"] == 3
+    assert max(row["share"] for row in rows.values()) < 1.03
+    assert rows[hosts.TOGETHER]["replicas"] <= 3 * 4 * 18
+    assert [figure() for figure in result.figures.values()]
+
+
+def test_a_planner_of_hosts_sees_no_sockets() -> None:
+    job = files.load(hosts.SCENARIO).deployment
+    blind = NumaJob(hosts.without_sockets(job))
+    assert len(blind.locations) == 3 and blind.capacity_l.sum() == pytest.approx(NumaJob(job).capacity_l.sum())
+    assert len(NumaJob(hosts.first_host(job)).locations) == 4
