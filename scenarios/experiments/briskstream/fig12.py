@@ -88,6 +88,6 @@ def _drawn(rows: list[dict[str, Any]]) -> Any:
 FIG12 = Experiment(
     name="briskstream.fig12",
     source="BriskStream, Fig. 12, Section 6.4",
-    summary="RLAS against planning with fixed capabilities, RLAS_fix(L) and RLAS_fix(U)",
+    summary="what planning by distance gains over fixed capabilities: RLAS, RLAS_fix(L), RLAS_fix(U)",
     run=run,
 )
