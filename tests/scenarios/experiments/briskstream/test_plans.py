@@ -32,7 +32,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
         for module in (fig12, fig13, fig14, fig16, systems):
             patch.setattr(module, "APPLICATIONS", ("WC",))
         for module in (fig12, fig13, fig14, fig15, fig16, systems):
-            patch.setattr(module, "Case", partial(Case, sockets=1 if module is fig14 else 2))
+            patch.setattr(module, "Case", partial(Case, sockets=1 if module in (fig14, fig16, systems) else 2))
         for module in (fig12, fig13, fig15):
             patch.setattr(module, "SERVERS", ("A",))
         patch.setattr(fig14, "CHUNK", 2)
