@@ -32,7 +32,7 @@ NOTES = (
     ),
     (
         "Threads beyond the cores of a socket share these without loss in the simulator, whereas the paper blames "
-        "interference between them for much of what RLAS_fix(U) loses: the paper's gap is wider."
+        "interference between them for much of what RLAS_fix(U) loses."
     ),
 )
 

@@ -37,10 +37,6 @@ NOTES = (
         "FF takes the largest load at which it finds room for all replicas, in steps of a tenth. The paper's relaxes "
         "its constraints in a way that is not described, and often oversubscribes a few sockets; this one does not."
     ),
-    (
-        "Where a strategy beats RLAS, it is in the simulator alone: the estimates, which RLAS goes by, have no queues, "
-        "and a plan whose operators all run close to their limits loses more to queues."
-    ),
 )
 
 
