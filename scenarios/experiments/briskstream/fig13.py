@@ -82,7 +82,7 @@ def _drawn(rows: list[dict[str, Any]], server: str) -> Any:
         "series": [row["strategy"] for row in there],
         "value": [row["of_rlas"] for row in there],
     }
-    return bars(table, f"simulated throughput on Server {server}, RLAS = 1")
+    return bars(table, f"simulated, on Server {server}, RLAS = 1")
 
 
 FIG13 = Experiment(
