@@ -19,7 +19,7 @@ ANALYTIC = "rates"
 def solution(
     problem: Problem, job: NumaJob, candidates: Sequence[np.ndarray], *, started_s: float, weighed: int = 0
 ) -> Solution:
-    """The best of the candidates [o, l], the first of equal ones.
+    """The best of the candidates [o, l] by the problem's cost model (ties as in `selection.choose`).
 
     started_s: time.perf_counter() when planning began. weighed: placements that were before.
     """

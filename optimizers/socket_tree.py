@@ -105,8 +105,10 @@ class SocketTree:
         return self._symmetry.distinct(frozenset(np.flatnonzero(node.counts_ol.any(axis=0)).tolist()))
 
     def _narrowed(self, node: Part, o: int, sockets: np.ndarray, found: Sustained) -> list[int]:
-        """Which children the heuristics keep. A socket has room if it can bear what the job could at
-        best, and has a core for each replica."""
+        """Which children the heuristics keep.
+
+        A socket has room if it can bear what the job could at best, and has a core for each replica.
+        """
         rows, heuristics = np.arange(len(sockets)), self.heuristics
         if not (heuristics.collocation or heuristics.best_fit):
             return rows.tolist()
