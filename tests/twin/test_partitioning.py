@@ -65,6 +65,24 @@ def test_many_equal_replicas_are_dealt_round_from_where_the_producer_begins() ->
     assert got == [(5 + k) % replicas for k in range(2 * replicas)]
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    replicas=st.integers(2, 40),
+    steps=st.lists(st.tuples(st.integers(1, 200), *[st.floats(0.0, 1.0)] * 4), min_size=1, max_size=60),
+)
+def test_dealt_tuples_keep_their_ages(replicas: int, steps: list[tuple[int, float, float, float, float]]) -> None:
+    """However far a segment is stretched, no tuple of it looks older or younger than all were."""
+    deal, now_s = Deal([1 / replicas] * replicas, producers=3), 0.0
+    for n, gap_s, length_s, first_age_s, last_age_s in steps:
+        a_s, b_s = now_s + gap_s, now_s + gap_s + length_s
+        now_s = b_s
+        low_s, high_s = sorted((first_age_s, last_age_s))
+        stamps_s = a_s - first_age_s, b_s - last_age_s
+        for _, part in deal.parts(Segment(n, a_s, b_s, *stamps_s, *stamps_s)):
+            for age_s in (part.a_s - part.born0_s, part.b_s - part.born1_s, part.a_s - part.taken0_s):
+                assert low_s - 1e-9 <= age_s <= high_s + 1e-9
+
+
 # two choices --------------------------------------------------------------------------------------------------------
 
 

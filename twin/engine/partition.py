@@ -91,11 +91,10 @@ class Deal:
         since_s = max(self._ended.get(index, self._began_s), b_s - 2.0 * turns * (b_s - a_s))
         self._ended[index] = b_s
         first_s = since_s + (b_s - since_s) / segment.n
-        if first_s < a_s:
-            ratio = (b_s - first_s) / (b_s - a_s)
+        if first_s < a_s:  # its tuples keep their ages
             segment.a_s = first_s
-            segment.born0_s = segment.born1_s - ratio * (segment.born1_s - segment.born0_s)
-            segment.taken0_s = segment.taken1_s - ratio * (segment.taken1_s - segment.taken0_s)
+            segment.born0_s -= a_s - first_s
+            segment.taken0_s -= a_s - first_s
 
     def _whole(self, n: int) -> int:
         if not self._owed:
