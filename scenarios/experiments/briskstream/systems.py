@@ -20,6 +20,8 @@ SYSTEMS = {BRISK: BRISK, STORM_BY_RATIOS: "storm", "storm": "storm", "flink": "f
 """Engine -> the paper's system."""
 DISTRIBUTED = "WC"
 """The application whose latencies are drawn."""
+FINE = 32_000
+"""Segments a run: where each tuple is sent alone and hardly queues, coarser ones are longer than what they wait."""
 
 COLUMNS = {
     "application": "application",
@@ -93,19 +95,19 @@ def _rows(workspace: Workspace, application: str) -> list[dict[str, Any]]:
 
 def _run(workspace: Workspace, case: Case) -> dict[str, Any]:
     plan = plan_as_engine(workspace, case)
-    settings = case.settings.model_copy(update={"seed": workspace.seed})
-    key = {**case.key, "plan": plan.model_dump(mode="json")}
+    settings = case.settings.model_copy(update={"seed": workspace.seed, "segments": FINE})
+    key = {**case.key, "settings": settings.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
     job = case.job.with_plan(plan)
     return dict(workspace.cached("briskstream-latencies", key, lambda: distribution(job, settings)))
 
 
 def _speed_ups(rows: list[dict[str, Any]]) -> Any:
-    from figures.bars import bars
+    from figures.grouped_bars import grouped_bars
 
     others = [row for row in rows if row["engine"] != BRISK]
     columns = {"group": "application", "series": "engine", "value": "speed_up"}
     table = {name: [row[key] for row in others] for name, key in columns.items()}
-    return bars(table, "brisk's simulated throughput, engine (modelled) = 1")
+    return grouped_bars(table, "brisk's throughput over it, modelled")
 
 
 def _latencies(rows: list[dict[str, Any]]) -> Any:
