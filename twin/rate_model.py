@@ -24,9 +24,10 @@ from twin.rate_layout import Job, Layout
 from twin.rate_load import Load, flow_at, load, memory, offered_flow, pressure
 from twin.rate_throttle import throttle
 
-CHUNK = 1024
-"""Plans estimated at a time, at most: large enough for numpy, small enough for the cache."""
-PAIRS = 2**18
+CHUNK = 8192
+"""Plans estimated at a time, at most: the more, the fewer calls of numpy, above all in the rounds that only a few plans
+need (`twin.rate_throttle`); their states must fit in memory."""
+PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
 SHARPNESS = 20.0
 """Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
