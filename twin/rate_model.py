@@ -24,7 +24,7 @@ from twin.rate_layout import Job, Layout
 from twin.rate_load import Load, flow_at, load, memory, offered_flow, pressure
 from twin.rate_throttle import throttle
 
-CHUNK = 8192
+CHUNK = 16_384
 """Plans estimated at a time, at most: the more, the fewer calls of numpy, above all in the rounds that only a few plans
 need (`twin.rate_throttle`); their states must fit in memory."""
 PAIRS = 2**20

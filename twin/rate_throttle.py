@@ -72,9 +72,11 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     share = np.zeros((len(names), part.size))  # in logs
     inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # of the Jacobian
     moved = off = np.zeros_like(share)
+    worst = felt(job, offered)[0][job.sources][:, active]
     for turn in range(ROUNDS):
-        flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
-        worst = felt(job, load(part, flow, slow_on))[0][job.sources]
+        if turn:
+            flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
+            worst = felt(job, load(part, flow, slow_on))[0][job.sources]
         off, before = np.maximum(share, np.log(np.maximum(worst, 1e-12))), off
         done = np.abs(off).max(axis=0) < CLOSE
         if turn:
