@@ -51,9 +51,9 @@ def simulated_ns(workspace: Workspace, case: Case, operator: str, socket: int) -
 
 
 def modelled_ns(case: Case, operator: str, socket: int) -> float:
-    """T of equation 2, if all before it is on socket 0."""
+    """T of equation 2 at the socket's clock, if all before it is on socket 0."""
     model = NumaJob(case.job)
     row = model.operators.index(operator)
     share_nol = np.zeros((1, len(model.operators), len(model.locations)))
     share_nol[:, :, 0] = 1.0
-    return float(times(model, share_nol)[0, row, socket]) * 1e9
+    return float(times(model, share_nol)[0, row, socket] / model.speed_l[socket]) * 1e9

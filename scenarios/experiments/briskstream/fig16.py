@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from optimizers.registry import optimizer_by_name
-from scenarios.experiments.briskstream.applications import APPLICATIONS, Case, judged, plan_of, planned
+from scenarios.experiments.briskstream.applications import APPLICATIONS, SERVERS, Case, judged, plan_of, planned
 from scenarios.experiments.briskstream.engines import BRISK, OTHERS, RATIOS, STORM_BY_RATIOS, WITHOUT_JUMBO
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
-SERVER = "A"
 STEPS = {
     "Simple": (STORM_BY_RATIOS, "rlas-fix-l"),
     "-Instr.footprint": (WITHOUT_JUMBO, "rlas-fix-l"),
@@ -22,6 +21,7 @@ STEPS = {
 
 COLUMNS = {
     "application": "application",
+    "server": "server",
     "step": "system",
     "kps": "simulated (K/s)",
     "gain": "times the step before",
@@ -48,21 +48,22 @@ NOTES = (
 
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """All applications on Server A."""
-    rows = [row for application in APPLICATIONS for row in _rows(workspace, application)]
+    """All applications on both servers."""
+    rows = [row for server in SERVERS for application in APPLICATIONS for row in _rows(workspace, application, server)]
     title = f"Throughput with ever more of BriskStream's ideas, simulated ({sizes.judged} runs each), modelled costs"
     return Result({"factors": Table(title, COLUMNS, tuple(rows))}, {"factors": lambda: _drawn(rows)}, NOTES)
 
 
-def _rows(workspace: Workspace, application: str) -> list[dict[str, Any]]:
+def _rows(workspace: Workspace, application: str, server: str) -> list[dict[str, Any]]:
     kps = list[float]()
     for engine, optimizer in STEPS.values():
-        case = Case(application, SERVER, engine=engine)
+        case = Case(application, server, engine=engine)
         plan = plan_of(planned(workspace, case, optimizer_by_name(optimizer)))
         kps.append(judged(workspace, case, plan)["throughput_per_s"] / 1e3)
     return [
         {
             "application": application,
+            "server": server,
             "step": step,
             "kps": each,
             "gain": None if before is None else each / before,
@@ -75,8 +76,12 @@ def _rows(workspace: Workspace, application: str) -> list[dict[str, Any]]:
 def _drawn(rows: list[dict[str, Any]]) -> Any:
     from figures.bars import bars
 
-    columns = {"group": "application", "series": "step", "value": "of_simple"}
-    return bars({name: [row[key] for row in rows] for name, key in columns.items()}, "simulated throughput, Simple = 1")
+    table: dict[str, list[Any]] = {
+        "group": [f"{row['application']}\n{row['server']}" for row in rows],
+        "series": [row["step"] for row in rows],
+        "value": [row["of_simple"] for row in rows],
+    }
+    return bars(table, "simulated throughput, Simple = 1")
 
 
 FIG16 = Experiment(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from scenarios.experiments.briskstream.alone import modelled_ns, simulated_ns
-from scenarios.experiments.briskstream.applications import Case
+from scenarios.experiments.briskstream.applications import SERVERS, Case
 from scenarios.experiments.briskstream.engines import BRISK
 from scenarios.experiments.briskstream.published import EXECUTE_OF_STORM, MOST_REMOTE_FACTOR, OTHERS_OF_STORM
 from scenarios.experiments.interface import Experiment, Result, Table
@@ -16,9 +17,10 @@ from scenarios.experiments.workspace import Workspace
 APPLICATION = "WC"
 ENGINES = (BRISK, "flink", "storm")
 FARTHEST = 7
-"""A socket of Server A that is the most hops from socket 0."""
+"""A socket of either server that is the most hops from socket 0."""
 
 COLUMNS = {
+    "server": "server",
     "engine": "engine",
     "operator": "operator",
     "execute_ns": "Execute, simulated (ns)",
@@ -47,19 +49,25 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
 
     query = Case(APPLICATION).job.query
     operators = [each.name for each in query.topological if query.inputs(each.name)]
-    rows = [_row(workspace, Case(APPLICATION, engine=engine), name) for engine in ENGINES for name in operators]
-    title = "Word count on Server A: time per tuple by component, simulated (engines other than brisk modelled)"
+    rows = {
+        server: [
+            _row(workspace, Case(APPLICATION, server, engine=each), name) for each in ENGINES for name in operators
+        ]
+        for server in SERVERS
+    }
+    title = "Word count: time per tuple by component, simulated (engines other than brisk modelled)"
     return Result(
-        {"components": Table(title, COLUMNS, tuple(rows))},
-        {"components": lambda: time_breakdown(_drawn(rows))},
+        {"components": Table(title, COLUMNS, tuple(row for each in rows.values() for row in each))},
+        {f"server-{name.lower()}": partial(time_breakdown, _drawn(each)) for name, each in rows.items()},
         NOTES,
     )
 
 
 def _row(workspace: Workspace, case: Case, operator: str) -> dict[str, Any]:
     local, remote = (simulated_ns(workspace, case, operator, socket) for socket in (0, FARTHEST))
-    brisk = simulated_ns(workspace, Case(case.application), operator, 0)
+    brisk = simulated_ns(workspace, Case(case.application, case.server), operator, 0)
     return {
+        "server": case.server,
         "engine": case.engine,
         "operator": operator,
         "execute_ns": local,

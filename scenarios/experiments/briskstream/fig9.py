@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from optimizers.rlas import Rlas
 from optimizers.spread import Spread
 from scenarios.experiments.briskstream.applications import (
     APPLICATIONS,
+    SERVERS,
     Case,
     judged,
     most_per_s,
@@ -33,6 +35,7 @@ BLIND = Rlas(fetch="never")
 
 COLUMNS = {
     "application": "application",
+    "server": "server",
     "engine": "engine",
     "sockets": "sockets",
     "replicas": "replicas",
@@ -46,7 +49,7 @@ NOTES = (
     f"The paper draws its Fig. 9; its text says almost linear up to {NEARLY_LINEAR_TO} sockets for all applications.",
     "Beyond, it says, scalability is poor, because remote memory is about twice as far across trays.",
     "BriskStream's plans are RLAS's for so many sockets, with at most a replica a core.",
-    "Replicas are whole: many operators fit one socket's 18 cores badly, and more sockets may be better than linear.",
+    "Replicas are whole: many operators fit one socket's cores badly, and more sockets may be better than linear.",
     "The last column is free of that.",
     "For storm and flink a planner blind to distances chooses the replicas, which then go to sockets as an OS does.",
     "These two are engine profiles, not systems: what they charge a tuple comes on top of the operator's own time.",
@@ -57,21 +60,23 @@ NOTES = (
 
 
 def run(workspace: Workspace, sizes: Sizes) -> Result:
-    """All applications, and one of them under each engine, on one to eight sockets of Server A."""
+    """All applications on one to eight sockets of both servers, and one of them under each engine on Server A."""
     from figures.scalability import scalability
 
-    applications = [row for name in APPLICATIONS for row in _rows(workspace, Case(name))]
+    ours = {
+        server: [row for name in APPLICATIONS for row in _rows(workspace, Case(name, server))] for server in SERVERS
+    }
     engines = [row for name in ENGINES for row in _rows(workspace, Case(OF_ENGINES, engine=name))]
     runs = f"{sizes.judged} simulated runs each"
     return Result(
         {
             "engines": Table(f"{OF_ENGINES} by engine profile (modelled) on Server A, {runs}", COLUMNS, tuple(engines)),
-            "applications": Table(f"RLAS's plans on Server A, {runs}", COLUMNS, tuple(applications)),
+            "applications": Table(
+                f"RLAS's plans, {runs}", COLUMNS, tuple(row for rows in ours.values() for row in rows)
+            ),
         },
-        {
-            "engines": lambda: scalability(_drawn(engines, "engine")),
-            "applications": lambda: scalability(_drawn(applications, "application")),
-        },
+        {f"server-{name.lower()}": partial(scalability, _drawn(rows, "application")) for name, rows in ours.items()}
+        | {"engines": lambda: scalability(_drawn(engines, "engine"))},
         NOTES,
     )
 
@@ -85,6 +90,7 @@ def _rows(workspace: Workspace, whole: Case) -> Iterator[dict[str, Any]]:
         one = found if one is None else one
         yield {
             "application": case.application,
+            "server": case.server,
             "engine": case.engine,
             "sockets": sockets,
             "replicas": sum(plan.replicas(name) for name in plan.placement),

@@ -33,7 +33,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
             patch.setattr(module, "APPLICATIONS", ("WC",))
         for module in (fig12, fig13, fig14, fig15, fig16, systems):
             patch.setattr(module, "Case", partial(Case, sockets=1 if module in (fig14, fig16, systems) else 2))
-        for module in (fig12, fig13, fig15):
+        for module in (fig12, fig13, fig14, fig15, fig16):
             patch.setattr(module, "SERVERS", ("A",))
         patch.setattr(fig14, "CHUNK", 2)
         patch.setattr(fig14, "COARSE", fig14.COARSE | {"horizon_s": 0.3, "segments": 500})
