@@ -52,7 +52,8 @@ def scaled(
         if (wanted_o == replicas_o).all() and refine:
             wanted_o = _split(job, placed.counts_ol, replicas_o)
         if wanted_o.sum() > most_replicas:
-            wanted_o = replicas_o + np.minimum(wanted_o - replicas_o, most_replicas - replicas_o.sum())
+            left = max(0, most_replicas - int(replicas_o.sum()))  # one each may be more than that
+            wanted_o = replicas_o + np.minimum(wanted_o - replicas_o, left)
         if (wanted_o == replicas_o).all():
             return
         replicas_o = wanted_o

@@ -136,6 +136,13 @@ def test_scaling_begins_with_one_replica_each_and_widens_the_bottleneck_nearest_
     assert seen[-1].sum() <= 16 and max(loads) > 3 * loads[0]
 
 
+@pytest.mark.parametrize("name", ON_SOCKETS)
+def test_more_operators_than_cores_share_them(name: str) -> None:
+    job = deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [1, 2], [[0, 100], [100, 0]], rate_per_s=1e8)
+    plan = OPTIMIZERS[name].solve(problem(job)).plan
+    assert all(plan.replicas(operator) >= 1 for operator in plan.placement)
+
+
 def test_a_time_limit_is_kept_and_still_gives_a_plan() -> None:
     job = deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [18] * 4, NEAR_FAR, rate_per_s=1e8, gains=[1, 2, 1, 1])
     started_s = time.perf_counter()
