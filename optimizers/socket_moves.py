@@ -79,6 +79,8 @@ def improved(
     worth = _worth(job, here[None])[:, 0]
     for _ in range(steps):
         changes = _changes(here, most_replicas, scale)
+        if not len(changes):  # one socket, and no replica to spare
+            break
         worths = _worth(job, changes)
         weighed += len(changes)
         best = int(np.lexsort(worths[::-1])[-1])

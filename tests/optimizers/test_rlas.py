@@ -137,8 +137,10 @@ def test_scaling_begins_with_one_replica_each_and_widens_the_bottleneck_nearest_
 
 
 @pytest.mark.parametrize("name", ON_SOCKETS)
-def test_more_operators_than_cores_share_them(name: str) -> None:
-    job = deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [1, 2], [[0, 100], [100, 0]], rate_per_s=1e8)
+@pytest.mark.parametrize("cores", [[2], [1, 2]])
+def test_more_operators_than_cores_share_them(name: str, cores: list[int]) -> None:
+    distance_ns = [[0.0 if i == j else 100.0 for j in range(len(cores))] for i in range(len(cores))]
+    job = deployment([0.3, 1.2, 0.8, 0.2], CHAIN, cores, distance_ns, rate_per_s=1e8)
     plan = OPTIMIZERS[name].solve(problem(job)).plan
     assert all(plan.replicas(operator) >= 1 for operator in plan.placement)
 
