@@ -22,6 +22,8 @@ from twin.version import VERSION
 
 Progress = Callable[[str, int, int, int, float], None]
 """Called with metric (or `all`), member, step, steps in all, and the latest validation loss."""
+Keep = Callable[[str, int, Callable[[], Member]], Member]
+"""Called with metric (or `all`), member, and what trains it; gives what that gives, or gave in an earlier attempt."""
 
 
 def train(
@@ -31,6 +33,7 @@ def train(
     seed: int,
     metrics: Sequence[str] = METRICS,
     progress: Progress | None = None,
+    keep: Keep | None = None,
 ) -> tuple[Ensemble, ...]:
     """An ensemble a metric (`heads: one`), or one for all (`heads: all`).
 
@@ -43,7 +46,7 @@ def train(
     values = [_scaled(group, dataset, settings.scale)[parts.train] for group in groups]
     scalings = [scaling_of(*each, settings.scale) for each in zip(groups, values, strict=True)]  # fail before training
     return tuple(
-        _ensemble(dataset, parts, settings, seed, group, scaling, None, progress)
+        _ensemble(dataset, parts, settings, seed, group, scaling, None, progress, keep)
         for group, scaling in zip(groups, scalings, strict=True)
     )
 
@@ -81,6 +84,7 @@ def _ensemble(
     scaling: Scaling,
     start: Ensemble | None,
     progress: Progress | None,
+    keep: Keep | None = None,
 ) -> Ensemble:
     data = TrainingData(
         graphs=dataset.graphs,
@@ -90,8 +94,9 @@ def _ensemble(
         valid=parts.valid,
     )
     name = metrics[0] if len(metrics) == 1 else "all"
-    members = [
-        train_member(
+    trainings = [
+        partial(
+            train_member,
             data,
             settings,
             child_seed(seed, index),
@@ -100,6 +105,7 @@ def _ensemble(
         )
         for index in range(settings.members)
     ]
+    members = [each() if keep is None else keep(name, index, each) for index, each in enumerate(trainings)]
     config = settings.network.model_copy(update={"outputs": len(metrics)})
     seen = coverage_of(dataset.graphs, parts.train)
     if start is not None:

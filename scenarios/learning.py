@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ from models.checkpoint import Ensemble, save
 from models.contestants import CONTESTANTS, Fitted, FittedNetworks, RateModelAlone
 from models.dataset import Dataset, Split, split
 from models.encoding import PARALLEL_FROM
+from models.features import FEATURE_VERSION
+from models.kept_members import KeptMembers
 from models.misjudged import Misjudged
 from models.prediction import LearnedCostModel
 from models.settings import TrainingSettings
@@ -26,6 +29,7 @@ from scenarios.progress import Progress
 from scenarios.traces import check_free
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
+from twin.version import VERSION
 
 CURVE = "learning_curve.png"
 RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
@@ -77,6 +81,17 @@ def steps(
         report(before * each + step, len(names) * settings.members * each)
 
     return told
+
+
+def under_way(
+    out: Path, dataset: Dataset, settings: TrainingSettings, metrics: Sequence[str], seed: int
+) -> KeptMembers:
+    """Where the networks of a training are kept until the model in `out` is written, in a hidden folder beside it."""
+    rows = hashlib.sha256(dataset.labels_Gx5.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
+    training: dict[str, Any] = {"version": VERSION, "features": FEATURE_VERSION, "rows": rows}
+    training |= {"encoding": encoded_file.code_version(), "settings": settings.model_dump(mode="json")}
+    training |= {"metrics": list(metrics), "seed": seed}
+    return KeptMembers(out.with_name(f".{out.name}.training"), training)
 
 
 def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:

@@ -48,6 +48,8 @@ def train(
 ) -> None:
     """Trains an ensemble of graph neural networks on simulated runs.
 
+    Interrupted, it keeps the networks that are done; the same command goes on with the next one.
+
     Examples: `twin train dataset model` · `twin train dataset model --members 1 --epochs 20` ·
     `twin train dataset costream --preset paper` · `twin train chains better --from model --rehearse dataset`
     """
@@ -65,7 +67,7 @@ def train(
     from models import dataset as datasets
     from models.pipeline import train as train_ensembles
     from models.presets import preset as preset_of
-    from scenarios.learning import rows_of, steps, write_model
+    from scenarios.learning import rows_of, steps, under_way, write_model
     from twin.metrics import METRICS
 
     with terminal.progress("rows encoded") as report:
@@ -75,9 +77,13 @@ def train(
     settings = preset_of(preset or "ours")
     settings = settings.model_copy(update={"members": members or settings.members, "epochs": epochs})
     wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
+    kept = under_way(out, rows, settings, wanted, seed)
+    if len(kept):
+        terminal.note(f"goes on with {len(kept)} networks that an interrupted training has left")
     with terminal.progress("steps at most; training stops early") as report:
-        ensembles = train_ensembles(rows, parts, settings, seed, wanted, progress=steps(settings, wanted, report))
+        ensembles = train_ensembles(rows, parts, settings, seed, wanted, steps(settings, wanted, report), kept)
     write_model(ensembles, out)
+    kept.discard()
     losses = [min(point[2] for point in each["curve"]) for one in ensembles for each in one.manifest["members"]]
     sizes = {name: len(part) for name, part in parts._asdict().items()}
     document: dict[str, Any] = {"model": out, "metrics": list(wanted), "rows": sizes, "validation_losses": losses}

@@ -1,0 +1,72 @@
+"""The networks of a training that is under way, each kept once it is trained, so that an interrupted one can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flax import serialization
+
+from models.training import Member, Point
+
+TRAINING, SUFFIX = "training.json", ".msgpack"
+
+
+@dataclass(frozen=True)
+class KeptMembers:
+    """A file a network; satisfies `models.pipeline.Keep`.
+
+    folder: made when there is a network to keep. training: in plain values, everything that decides the networks; what
+    the folder holds of another training is not used, and deleted with the first network of this one.
+    """
+
+    folder: Path
+    training: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(list(self.folder.glob(f"*{SUFFIX}"))) if self._ours else 0
+
+    def __call__(self, name: str, index: int, train: Callable[[], Member]) -> Member:
+        """The network that is there, or else the one that `train` makes."""
+        path = self.folder / f"{name}-{index}{SUFFIX}"
+        if self._ours and path.exists():
+            return _read(path)
+        member = train()
+        if not self._ours:
+            self.discard()
+            self.folder.mkdir(parents=True)
+            (self.folder / TRAINING).write_text(self._text)
+        _write(path, member)
+        return member
+
+    def discard(self) -> None:
+        """Deletes them, once the model is written."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _text(self) -> str:
+        return json.dumps(self.training, sort_keys=True)
+
+    @property
+    def _ours(self) -> bool:
+        path = self.folder / TRAINING
+        return path.exists() and path.read_text() == self._text
+
+
+def _read(path: Path) -> Member:
+    body = serialization.msgpack_restore(path.read_bytes())
+    curve = tuple(Point(int(step), training, validation) for step, training, validation in body["curve"])
+    return Member(body["parameters"], curve, int(body["seed"]))
+
+
+def _write(path: Path, member: Member) -> None:
+    """Whole or not at all."""
+    body = {"parameters": member.parameters, "curve": [list(each) for each in member.curve], "seed": str(member.seed)}
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_bytes(serialization.msgpack_serialize(body))
+    os.replace(partial, path)

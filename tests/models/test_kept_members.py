@@ -1,0 +1,79 @@
+"""A training that is interrupted goes on where it stopped, to the same networks; another one begins anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from models import pipeline
+from models.checkpoint import Ensemble
+from models.dataset import split
+from models.kept_members import KeptMembers
+from models.settings import TrainingSettings
+from models.training import Member
+from scenarios.learning import under_way
+from tests.models.test_training import TINY, dataset
+from twin.metrics import METRICS
+
+SHORT = TINY.model_copy(update={"members": 2, "epochs": 3, "heads": "one"})
+WANTED = METRICS[:2]
+
+
+def trained(keep: pipeline.Keep | None, settings: TrainingSettings = SHORT) -> tuple[Ensemble, ...]:
+    return pipeline.train(dataset(), split(dataset(), 0), settings, 1, WANTED, keep=keep)
+
+
+def interrupted(kept: KeptMembers, after: int) -> None:
+    """Trains until so many networks are kept."""
+
+    def keep(name: str, index: int, train: Callable[[], Member]) -> Member:
+        if len(kept) == after:
+            raise KeyboardInterrupt
+        return kept(name, index, train)
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(keep)
+
+
+def test_it_goes_on_to_the_same_networks(tmp_path: Path) -> None:
+    kept = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
+    interrupted(kept, after=3)
+    again = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
+    assert len(again) == 3
+
+    def only_the_last(name: str, index: int, train: Callable[[], Member]) -> Member:
+        def counted() -> Member:
+            fresh.append((name, index))
+            return train()
+
+        return again(name, index, counted)
+
+    fresh = list[tuple[str, int]]()
+    resumed, whole = trained(only_the_last), trained(None)
+    assert fresh == [(WANTED[1], 1)]
+    for ours, theirs in zip(resumed, whole, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, ours.members, theirs.members)
+        assert ours.manifest == theirs.manifest
+    again.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_training_left_is_not_used(tmp_path: Path) -> None:
+    interrupted(under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1), after=1)
+    for settings, seed in ((SHORT.model_copy(update={"rate": 0.02}), 1), (SHORT, 2)):
+        assert len(under_way(tmp_path / "model", dataset(), settings, WANTED, seed)) == 0
+    fewer = under_way(tmp_path / "model", dataset().take(np.arange(100)), SHORT, WANTED, 1)
+    assert len(fewer) == 0
+    fewer("all", 0, lambda: Member({}, (), 0))
+    assert len(fewer) == 1
+
+
+def test_what_cannot_be_learned_leaves_nothing(tmp_path: Path) -> None:
+    kept = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
+    with pytest.raises(ValueError, match="unknown"):
+        pipeline.train(dataset(), split(dataset(), 0), SHORT, 1, ["latency"], keep=kept)
+    assert list(tmp_path.iterdir()) == []
