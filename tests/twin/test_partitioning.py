@@ -100,6 +100,14 @@ def imbalance(job: Deployment, fidelity: str, seconds: float = 2.0) -> float:
     return float(taken.max() / taken.mean() - 1)
 
 
+@pytest.mark.parametrize("load", [0.5, 0.8])
+def test_fast_queue_shared_by_many_is_m_m_c_within_a_tenth_of_the_sojourn(load: float) -> None:
+    means = waits_s(pool_job(16, load, cores=18), "fast", seeds=3, horizon_s=30)
+    expected = mmc_wait_s(16, load, 1e-3)
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    assert abs(means.mean() - expected) < 0.1 * (expected + 1e-3) + 2 * error
+
+
 @pytest.mark.parametrize("fidelity", ["exact", "fast"])
 def test_two_choices_balance_what_hash_does_not(fidelity: str) -> None:
     hashed, chosen = (imbalance(skewed_job(how), fidelity) for how in ("hash", "two-choice"))
@@ -155,13 +163,13 @@ def test_two_choice_into_a_join_is_refused() -> None:
 # shared queues ------------------------------------------------------------------------------------------------------
 
 
-def pool_job(servers: int, load: float, channel: int | None = None, **stream: Any) -> Deployment:
+def pool_job(servers: int, load: float, channel: int | None = None, cores: int = 64, **stream: Any) -> Deployment:
     """A Poisson source into a queue that `servers` replicas share, 1,000 tuples a second a replica at full load."""
     middle = {"kind": "filter", "name": "m", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}
     data = chain([middle], 1000 * servers * load, placement={"m": {"h": servers}, "sink": {"h": servers}}).model_dump(
         mode="json", exclude_none=True
     )
-    data["cluster"]["hosts"][0]["cpu_percent"] = 6400  # a core a task
+    data["cluster"]["hosts"][0]["cpu_percent"] = 100 * cores  # a core a task, unless there are fewer
     data["engine"] = STORM.model_dump(mode="json") | ({"channel_tuples": channel} if channel else {})
     job = with_stream(parse(Deployment, data), "sink", partitioning="forward")
     return with_stream(job, "m", partitioning="shared", **stream)

@@ -194,6 +194,11 @@ class SharedDeal(Deal):
         super().__init__([1.0 / replicas] * replicas)
         self._next = 0
 
+    @property
+    def wide(self) -> bool:
+        """Never: each replica gets a part of each segment."""
+        return False
+
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """See Deal."""
         replicas, n = len(self.weights), segment.n
