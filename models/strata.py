@@ -34,6 +34,8 @@ STRATA: Mapping[str, Stratum] = {
     "utilisation > 1.25": lambda about: about["utilisation"] > 1.25,
 }
 """Masks over the rows, from Dataset.about. Strata of different kinds overlap."""
+OF_EACH = 20
+"""Runs of each class that a stratum must have for a balanced accuracy: with fewer, single runs would decide it."""
 
 
 class StratumRow(NamedTuple):
@@ -82,7 +84,7 @@ def strata_of(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[Stratu
                     rows=line.rows,
                     q50=line.q50,
                     q95=line.q95,
-                    accuracy=line.accuracy,
+                    accuracy=line.accuracy if _both(part.labels_Gx5[here, m]) else None,
                     error=error,
                     share=_ratio(float(np.nansum(errors[here])), float(np.nansum(errors))),
                     noise=noise,
@@ -98,6 +100,11 @@ def _squared(metric: str, truth: np.ndarray, estimate: np.ndarray) -> np.ndarray
     if metric in BINARY_METRICS:
         return np.where(np.isnan(truth) | np.isnan(estimate), np.nan, (truth > 0.5) != (estimate > 0.5))
     return np.asarray((np.log(np.maximum(truth, LABEL_FLOOR)) - np.log(np.maximum(estimate, LABEL_FLOOR))) ** 2)
+
+
+def _both(truth: np.ndarray) -> bool:
+    """Whether there are enough of both classes."""
+    return min(int((truth > 0.5).sum()), int((truth <= 0.5).sum())) >= OF_EACH
 
 
 def _mean(values: np.ndarray) -> float | None:

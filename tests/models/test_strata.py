@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.dataset import Dataset, of_deployments
-from models.strata import STRATA, StratumRow, strata_of
+from models.strata import OF_EACH, STRATA, StratumRow, strata_of
 from tests.models.deployments import random_deployment
 from twin.metrics import METRICS
 
@@ -77,3 +77,13 @@ def test_rows_without_a_label_do_not_count() -> None:
     labels[:50, 0] = np.nan
     every = table(replace(dataset, labels_Gx5=labels))["throughput_per_s", "all"]
     assert (every.rows, every.pairs) == (150, 50)
+
+
+@pytest.mark.parametrize("rare", [OF_EACH - 1, OF_EACH])
+def test_few_runs_of_a_class_give_no_balanced_accuracy(rare: int) -> None:
+    dataset = noisy(100)
+    labels = dataset.labels_Gx5.copy()
+    labels[:, 3] = np.arange(200) < rare
+    every = table(replace(dataset, labels_Gx5=labels))["backpressured", "all"]
+    assert (every.accuracy is None) == (rare < OF_EACH)
+    assert every.error is not None
