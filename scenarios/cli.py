@@ -110,7 +110,8 @@ def _internal(error: Exception) -> str:
 
 
 def _interrupted() -> int:
-    return _say("interrupted; run the same command again to go on (a corpus keeps its finished chunks)", INTERRUPTED)
+    kept = "finished chunks of a corpus and finished networks of a training are kept"
+    return _say(f"interrupted; run the same command again to go on ({kept})", INTERRUPTED)
 
 
 def _say(text: str, status: int) -> int:
