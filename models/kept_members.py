@@ -32,10 +32,11 @@ class KeptMembers:
         return len(list(self.folder.glob(f"*{SUFFIX}"))) if self._ours else 0
 
     def __call__(self, name: str, index: int, train: Callable[[], Member]) -> Member:
-        """The network that is there, or else the one that `train` makes."""
+        """The network that is there and whole, or else the one that `train` makes."""
         path = self.folder / f"{name}-{index}{SUFFIX}"
-        if self._ours and path.exists():
-            return _read(path)
+        kept = _read(path) if self._ours and path.exists() else None
+        if kept is not None:
+            return kept
         member = train()
         if not self._ours:
             self.discard()
@@ -58,10 +59,14 @@ class KeptMembers:
         return path.exists() and path.read_text() == self._text
 
 
-def _read(path: Path) -> Member:
-    body = serialization.msgpack_restore(path.read_bytes())
-    curve = tuple(Point(int(step), training, validation) for step, training, validation in body["curve"])
-    return Member(body["parameters"], curve, int(body["seed"]))
+def _read(path: Path) -> Member | None:
+    """None if the file is damaged."""
+    try:
+        body = serialization.msgpack_restore(path.read_bytes())
+        curve = tuple(Point(int(step), training, validation) for step, training, validation in body["curve"])
+        return Member(body["parameters"], curve, int(body["seed"]))
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _write(path: Path, member: Member) -> None:

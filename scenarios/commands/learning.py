@@ -79,7 +79,7 @@ def train(
     wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
     kept = under_way(out, rows, settings, wanted, seed)
     if len(kept):
-        terminal.note(f"goes on with {len(kept)} networks that an interrupted training has left")
+        terminal.note(f"goes on from an interrupted training; networks that are there: {len(kept)}")
     with terminal.progress("steps at most; training stops early") as report:
         ensembles = train_ensembles(rows, parts, settings, seed, wanted, steps(settings, wanted, report), kept)
     write_model(ensembles, out)

@@ -72,6 +72,15 @@ def test_what_another_training_left_is_not_used(tmp_path: Path) -> None:
     assert len(fewer) == 1
 
 
+@pytest.mark.parametrize("damage", [b"", b"\x93\x01", b"no network"])
+def test_a_damaged_network_is_trained_again(tmp_path: Path, damage: bytes) -> None:
+    kept = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
+    kept("all", 0, lambda: Member({}, (), 1))
+    assert kept("all", 0, lambda: Member({}, (), 2)).seed == 1
+    (tmp_path / ".model.training" / "all-0.msgpack").write_bytes(damage)
+    assert kept("all", 0, lambda: Member({}, (), 3)).seed == 3
+
+
 def test_what_cannot_be_learned_leaves_nothing(tmp_path: Path) -> None:
     kept = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
     with pytest.raises(ValueError, match="unknown"):
