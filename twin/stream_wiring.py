@@ -28,22 +28,31 @@ def connect(wiring: Wiring, each: Stream) -> None:
     producers, consumers = wiring.world.tasks[each.producer], wiring.world.tasks[each.consumer]
     inboxes = _inboxes(wiring, each)
     wiring.world.inboxes[each.producer, each.consumer] = inboxes
-    how, consumer = wiring.query.partitioning(each), wiring.query.operator(each.consumer)
+    how = wiring.query.partitioning(each)
     size = wiring.engine.output_bytes(wiring.query, each.producer)
     groups = wiring.world.key_groups.get(each.consumer)
     paths: dict[Location, Paths] = {}
+    dealt: Deal | None = None
     for index, task in enumerate(producers):
         start = wiring.locations[each.producer][index]
         if start not in paths:
             paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, size)
-        if groups is None:
-            dealt = deal(how, consumer, len(producers), index, len(inboxes))
-        else:
-            draws = Draws(stream(wiring.settings.seed, f"keys:{task.name}->{each.consumer}"))
-            dealt = KeyedDeal(groups, draws, index * len(consumers) // len(producers), len(producers))
+        if dealt is None or wiring.exact or how == "forward":  # else all producers deal together
+            dealt = _deal(wiring, each, index)
         task.ports.append(make_port(wiring, task, paths[start], dealt, each))
     if groups is not None:
         groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
+
+
+def _deal(wiring: Wiring, each: Stream, index: int) -> Deal:
+    """The deal of a producer replica; in a fast run, of all of them."""
+    producers, consumers = wiring.world.tasks[each.producer], len(wiring.world.tasks[each.consumer])
+    groups = wiring.world.key_groups.get(each.consumer)
+    if groups is None:
+        consumer = wiring.query.operator(each.consumer)
+        return deal(wiring.query.partitioning(each), consumer, len(producers), index, consumers)
+    draws = Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
+    return KeyedDeal(groups, draws, index * consumers // len(producers), len(producers))
 
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
@@ -54,7 +63,7 @@ def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
         return [Inbox(pool, side, room)]
     if wiring.servers(each.consumer) > 1:
         room = -(-room // len(consumers))
-    return [Inbox(task, side, room) for task in consumers]
+    return [Inbox(task, side, room, wiring.producers(each)) for task in consumers]
 
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:

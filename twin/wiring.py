@@ -13,6 +13,7 @@ from twin.engine.batching import Burst
 from twin.engine.broker import Broker
 from twin.engine.channel import DEEP
 from twin.engine.clock import clock
+from twin.engine.confluence import Confluence
 from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
 from twin.engine.operators import SourceTask
@@ -145,8 +146,26 @@ class Wiring:
                 together[id(task.processor)].append(task)
                 task.send_s = sum(port.send_s for port in task.ports)
                 task.hidden.servers = self.servers(name)
+                task.hidden.streams = self._streams(name)
+                if not self.exact and self._overlap_at(name):
+                    task.confluence = Confluence()
         for processor in self.world.processors.values():
             acquaint(processor, together[id(processor)])
+
+    def _streams(self, operator: str) -> int:
+        """Producer replicas that send to a replica of the operator, at least 1."""
+        return max(1, sum(self.producers(each) for each in self.query.inputs(operator)))
+
+    def producers(self, stream: Stream) -> int:
+        """Producer replicas that send on a stream to any one consumer replica."""
+        return 1 if self.query.partitioning(stream) == "forward" else len(self.locations[stream.producer])
+
+    def _overlap_at(self, operator: str) -> bool:
+        """Whether segments that reach a replica of the operator can overlap in time."""
+        inputs = self.query.inputs(operator)
+        if self._streams(operator) > 1 or (inputs and self.noise.jitter_scv > 0.0):
+            return True
+        return any(self._overlap_at(each.producer) for each in inputs)
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import mul
 from typing import TYPE_CHECKING
 
+from twin.engine.confluence import Lane
 from twin.engine.segment import Segment
 
 if TYPE_CHECKING:
@@ -34,10 +35,11 @@ FINER = 8
 class Inbox:
     """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs."""
 
-    __slots__ = ("_draining", "capacity", "credits", "sent", "side", "task", "waiters")
+    __slots__ = ("_draining", "capacity", "credits", "lane", "sent", "side", "task", "waiters")
 
-    def __init__(self, task: Task | Pool, side: int, capacity: int) -> None:
+    def __init__(self, task: Task | Pool, side: int, capacity: int, producers: int = 1) -> None:
         self.task = task
+        self.lane = Lane(producers)
         self.side = side
         self.capacity = capacity
         self.credits = capacity
@@ -140,7 +142,7 @@ class Port:
             else:
                 self._transfer(only, segment)
             return
-        pieces = in_pieces(segment, self.lot) if self.deal.wide else (segment,)
+        pieces = in_pieces(segment, self.lot * self.deal.receivers(segment)) if self.deal.wide else (segment,)
         for index, part in (each for piece in pieces for each in self.deal.parts(piece)):
             path = self.paths[index]
             idle = path.inbox.credits == path.inbox.capacity and not self.outbox  # all has been served as it came

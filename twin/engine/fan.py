@@ -106,8 +106,12 @@ class Fan:
 
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
-        deal = Deal(list(sibling.deal.weights), sibling.deal.copies)
-        if self.keys is not None:
+        deal = sibling.deal
+        if not self.wiring.exact:  # all deal together
+            deal.producers += 1
+        elif self.keys is None:
+            deal = Deal(list(deal.weights), deal.copies)
+        else:
             draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
             deal = KeyedDeal(self.keys, draws)
         return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)

@@ -22,20 +22,19 @@ if TYPE_CHECKING:
     from twin.engine.keys import KeyGroups
 
 SPLIT_AT_LEAST = 16
-"""Tuples each replica must get for a split to be worth its events."""
-SPLIT_REPLICAS = 8
-"""Above this many replicas segments are never split: events would multiply from stage to stage."""
-
-
+"""Tuples each replica must get for a split of a smooth segment to be worth its events."""
+BURST_PARTS = 8
+"""Replicas among which a burst is split, if there are that many: whole, it would keep one of them busy for long."""
 SCAN_REPLICAS = 16
 """Up to this many replicas are looked at one by one for each segment; more keep a list of turns."""
 
 
 class Deal:
-    """Shares of one producer's tuples by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
+    """Shares of a stream's tuples by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
 
-    first: the replica at which the producer begins its round. Producers must not be in step, or a replica would get
-    a segment from each of them at once and then nothing for a whole round. producers: how many deal as this one does.
+    In a fast run all producer replicas deal together, so that each consumer replica gets as many segments as one
+    producer makes. In an exact run each has a deal of its own; first: the replica at which it begins its round.
+    producers: how many deal by these weights, together or apart.
     """
 
     __slots__ = ("_began_s", "_ended", "_first", "_live", "_owed", "_turns", "copies", "first", "producers", "weights")
@@ -45,7 +44,7 @@ class Deal:
         self.first = first
         self.producers = producers
         self._began_s = 0.0
-        self._ended: dict[int, float] = {}  # when the last tuple of each replica's last whole segment came
+        self._ended: dict[int, float] = {}  # when the last tuple of each replica's last segment came
         self.reweigh(weights)
 
     def reweigh(self, weights: Sequence[float]) -> None:
@@ -58,33 +57,47 @@ class Deal:
 
     @property
     def wide(self) -> bool:
-        """Whether segments go whole to one replica of many."""
-        return len(self._live) > SPLIT_REPLICAS and not self.copies
+        """Whether segments go to some replicas of many."""
+        return len(self._live) > BURST_PARTS and not self.copies
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """(replica, its part) for each replica that gets any of the segment."""
-        if len(self._live) == 1:
+        replicas = len(self._live)
+        if replicas == 1:
             return ((self._live[0], segment),)
         if self.copies:
             whole = segment.n
             return [(index, segment.part(whole, 0.0, 1.0)) for index in range(len(self.weights))]
-        replicas = len(self._live)
-        if segment.n >= SPLIT_AT_LEAST * replicas and replicas <= SPLIT_REPLICAS:
+        parts = self.receivers(segment)
+        if parts == replicas:
             return self._split(segment)
+        if parts == 1:
+            return (self._pass_whole(segment, 1),)
+        return [self._pass_whole(piece, parts) for piece in interleaved(segment, parts)]
+
+    def receivers(self, segment: Segment) -> int:
+        """Among how many replicas to split it: so many that each gets one part while a producer makes one segment."""
+        replicas, fair = len(self._live), -(-len(self._live) // self.producers)
+        if segment.b_s > segment.a_s:
+            return max(1, min(fair, segment.n // SPLIT_AT_LEAST))
+        return max(1, min(replicas, max(fair, BURST_PARTS), segment.n))
+
+    def _pass_whole(self, segment: Segment, parts: int) -> tuple[int, Segment]:
         index = self._whole(segment.n)
         if segment.b_s > segment.a_s:
-            turns = 1.0 / (self.weights[index] * self.producers)  # segments, one of which goes to this replica
-            if turns > 1.0:
-                self._stretch(segment, index, turns)
+            self._stretch(segment, index, 1.0 / (self.weights[index] * self.producers * parts))
             self._thin(segment, index)
-        return ((index, segment),)
+        return index, segment
 
     def _thin(self, segment: Segment, index: int) -> None:
-        """In turn: a gap is the sum of 1 / weight gaps. Between those of several producers gaps are (nearly) random."""
-        segment.gap_scv = 1.0 + (self.weights[index] * segment.gap_scv - 1.0) / self.producers
+        """In turn: a gap is the sum of 1 / weight gaps."""
+        segment.gap_scv *= self.weights[index]
 
     def _stretch(self, segment: Segment, index: int, turns: float) -> None:
-        """Lets a segment begin where the replica's last one ended; in the first round, where the first one began."""
+        """Lets a segment begin where the replica's last one ended; in the first round, where the first one began.
+
+        turns: segments, one of which goes to this replica.
+        """
         a_s, b_s = segment.a_s, segment.b_s
         if not self._ended:
             self._began_s = a_s
@@ -212,6 +225,14 @@ class SharedDeal(Deal):
             part = segment.part(count, first / last, (first + (count - 1) * replicas) / last)
             parts.append(((begin + first) % replicas, part))
         return parts
+
+
+def interleaved(segment: Segment, count: int) -> Iterable[Segment]:
+    """The segment's tuples in turn as that many segments over (nearly) the same time."""
+    n = segment.n
+    for place in range(count):
+        size = (n - 1 - place) // count + 1
+        yield segment.part(size, place / max(1, n - 1), (place + (size - 1) * count) / max(1, n - 1))
 
 
 def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int) -> Deal:

@@ -231,7 +231,7 @@ class WindowTask(Task):
             self.debt_s += work_s / self.processor.slowdown
             self.processor.work_s -= work_s
         else:
-            self.free_s = max(self.free_s, from_s) + time_s
+            self.occupy(from_s, time_s)
             self.busy_s += time_s
 
     def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
@@ -269,6 +269,3 @@ class WindowTask(Task):
             else:
                 self._begin(self.queue.popleft())
 
-    def resume(self) -> None:
-        """What fell due while blocked is evaluated first."""
-        self.work()
