@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from twin.engine.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
 from twin.engine.channel import Inbox, Paths, Port
+from twin.engine.confluence import round_of
 from twin.engine.draws import Draws
 from twin.engine.partition import Deal, KeyedDeal, deal
 from twin.engine.shedding import SheddingPort
@@ -63,7 +64,8 @@ def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
         return [Inbox(pool, side, room)]
     if wiring.servers(each.consumer) > 1:
         room = -(-room // len(consumers))
-    return [Inbox(task, side, room, wiring.producers(each)) for task in consumers]
+    turns = round_of(wiring.producers(each), len(consumers))
+    return [Inbox(task, side, room, turns) for task in consumers]
 
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:

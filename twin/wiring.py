@@ -25,7 +25,7 @@ from twin.engine.task import Task
 from twin.network_wiring import Network
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.query import AnyOperator, Source, Stream
+from twin.query import AnyOperator, Filter, Map, Source, Stream
 from twin.randomness import stream
 from twin.scenario import RunSettings
 from twin.socket_wiring import limit_sockets
@@ -153,8 +153,22 @@ class Wiring:
             acquaint(processor, together[id(processor)])
 
     def _streams(self, operator: str) -> int:
-        """Producer replicas that send to a replica of the operator, at least 1."""
-        return max(1, sum(self.producers(each) for each in self.query.inputs(operator)))
+        """Streams of tuples whose gaps have nothing to do with each other, that meet at a replica of the operator."""
+        inputs = self.query.inputs(operator)
+        counts = {each: self.producers(each) for each in inputs}
+        return max(1, sum(min(2, n) if self._in_step(each.producer) else n for each, n in counts.items()))
+
+    def _in_step(self, operator: str) -> bool:
+        """Whether the replicas of an operator get, and send, in turn the tuples of one source: each one in so many.
+
+        Then so does whoever gets theirs in turn: rounds of one length, one after the other, stay in step.
+        """
+        if len(self.locations[operator]) == 1:
+            return True
+        inputs, kind = self.query.inputs(operator), self.query.operator(operator)
+        if len(inputs) != 1 or not isinstance(kind, Filter | Map) or kind.selectivity != 1.0:
+            return False
+        return self.query.partitioning(inputs[0]) in ("rebalance", "forward") and self._in_step(inputs[0].producer)
 
     def producers(self, stream: Stream) -> int:
         """Producer replicas that send on a stream to any one consumer replica."""
@@ -163,7 +177,7 @@ class Wiring:
     def _overlap_at(self, operator: str) -> bool:
         """Whether segments that reach a replica of the operator can overlap in time."""
         inputs = self.query.inputs(operator)
-        if self._streams(operator) > 1 or (inputs and self.noise.jitter_scv > 0.0):
+        if sum(map(self.producers, inputs)) > 1 or (inputs and self.noise.jitter_scv > 0.0):
             return True
         return any(self._overlap_at(each.producer) for each in inputs)
 

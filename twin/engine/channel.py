@@ -37,9 +37,9 @@ class Inbox:
 
     __slots__ = ("_draining", "capacity", "credits", "lane", "sent", "side", "task", "waiters")
 
-    def __init__(self, task: Task | Pool, side: int, capacity: int, producers: int = 1) -> None:
+    def __init__(self, task: Task | Pool, side: int, capacity: int, turns: int = 1) -> None:
         self.task = task
-        self.lane = Lane(producers)
+        self.lane = Lane(turns)
         self.side = side
         self.capacity = capacity
         self.credits = capacity

@@ -10,22 +10,34 @@ are known: up to `reach` before the front, the latest tuple of all.
 from __future__ import annotations
 
 import heapq
+import math
 
 FORGET = 0.98
 """Per segment, of how far back one reached."""
 TURNS = 8
-"""Segments of several producers come in turn, but not in step: work is spread over a round of them, at most so many."""
+"""Work is spread over at most so many segments."""
 SLOW = 0.1
 """Weight of a segment in the mean time between two of an inbox."""
 
 
+def round_of(producers: int, consumers: int) -> int:
+    """Segments after which a consumer replica's come again at the same distances, if producer replicas deal together.
+
+    Each of them splits its segments, which end at times of its own, among its fair share of the consumers.
+    """
+    if producers == 1:
+        return 1
+    dealt = producers * -(-consumers // producers)
+    return max(2, dealt // math.gcd(dealt, consumers))
+
+
 class Lane:
-    """What one inbox brings: `producers` that send to it in turn, every `gap_s` on average."""
+    """What one inbox brings: a segment every `gap_s` on average, in rounds of so many."""
 
     __slots__ = ("gap_s", "last_s", "turns")
 
-    def __init__(self, producers: int) -> None:
-        self.turns = min(producers, TURNS)
+    def __init__(self, turns: int) -> None:
+        self.turns = min(turns, TURNS)
         self.gap_s = 0.0
         self.last_s = 0.0
 
