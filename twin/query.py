@@ -183,6 +183,10 @@ class Query(Spec):
         """Streams out of operator `name`, as listed."""
         return tuple(stream for stream in self.streams if stream.producer == name)
 
+    def feeds(self, name: str) -> tuple[str, ...]:
+        """Whose tuples operator `name` takes, by name: its producers, sorted; a source's are its own."""
+        return tuple(sorted(stream.producer for stream in self.inputs(name))) or (name,)
+
     def partitioning(self, stream: Stream) -> Partitioning:
         """How the stream's tuples are dealt to the consumer's replicas."""
         if stream.partitioning is not None:
@@ -197,13 +201,4 @@ class Query(Spec):
         for operator in self.topological:
             inputs = [columns[stream.producer] for stream in self.inputs(operator.name)]
             columns[operator.name] = columns_out(operator, inputs)
-        return columns
-
-    @cached_property
-    def columns_in(self) -> dict[str, Columns]:
-        """Columns of an input tuple; of the first input where there are several."""
-        columns: dict[str, Columns] = {}
-        for operator in self.operators:
-            inputs = [self.columns_out[stream.producer] for stream in self.inputs(operator.name)]
-            columns[operator.name] = inputs[0] if inputs else self.columns_out[operator.name]
         return columns

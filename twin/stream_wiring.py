@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from twin.engine.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
 from twin.engine.channel import Inbox, Paths, Port
@@ -17,6 +17,8 @@ from twin.query import Stream
 from twin.randomness import stream
 
 if TYPE_CHECKING:
+    from twin.engine.ledger import Buffer
+    from twin.engine.pool import Pool
     from twin.wiring import Wiring
 
 SHED_PARTS = 4
@@ -57,13 +59,28 @@ def _deal(wiring: Wiring, each: Stream, index: int) -> Deal:
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
     """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
-    consumers, room, side = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples, wiring.side(each)
+    consumers, room = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples
     pool = wiring.world.pools.get(each.consumer)
     if pool is not None:
-        return [Inbox(pool, side, room)]
+        common = make_inbox(wiring, each, pool, room)
+        for task in consumers:
+            task.inputs.inboxes.append(common)
+        return [common]
     if wiring.servers(each.consumer) > 1:
         room = -(-room // len(consumers))
-    return [Inbox(task, side, room, wiring.producers(each)) for task in consumers]
+    return [make_inbox(wiring, each, task, room) for task in consumers]
+
+
+def make_inbox(wiring: Wiring, each: Stream, receiver: Task | Pool | Buffer, room: int) -> Inbox:
+    """Where a receiver gets a stream; a task is told."""
+    query, engine = wiring.query, wiring.engine
+    consumer = query.operator(each.consumer)
+    beyond_s = engine.service_s_of(query, consumer, each.producer) - engine.service_s(query, consumer)
+    size = engine.output_bytes(query, each.producer)
+    inbox = Inbox(cast(Task, receiver), wiring.side(each), room, wiring.producers(each), beyond_s, size)
+    if isinstance(receiver, Task):
+        receiver.inputs.inboxes.append(inbox)
+    return inbox
 
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:

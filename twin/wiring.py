@@ -117,8 +117,8 @@ class Wiring:
     def memory(self, host: str) -> HostMemory:
         """A host's heap, with the tasks that sit there."""
         placed = [
-            (task, self.tuple_bytes(name))
-            for name, tasks in self.world.tasks.items()
+            task
+            for tasks in self.world.tasks.values()
             for task in tasks
             if self.places[task].host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
         ]
@@ -126,8 +126,7 @@ class Wiring:
             ram_mb=self.hosts[host].ram_mb,
             law=self.engine.memory,
             processors=self.processors_of(host),
-            tasks=[task for task, _ in placed],
-            tuple_bytes=[size for _, size in placed],
+            tasks=placed,
         )
 
     # operators -----------------------------------------------------------------------------------------------------
@@ -176,10 +175,6 @@ class Wiring:
         """The stream's place among its consumer's inputs."""
         return [other.producer for other in self.query.inputs(stream.consumer)].index(stream.producer)
 
-    def tuple_bytes(self, operator: str) -> float:
-        """Size of the tuples that an operator holds."""
-        return self.engine.input_bytes(self.query, operator)
-
     # the ends ------------------------------------------------------------------------------------------------------
 
     def _brokers(self, source: Source) -> list[Broker]:
@@ -220,7 +215,6 @@ class Wiring:
                 each.kind,
                 world.tasks[each.name],
                 world.brokers.get(each.name, []),
-                self.tuple_bytes(each.name),
             )
             for each in self.query.operators
         ]
