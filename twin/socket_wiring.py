@@ -55,7 +55,7 @@ def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited
             continue
         traffic = [
             _of_task(wiring, operator, surcharges[task])
-            for operator in wiring.query.operators
+            for operator in wiring.query.topological
             for task, place in zip(wiring.world.tasks[operator.name], wiring.locations[operator.name], strict=True)
             if place == location and wiring.engine.memory_bytes(wiring.query, operator) > 0.0
         ]
@@ -74,7 +74,7 @@ def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limite
     if not any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in wiring.hosts.values()):
         return []
     fetched: dict[tuple[str, int, int], list[Traffic]] = defaultdict(list)
-    for stream in wiring.query.streams:
+    for stream in wiring.query.streams_by_name:
         position = wiring.query.outputs(stream.producer).index(stream)
         for task, start in zip(wiring.world.tasks[stream.producer], wiring.locations[stream.producer], strict=True):
             port = task.ports[position]

@@ -10,6 +10,7 @@ from twin.engine.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringP
 from twin.engine.channel import Inbox, Paths, Port
 from twin.engine.draws import Draws
 from twin.engine.partition import Deal, KeyedDeal, deal
+from twin.engine.pool import Pool
 from twin.engine.shedding import SheddingPort
 from twin.engine.task import Task
 from twin.plan import Location
@@ -18,7 +19,6 @@ from twin.randomness import stream
 
 if TYPE_CHECKING:
     from twin.engine.ledger import Buffer
-    from twin.engine.pool import Pool
     from twin.wiring import Wiring
 
 SHED_PARTS = 4
@@ -62,25 +62,26 @@ def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
     consumers, room = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples
     pool = wiring.world.pools.get(each.consumer)
     if pool is not None:
-        common = make_inbox(wiring, each, pool, room)
-        for task in consumers:
-            task.inputs.inboxes.append(common)
-        return [common]
+        return make_inboxes(wiring, each, [pool], room)
     if wiring.servers(each.consumer) > 1:
         room = -(-room // len(consumers))
-    return [make_inbox(wiring, each, task, room) for task in consumers]
+    return make_inboxes(wiring, each, consumers, room)
 
 
-def make_inbox(wiring: Wiring, each: Stream, receiver: Task | Pool | Buffer, room: int) -> Inbox:
-    """Where a receiver gets a stream; a task is told."""
+def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:
+    """Where receivers get a stream. Tasks are told."""
     query, engine = wiring.query, wiring.engine
-    consumer = query.operator(each.consumer)
+    consumer, side = query.operator(each.consumer), query.inputs(each.consumer).index(each)
     beyond_s = engine.service_s_of(query, consumer, each.producer) - engine.service_s(query, consumer)
     size = engine.output_bytes(query, each.producer)
-    inbox = Inbox(cast(Task, receiver), wiring.side(each), room, wiring.producers(each), beyond_s, size)
-    if isinstance(receiver, Task):
-        receiver.inputs.inboxes.append(inbox)
-    return inbox
+    producers = wiring.producers(each)
+    inboxes = [Inbox(cast(Task, receiver), side, room, producers, beyond_s, size) for receiver in receivers]
+    for receiver, inbox in zip(receivers, inboxes, strict=True):
+        takers = receiver.members if isinstance(receiver, Pool) else [receiver]
+        for taker in takers:
+            if isinstance(taker, Task):
+                taker.inputs.inboxes.append(inbox)
+    return inboxes
 
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:

@@ -25,7 +25,7 @@ from twin.engine.task import Task
 from twin.network_wiring import Network
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.query import AnyOperator, Source, Stream
+from twin.query import AnyOperator, Source
 from twin.randomness import stream
 from twin.scenario import RunSettings
 from twin.socket_wiring import limit_sockets
@@ -47,7 +47,7 @@ class Wiring:
         self.settings = settings
         self.exact = settings.fidelity == "exact"
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
-        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
+        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.topological}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
         self.replayable = replayable
         self.noise = self.engine.noise if settings.noise else Noise()
@@ -57,18 +57,18 @@ class Wiring:
         self.places: dict[Task, Location] = {}
 
     def build(self) -> World:
-        """Everything, in an order that does not depend on hashing."""
+        """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
         world = self.world
         used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
         for location in used:
             self.processor(location)
-        for operator in self.query.operators:
+        for operator in self.query.topological:
             places = self.locations[operator.name]
             world.tasks[operator.name] = [self.task(operator, k, place) for k, place in enumerate(places)]
             make_key_groups(self, operator)
             if self.exact and self.servers(operator.name) > 1:
                 world.pools[operator.name] = make_pool(world.tasks[operator.name])
-        for each in self.query.streams:
+        for each in self.query.streams_by_name:
             connect(self, each)
         for host in world.nics:
             self.pause(host)
@@ -170,10 +170,6 @@ class Wiring:
         """Replicas that take from a common queue; 1 if they have a queue each."""
         shared = any(self.query.partitioning(each) == "shared" for each in self.query.inputs(operator))
         return len(self.locations[operator]) if shared else 1
-
-    def side(self, stream: Stream) -> int:
-        """The stream's place among its consumer's inputs."""
-        return [other.producer for other in self.query.inputs(stream.consumer)].index(stream.producer)
 
     # the ends ------------------------------------------------------------------------------------------------------
 
