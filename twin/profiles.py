@@ -178,10 +178,14 @@ class EngineProfile(Spec):
         return _mean({each: self.output_bytes(query, each) for each in query.feeds(name)}, rates)
 
     def memory_bytes(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
-        """Mean local memory traffic per input tuple: an operator's own `memory_bytes`, or by the tuple's size."""
+        """Mean local memory traffic per input tuple; see `service_s`."""
+        return _mean({each: self.memory_bytes_of(query, operator, each) for each in query.feeds(operator.name)}, rates)
+
+    def memory_bytes_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
+        """The same for tuples of one producer: an operator's own `memory_bytes`, or by the tuple's size."""
         if operator.memory_bytes is not None:
             return operator.memory_bytes
-        return self.memory_factor * self.input_bytes(query, operator.name, rates)
+        return self.memory_factor * self.output_bytes(query, producer)
 
     def service_s(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
         """Mean CPU seconds per input tuple on one reference core, window evaluations and (de)serialisation apart.
