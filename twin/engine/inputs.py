@@ -9,11 +9,12 @@ if TYPE_CHECKING:
 
 
 class Inputs:
-    """One task's: its inboxes, one a stream; none of a source."""
+    """One task's: its inboxes, one a stream; none of a source. service_s: what a tuple takes, all streams alike."""
 
-    __slots__ = ("inboxes",)
+    __slots__ = ("inboxes", "service_s")
 
-    def __init__(self) -> None:
+    def __init__(self, service_s: float) -> None:
+        self.service_s = service_s
         self.inboxes: list[Inbox] = []
 
     def tuple_bytes(self) -> float:
@@ -23,6 +24,12 @@ class Inputs:
     def beyond_s(self) -> float:
         """Mean CPU seconds of the tuples that came, beyond the task's `service_s`."""
         return self._mean([each.beyond_s for each in self.inboxes])
+
+    def scv(self) -> float:
+        """Squared coefficient of variation of the services, between streams alone."""
+        mean_s = self.beyond_s()
+        spread = self._mean([(each.beyond_s - mean_s) ** 2 for each in self.inboxes])
+        return spread / (self.service_s + mean_s) ** 2 if spread > 0.0 else 0.0
 
     def _mean(self, values: list[float]) -> float:
         if not values or min(values) == max(values):

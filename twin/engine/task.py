@@ -67,11 +67,11 @@ class Task(Sender):
     ) -> None:
         super().__init__(env, name, processor, draws, exact)
         self.service_s = service_s  # of a tuple; see Inbox.beyond_s
-        self.inputs = Inputs()
+        self.inputs = Inputs(service_s)
         self.queue: deque[Segment] = deque()
         self.halted = False
         self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
-        self.hidden = HiddenWait(service_scv)
+        self.hidden = HiddenWait(service_scv, self.inputs)
         self.load = self.hidden.load
         self.confluence: Confluence | None = None  # where segments come that may overlap
         self._last_s = 0.0
