@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from twin.engine.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
 from twin.engine.channel import Inbox, Paths, Port
 from twin.engine.confluence import round_of
 from twin.engine.draws import Draws
 from twin.engine.partition import Deal, KeyedDeal, deal
+from twin.engine.pool import Pool
 from twin.engine.shedding import SheddingPort
 from twin.engine.task import Task
 from twin.plan import Location
@@ -18,6 +19,7 @@ from twin.query import Stream
 from twin.randomness import stream
 
 if TYPE_CHECKING:
+    from twin.engine.ledger import Buffer
     from twin.wiring import Wiring
 
 SHED_PARTS = 4
@@ -58,14 +60,29 @@ def _deal(wiring: Wiring, each: Stream, index: int) -> Deal:
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
     """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
-    consumers, room, side = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples, wiring.side(each)
+    consumers, room = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples
     pool = wiring.world.pools.get(each.consumer)
     if pool is not None:
-        return [Inbox(pool, side, room)]
+        return make_inboxes(wiring, each, [pool], room)
     if wiring.servers(each.consumer) > 1:
         room = -(-room // len(consumers))
-    turns = round_of(wiring.producers(each), len(consumers))
-    return [Inbox(task, side, room, turns) for task in consumers]
+    return make_inboxes(wiring, each, consumers, room)
+
+
+def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:
+    """Where receivers get a stream. Tasks are told."""
+    query, engine = wiring.query, wiring.engine
+    consumer, side = query.operator(each.consumer), query.inputs(each.consumer).index(each)
+    beyond_s = engine.service_s_of(query, consumer, each.producer) - engine.service_s(query, consumer)
+    size = engine.output_bytes(query, each.producer)
+    turns = round_of(wiring.producers(each), len(wiring.locations[each.consumer]))
+    inboxes = [Inbox(cast(Task, receiver), side, room, turns, beyond_s, size) for receiver in receivers]
+    for receiver, inbox in zip(receivers, inboxes, strict=True):
+        takers = receiver.members if isinstance(receiver, Pool) else [receiver]
+        for taker in takers:
+            if isinstance(taker, Task):
+                taker.inputs.inboxes.append(inbox)
+    return inboxes
 
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:

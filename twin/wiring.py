@@ -47,7 +47,7 @@ class Wiring:
         self.settings = settings
         self.exact = settings.fidelity == "exact"
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
-        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
+        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.topological}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
         self.replayable = replayable
         self.noise = self.engine.noise if settings.noise else Noise()
@@ -57,18 +57,18 @@ class Wiring:
         self.places: dict[Task, Location] = {}
 
     def build(self) -> World:
-        """Everything, in an order that does not depend on hashing."""
+        """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
         world = self.world
         used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
         for location in used:
             self.processor(location)
-        for operator in self.query.operators:
+        for operator in self.query.topological:
             places = self.locations[operator.name]
             world.tasks[operator.name] = [self.task(operator, k, place) for k, place in enumerate(places)]
             make_key_groups(self, operator)
             if self.exact and self.servers(operator.name) > 1:
                 world.pools[operator.name] = make_pool(world.tasks[operator.name])
-        for each in self.query.streams:
+        for each in self.query.streams_by_name:
             connect(self, each)
         for host in world.nics:
             self.pause(host)
@@ -117,8 +117,8 @@ class Wiring:
     def memory(self, host: str) -> HostMemory:
         """A host's heap, with the tasks that sit there."""
         placed = [
-            (task, self.tuple_bytes(name))
-            for name, tasks in self.world.tasks.items()
+            task
+            for tasks in self.world.tasks.values()
             for task in tasks
             if self.places[task].host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
         ]
@@ -126,8 +126,7 @@ class Wiring:
             ram_mb=self.hosts[host].ram_mb,
             law=self.engine.memory,
             processors=self.processors_of(host),
-            tasks=[task for task, _ in placed],
-            tuple_bytes=[size for _, size in placed],
+            tasks=placed,
         )
 
     # operators -----------------------------------------------------------------------------------------------------
@@ -186,14 +185,6 @@ class Wiring:
         shared = any(self.query.partitioning(each) == "shared" for each in self.query.inputs(operator))
         return len(self.locations[operator]) if shared else 1
 
-    def side(self, stream: Stream) -> int:
-        """The stream's place among its consumer's inputs."""
-        return [other.producer for other in self.query.inputs(stream.consumer)].index(stream.producer)
-
-    def tuple_bytes(self, operator: str) -> float:
-        """Size of the tuples that an operator holds."""
-        return self.engine.input_bytes(self.query, operator)
-
     # the ends ------------------------------------------------------------------------------------------------------
 
     def _brokers(self, source: Source) -> list[Broker]:
@@ -234,7 +225,6 @@ class Wiring:
                 each.kind,
                 world.tasks[each.name],
                 world.brokers.get(each.name, []),
-                self.tuple_bytes(each.name),
             )
             for each in self.query.operators
         ]

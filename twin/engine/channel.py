@@ -33,14 +33,39 @@ FINER = 8
 
 
 class Inbox:
-    """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs."""
+    """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs.
 
-    __slots__ = ("_draining", "capacity", "credits", "lane", "sent", "side", "task", "waiters")
+    beyond_s: CPU seconds that a tuple of this stream takes beyond the task's `service_s`, which is of all its streams.
+    tuple_bytes: size of each.
+    """
 
-    def __init__(self, task: Task | Pool, side: int, capacity: int, turns: int = 1) -> None:
+    __slots__ = (
+        "_draining",
+        "beyond_s",
+        "capacity",
+        "credits",
+        "lane",
+        "sent",
+        "side",
+        "task",
+        "tuple_bytes",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        task: Task | Pool,
+        side: int,
+        capacity: int,
+        turns: int = 1,
+        beyond_s: float = 0.0,
+        tuple_bytes: float = 0.0,
+    ) -> None:
         self.task = task
         self.lane = Lane(turns)
         self.side = side
+        self.beyond_s = beyond_s
+        self.tuple_bytes = tuple_bytes
         self.capacity = capacity
         self.credits = capacity
         self.sent = 0

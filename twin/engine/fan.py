@@ -14,7 +14,7 @@ from twin.engine.ledger import Buffer
 from twin.engine.partition import Deal, KeyedDeal
 from twin.engine.task import Task
 from twin.randomness import stream as random_stream
-from twin.stream_wiring import make_port
+from twin.stream_wiring import make_inboxes, make_port
 
 if TYPE_CHECKING:
     from twin.engine.keys import KeyGroups
@@ -79,9 +79,9 @@ class Fan:
             self.shares.append(0.0)
         capacity = self.wiring.engine.channel_tuples if isinstance(receiver, Task) else UNBOUNDED
         for stream, inboxes in self.inboxes.items():
-            inbox = Inbox(cast(Task, receiver), self.wiring.side(stream), capacity)
-            inboxes[index : index + 1] = [inbox]
-            self.wiring.world.inboxes[stream.producer, stream.consumer].append(inbox)
+            made = make_inboxes(self.wiring, stream, [receiver], capacity)
+            inboxes[index : index + 1] = made
+            self.wiring.world.inboxes[stream.producer, stream.consumer] += made
         self.renew()
         return index
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from twin.engine.draws import Draws
+from twin.engine.inputs import Inputs
 from twin.engine.load import Load
 from twin.engine.waiting import (
     CRITICAL,
@@ -23,11 +24,25 @@ RENEW_S = 1.0
 class HiddenWait:
     """One task's. `neighbours` are those of the other tasks on a shared processor; empty on a processor of its own."""
 
-    __slots__ = ("_mean_s", "_often", "_until_s", "gap_scv_after", "load", "neighbours", "servers", "service_scv", "streams")
+    __slots__ = (
+        "_mean_s",
+        "_often",
+        "_until_s",
+        "gap_scv_after",
+        "inputs",
+        "load",
+        "neighbours",
+        "servers",
+        "service_scv",
+        "streams",
+        "tuple_scv",
+    )
 
-    def __init__(self, service_scv: float) -> None:
+    def __init__(self, tuple_scv: float, inputs: Inputs) -> None:
         self.load = Load()
-        self.service_scv = service_scv
+        self.inputs = inputs
+        self.tuple_scv = tuple_scv
+        self.service_scv = tuple_scv  # where streams differ, of all that comes
         self.neighbours: tuple[HiddenWait, ...] = ()
         self.servers = 1  # that take from the same queue, this one included
         self.streams = 1.0  # of producer replicas, that meet here
@@ -54,6 +69,7 @@ class HiddenWait:
         load = self.load
         load.refresh()
         n = max(n, round(load.tuples_per_s * span_s))
+        self.service_scv = self.tuple_scv + (1.0 + self.tuple_scv) * self.inputs.scv()
         self._mean_s, used = self._mean(n, speed)
         self._often = used if self.servers == 1 or used >= 1.0 else erlang_c(self.servers, used)
         self._until_s = now_s + RENEW_S

@@ -10,6 +10,7 @@ import simpy
 from twin.engine.alarm import Alarm
 from twin.engine.confluence import Confluence
 from twin.engine.hidden import HiddenWait
+from twin.engine.inputs import Inputs
 from twin.engine.segment import Segment
 from twin.engine.sender import Sender
 
@@ -44,6 +45,7 @@ class Task(Sender):
         "halted",
         "hidden",
         "in_service_work_s",
+        "inputs",
         "load",
         "queue",
         "queued",
@@ -64,11 +66,12 @@ class Task(Sender):
         exact: bool,
     ) -> None:
         super().__init__(env, name, processor, draws, exact)
-        self.service_s = service_s
+        self.service_s = service_s  # of a tuple; see Inbox.beyond_s
+        self.inputs = Inputs(service_s)
         self.queue: deque[Segment] = deque()
         self.halted = False
         self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
-        self.hidden = HiddenWait(service_scv)
+        self.hidden = HiddenWait(service_scv, self.inputs)
         self.load = self.hidden.load
         self.confluence: Confluence | None = None  # where segments come that may overlap
         self._last_s = 0.0
@@ -131,13 +134,14 @@ class Task(Sender):
         n = segment.n
         self.queued -= n
         self.tuples_in += n
-        inbox = segment.inbox
+        inbox, each_s = segment.inbox, self.service_s
         if inbox is not None:
+            each_s += inbox.beyond_s
             inbox.credits += n - n // 2
             if inbox.waiters:
                 inbox.wake()
         processor, draws = self.processor, self.draws
-        work_s = draws.services(n) * self.service_s + n * segment.fetch_s + self.plan(segment) + self.debt_s
+        work_s = draws.services(n) * each_s + n * segment.fetch_s + self.plan(segment) + self.debt_s
         work_s *= processor.slowdown
         self.debt_s = 0.0
         speed = processor.available(self.share) if processor.shared else processor.speed
@@ -186,15 +190,16 @@ class Task(Sender):
         self.busy = True
         self.queued -= 1
         self.tuples_in += 1
-        inbox = segment.inbox
+        inbox, each_s = segment.inbox, self.service_s
         if inbox is not None:
+            each_s += inbox.beyond_s
             inbox.credits += 1
             if inbox.waiters:
                 inbox.wake()
         processor = self.processor
         work_s = segment.fetch_s + self.plan(segment)
-        if self.service_s > 0.0:
-            work_s += self.draws.service() * self.service_s
+        if each_s > 0.0:
+            work_s += self.draws.service() * each_s
         work_s *= processor.slowdown
         processor.work_s += work_s
         self.in_service_work_s = work_s
