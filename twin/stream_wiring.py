@@ -28,7 +28,7 @@ SHED_PARTS = 4
 
 def connect(wiring: Wiring, each: Stream) -> None:
     """Makes the inboxes and ports of a stream whose tasks there are."""
-    producers, consumers = wiring.world.tasks[each.producer], wiring.world.tasks[each.consumer]
+    producers = wiring.world.tasks[each.producer]
     inboxes = _inboxes(wiring, each)
     wiring.world.inboxes[each.producer, each.consumer] = inboxes
     how = wiring.query.partitioning(each)
@@ -51,11 +51,14 @@ def _deal(wiring: Wiring, each: Stream, index: int) -> Deal:
     """The deal of a producer replica; in a fast run, of all of them."""
     producers, consumers = wiring.world.tasks[each.producer], len(wiring.world.tasks[each.consumer])
     groups = wiring.world.key_groups.get(each.consumer)
+
+    def draws() -> Draws:
+        return Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
+
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
-        return deal(wiring.query.partitioning(each), consumer, len(producers), index, consumers)
-    draws = Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
-    return KeyedDeal(groups, draws, index * consumers // len(producers), len(producers))
+        return deal(wiring.query.partitioning(each), consumer, len(producers), index, consumers, draws)
+    return KeyedDeal(groups, draws(), index * consumers // len(producers), len(producers))
 
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:

@@ -14,8 +14,8 @@ import math
 
 FORGET = 0.98
 """Per segment, of how far back one reached."""
-TURNS = 8
-"""Work is spread over at most so many segments."""
+LEAST_TURNS, TURNS = 4, 8
+"""The work of segments that come in turn is spread over the time of at least, and at most, so many of them."""
 SLOW = 0.1
 """Weight of a segment in the mean time between two of an inbox."""
 
@@ -28,7 +28,7 @@ def round_of(producers: int, consumers: int) -> int:
     if producers == 1:
         return 1
     dealt = producers * -(-consumers // producers)
-    return max(2, dealt // math.gcd(dealt, consumers))
+    return max(LEAST_TURNS, dealt // math.gcd(dealt, consumers))
 
 
 class Lane:
@@ -62,10 +62,20 @@ class Confluence:
     is known is done, which is when the task is free again.
     """
 
-    __slots__ = ("_ahead_s", "_at_s", "_behind_s", "_front_s", "_idle_s", "_knots", "_rate", "_reach_s", "clock_s", "lanes", "wait_s")
+    __slots__ = (
+        "_ahead_s",
+        "_at_s",
+        "_behind_s",
+        "_front_s",
+        "_idle_s",
+        "_knots",
+        "_rate",
+        "_reach_s",
+        "clock_s",
+        "wait_s",
+    )
 
     def __init__(self) -> None:
-        self.lanes: dict[object, Lane] = {}
         self.wait_s = 0.0
         self.clock_s = 0.0
         self._at_s = 0.0  # all that came until then is known

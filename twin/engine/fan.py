@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 from twin.engine.channel import Inbox, Paths, Port
 from twin.engine.draws import Draws
 from twin.engine.ledger import Buffer
-from twin.engine.partition import Deal, KeyedDeal
 from twin.engine.task import Task
 from twin.randomness import stream as random_stream
 from twin.stream_wiring import make_inboxes, make_port
@@ -107,13 +106,11 @@ class Fan:
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
         deal = sibling.deal
-        if not self.wiring.exact:  # all deal together
-            deal.producers += 1
-        elif self.keys is None:
-            deal = Deal(list(deal.weights), deal.copies)
-        else:
+        if self.wiring.exact:
             draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
-            deal = KeyedDeal(self.keys, draws)
+            deal = deal.another(draws)
+        else:  # all deal together
+            deal.producers += 1
         return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)
 
     def _paths(self, stream: Stream, producer: Task) -> Paths:

@@ -8,8 +8,10 @@ would have got since its last one, of all producers: it is stretched over that t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from twin.engine.segment import Segment
 from twin.engine.turns import Turns
@@ -54,6 +56,10 @@ class Deal:
         self._owed = [0.0] * len(weights) if len(weights) <= SCAN_REPLICAS else []
         self._first: int | None = self.first
         self._turns: Turns | None = None
+
+    def another(self, draws: Draws) -> Deal:
+        """The deal of another producer replica, which has random numbers of its own."""
+        return Deal(list(self.weights), self.copies)
 
     @property
     def wide(self) -> bool:
@@ -145,34 +151,31 @@ class Deal:
         return parts
 
 
-class KeyedDeal(Deal):
-    """Deals by key group: single tuples to the replica of a random key group, segments in the expected shares."""
+class RandomDeal(Deal):
+    """Deals by keys, which come at random: each tuple to a random replica, segments in multinomial parts."""
 
-    __slots__ = ("_chooser", "_draws", "_groups", "_version")
+    __slots__ = ("_draws", "_steps")
 
-    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0, producers: int = 1) -> None:
-        super().__init__(groups.shares(), first=first, producers=producers)
-        self._groups = groups
+    def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0, producers: int = 1) -> None:
         self._draws = draws
-        self._version = groups.version
-        self._chooser = Chooser(groups) if groups.two_choice else None
+        super().__init__(weights, first=first, producers=producers)
+
+    def another(self, draws: Draws) -> Deal:
+        """See Deal."""
+        return RandomDeal(list(self.weights), draws)
+
+    def reweigh(self, weights: Sequence[float]) -> None:
+        """See Deal."""
+        super().reweigh(weights)
+        self._steps = cumulative(weights)
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """See Deal."""
-        groups = self._groups
-        if self._version != groups.version:
-            self._version = groups.version
-            self.reweigh(groups.shares())
         if segment.n > 1:
             return super().parts(segment)
-        if self._chooser is not None:
-            return ((self._chooser.choose(self._draws.uniform()), segment),)
-        return ((bisect_right(groups.steps, self._draws.uniform()), segment),)
+        return ((bisect_right(self._steps, self._draws.uniform()), segment),)
 
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        """How many tuples each replica gets is multinomial: keys come at random, unless there are two choices."""
-        if self._chooser is not None:
-            return super()._split(segment)
         left, rest, parts = segment.n, 1.0, []
         for index in self._live:
             share = self.weights[index]
@@ -190,12 +193,44 @@ class KeyedDeal(Deal):
         return parts
 
     def _thin(self, segment: Segment, index: int) -> None:
-        """At random: what is left of a stream by chance; two choices deal nearly in turn."""
-        if self._chooser is not None:
-            super()._thin(segment, index)
-            return
+        """At random: what is left of a stream by chance."""
         share = self.weights[index]
         segment.gap_scv = share * segment.gap_scv + 1.0 - share
+
+
+class KeyedDeal(RandomDeal):
+    """By key groups, whose replicas and shares may change; or by the less loaded of two choices, nearly in turn."""
+
+    __slots__ = ("_chooser", "_groups", "_version")
+
+    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0, producers: int = 1) -> None:
+        super().__init__(groups.shares(), draws, first=first, producers=producers)
+        self._groups = groups
+        self._version = groups.version
+        self._chooser = Chooser(groups) if groups.two_choice else None
+
+    def another(self, draws: Draws) -> Deal:
+        """See Deal."""
+        return KeyedDeal(self._groups, draws)
+
+    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        """See Deal."""
+        groups = self._groups
+        if self._version != groups.version:
+            self._version = groups.version
+            self.reweigh(groups.shares())
+        if segment.n == 1 and self._chooser is not None:
+            return ((self._chooser.choose(self._draws.uniform()), segment),)
+        return super().parts(segment)
+
+    def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        return super()._split(segment) if self._chooser is None else Deal._split(self, segment)
+
+    def _thin(self, segment: Segment, index: int) -> None:
+        if self._chooser is None:
+            super()._thin(segment, index)
+        else:
+            Deal._thin(self, segment, index)
 
 
 class SharedDeal(Deal):
@@ -235,11 +270,13 @@ def interleaved(segment: Segment, count: int) -> Iterable[Segment]:
         yield segment.part(size, place / max(1, n - 1), (place + (size - 1) * count) / max(1, n - 1))
 
 
-def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int) -> Deal:
+def deal(
+    how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int, draws: Callable[[], Draws]
+) -> Deal:
     """The deal of producer replica `index` of `producers` over `consumers` replicas, where no key groups are known.
 
-    Hash spreads the groups of an aggregate round-robin over its replicas, join keys evenly. Raises BadInput where
-    forward meets different replica counts.
+    Hash spreads the groups of an aggregate round-robin over its replicas, other keys evenly. draws: makes the random
+    numbers, which only keys need. Raises BadInput where forward meets different replica counts.
     """
     if how == "forward":
         if producers != consumers:
@@ -255,15 +292,20 @@ def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, c
     if how == "shared":
         return SharedDeal(consumers)
     first = index * consumers // producers
-    if how == "hash" and isinstance(consumer, Aggregate):
-        return Deal(
-            [groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)],
-            first=first,
-            producers=producers,
-        )
+    if how == "hash" and consumers > 1:
+        groups = consumer.groups if isinstance(consumer, Aggregate) else consumers
+        weights = [groups_of(groups, k, consumers) / groups for k in range(consumers)]
+        return RandomDeal(weights, draws(), first, producers)
     return Deal([1.0 / consumers] * consumers, first=first, producers=producers)
 
 
 def groups_of(groups: int, replica: int, replicas: int) -> int:
     """How many of an aggregate's groups live on one replica."""
     return groups // replicas + (1 if replica < groups % replicas else 0)
+
+
+def cumulative(shares: Sequence[float]) -> list[float]:
+    """Sums of the shares so far; exactly 1 from the last positive one on."""
+    steps = np.cumsum(shares)
+    steps[np.flatnonzero(np.asarray(shares))[-1] :] = 1.0
+    return [float(step) for step in steps]

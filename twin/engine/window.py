@@ -268,4 +268,3 @@ class WindowTask(Task):
                 self._evaluate_at(self._due.popleft(), self.env.now)
             else:
                 self._begin(self.queue.popleft())
-
