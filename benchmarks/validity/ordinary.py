@@ -27,12 +27,16 @@ RATES_PER_S = (100.0, 200_000.0)
 """Of all sources together."""
 REPLICAS = (2.0, 80.0)
 UTILISATIONS = (0.1, 1.3)
+STORM_SHARE = 0.4
+"""Of the draws; many more of them are left out than of `flink`'s, as its tuples cost a hundred times as much."""
 CORES = (2, 4, 8, 16)
 LATENCIES_MS = (0.0, 0.1, 0.5, 1.0, 2.0)
 MBPS = (1_000.0, 10_000.0)
 RESULTS_PER_INPUT = (0.05, 2.0)
 """Of a join."""
 SCVS = (0.0, 0.25, 0.5, 1.0, 2.0)
+GIVEN = {"filter": 0.5, "map": 0.5, "aggregate": 0.4, "join": 0.25}
+"""Chances that a service time is given; the others cost what the engine's profile says."""
 MOST_SERVICE_S = 0.1
 HORIZONS_S = (2.0, 60.0)
 MOST_SERVICES = 1.0e6
@@ -52,7 +56,7 @@ class Drawn(NamedTuple):
 
 def draw(seed: int, settled: Mapping[str, Any] | None = None) -> Drawn | None:
     """The job of a seed; None if the seed is left out. settled: of a seed that was chosen before."""
-    rng = stream(seed, "ordinary")
+    rng = stream(seed, "ordinary job")
     kind = list(KINDS)[int(rng.integers(len(KINDS)))]
     sketch = Sketch(rng)
     KINDS[kind](sketch)
@@ -79,7 +83,7 @@ def _job(sketch: Sketch) -> Deployment:
             "cluster": cluster,
             "plan": {"placement": _placement(rng, replicas, [host["name"] for host in cluster["hosts"]])},
             "workload": {"arrivals": {name: _arrivals(rng, rate) for name, rate in rates.items()}},
-            "engine": "storm" if rng.random() < 0.25 else "flink",
+            "engine": "storm" if rng.random() < STORM_SHARE else "flink",
         },
     )
 
@@ -159,9 +163,10 @@ def _services(rng: np.random.Generator, job: Deployment, target: float) -> dict[
 
     None if the others alone ask for more.
     """
-    inner = [each.name for each in job.query.operators if each.kind not in ("source", "sink")]
-    first = inner[int(rng.integers(len(inner)))]
-    given = [name for name in inner if name == first or rng.random() < 0.5]
+    simple = [each.name for each in job.query.operators if each.kind in ("map", "filter", "sink")]
+    given = [simple[int(rng.integers(len(simple)))]]
+    chances = {each.name: GIVEN[each.kind] for each in job.query.operators if each.kind in GIVEN}
+    given += [name for name, chance in chances.items() if name not in given and rng.random() < chance]
     flow = RateModel().answer(job, [job.plan])
     in_per_s = dict(zip(flow.operators, flow.offered_in_per_s[0], strict=True))
     full_s = {name: log_uniform(rng, 0.2, 1.0) * job.plan.replicas(name) / in_per_s[name] for name in given}

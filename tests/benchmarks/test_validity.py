@@ -14,9 +14,11 @@ from benchmarks.validity import oracles
 from benchmarks.validity.agreement import Comparison, bias_table, error_table, q_errors, worst_table
 from benchmarks.validity.cases import FAMILIES, FIRST_SEEDS, KINDS, case_of
 from benchmarks.validity.invariants import WAYS
+from benchmarks.validity.laws import laws_of
 from benchmarks.validity.report import Report
-from benchmarks.validity.selection import FILE, chosen, fast_job
+from benchmarks.validity.selection import FILE, chosen, exact_jobs, fast_job
 from benchmarks.validity.theory import checks
+from twin.rate_model import RateModel
 
 
 def test_oracles_agree_where_they_meet() -> None:
@@ -94,3 +96,24 @@ def test_every_check_can_be_run_and_each_way_differs() -> None:
     assert all(each.expected > 0 and each.jobs("fast", 1, 1.0)[0].cost > 0 for each in laws)
     assert len(set(WAYS)) == len(WAYS)
     assert fast_job(chosen("costream", "dev", "small")[0]).settings.seed == 3
+
+
+def test_ordinary_jobs_are_of_all_sorts_and_loaded_as_drawn() -> None:
+    for which in ("heldout", "dev"):
+        cases = chosen("ordinary", which, "full")
+        jobs = [case.deployment for case in cases]
+        assert {job.engine.name for job in jobs} == {"storm", "flink"}
+        assert {bool(job.cluster.links) for job in jobs} == {True, False}
+        assert {"joins", "join costs", "aggregates", "sharing", "dealing"} <= set().union(*map(laws_of, jobs))
+        assert all(max(map(len, job.plan.placement.values())) > 1 for job in jobs)
+        answers = [RateModel(case.settings.horizon_s).answer(case.deployment, [case.deployment.plan]) for case in cases]
+        used = np.array([answer.offered_pressure.max() for answer in answers])
+        assert used.min() < 0.4 and used.max() > 1.0 and np.all((used > 0.05) & (used < 1.6))
+        assert max(job.cost for job in exact_jobs(which, cases)) < 1.5e6
+
+
+def test_a_chosen_job_does_not_ask_the_rate_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [*chosen("ordinary", "dev", "small"), *chosen("shared", "dev", "small")]
+    monkeypatch.setattr(RateModel, "answer", None)
+    monkeypatch.setattr("benchmarks.validity.cases.pressure", None)
+    assert before == [*chosen("ordinary", "dev", "small"), *chosen("shared", "dev", "small")]
