@@ -1,7 +1,8 @@
 """Regenerates the validity report. Run: python -m benchmarks.validity [--scale small] [--only theory ...]
 
 Interrupt it at any time; the next call goes on from the cache. `--set dev` prints the comparisons on the development
-sets and writes nothing; `--select` runs the rule that chose the seeds again.
+sets and writes nothing; `--exact-only` makes the exact runs that are missing, cheapest first, which is nearly all the
+work, and can go on in the background; `--select` runs the rule that chose the seeds again.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from benchmarks.validity import published, theory
 from benchmarks.validity.agreement import Comparison, bias_table, compare, error_table, worst_table
 from benchmarks.validity.cases import FAMILIES
 from benchmarks.validity.invariants import determinism_table
+from benchmarks.validity.laws import LAWS, laws_of
 from benchmarks.validity.report import Report
-from benchmarks.validity.selection import PLACES, chosen, select
-from benchmarks.validity.store import Store
+from benchmarks.validity.runs import run_all
+from benchmarks.validity.selection import PLACES, chosen, exact_jobs, select
+from benchmarks.validity.store import EXACT, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ("theory", *FAMILIES, "published", "invariants")
@@ -31,19 +34,35 @@ def main() -> None:
     parser.add_argument("--scale", choices=("small", "full"), default="full")
     parser.add_argument("--set", choices=("heldout", "dev"), default="heldout", dest="which")
     parser.add_argument("--only", nargs="*", choices=SECTIONS, default=SECTIONS, help="which sections")
+    parser.add_argument("--exact-only", action="store_true", help="make the exact runs that are missing, and stop")
+    parser.add_argument(
+        "--without", nargs="*", choices=LAWS, default=(), help="with --exact-only: no runs that depend on these laws"
+    )
     parser.add_argument("--select", action="store_true", help="choose the seeds of all sets again, and stop")
     options = parser.parse_args()
-    store = Store(options.cache)
+    store = Store(options.cache, EXACT)
     families = [family for family in FAMILIES if family in options.only]
     if options.select:
         for family, which in PLACES:
             if family in families:
                 select(family, which, store, options.workers)
+    elif options.exact_only:
+        _run_exactly(options, families, store)
     elif options.which == "dev":
         for family in families:
-            _show(compare(family, chosen(family, "dev", options.scale), store, options.workers))
+            _show(compare(family, "dev", chosen(family, "dev", options.scale), store, options.workers))
     else:
         _write(options, families, store)
+
+
+def _run_exactly(options: argparse.Namespace, families: list[str], store: Store) -> None:
+    which, scale = options.which, options.scale
+    jobs = [job for family in families for job in exact_jobs(which, chosen(family, which, scale))]
+    if which == "heldout" and "theory" in options.only:
+        jobs += theory.jobs(scale, "exact")
+    jobs = [job for job in jobs if not set(options.without) & set(laws_of(job.deployment))]
+    run_all(jobs, store, options.workers, "exact runs")
+    print(f"{len(jobs)} exact runs are in the store")
 
 
 def _write(options: argparse.Namespace, families: list[str], store: Store) -> None:
@@ -51,7 +70,7 @@ def _write(options: argparse.Namespace, families: list[str], store: Store) -> No
     if "theory" in options.only:
         report.theory(theory.examine(store, workers, scale))
     for family in families:
-        report.comparison(compare(family, chosen(family, "heldout", scale), store, workers))
+        report.comparison(compare(family, "heldout", chosen(family, "heldout", scale), store, workers))
     if "published" in options.only and published.can_place_on_server_a():
         report.distances(published.distances(store, workers))
     if "invariants" in options.only:

@@ -43,14 +43,20 @@ class Check:
     fidelities: tuple[Fidelity, ...] = ("exact", "fast")
 
     def jobs(self, fidelity: Fidelity, seeds: int, length: float) -> list[Job]:
-        """One a seed; a tenth of each run is warm-up."""
+        """One a seed; a tenth of each run is warm-up. Full-length exact runs are part of the repository."""
         rate = sum(law.mean_rate_per_s for law in self.job.workload.arrivals.values())
         horizon_s = (length * self.tuples if fidelity == "exact" else FAST_TUPLES) / rate
         settings = RunSettings(
             horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / self.samples, fidelity=fidelity
         )
         return [
-            Job(f"{self.law} {self.case}", self.job, settings.model_copy(update={"seed": seed}), self.measure)
+            Job(
+                f"{self.law}, {self.case}",
+                self.job,
+                settings.model_copy(update={"seed": seed}),
+                self.measure,
+                "theory" if length == LENGTH["full"] else "",
+            )
             for seed in range(seeds)
         ]
 
@@ -83,8 +89,8 @@ def examine(store: Store, workers: int, scale: str) -> list[Finding]:
     """All checks, simulated where the store lacks them."""
     seeds = SEEDS[scale]
     listed = [(check, fidelity) for check in checks() for fidelity in check.fidelities]
-    jobs = [job for check, fidelity in listed for job in check.jobs(fidelity, seeds, LENGTH[scale])]
-    results = run_all(jobs, store, workers, "runs against theory")
+    wanted = [job for check, fidelity in listed for job in check.jobs(fidelity, seeds, LENGTH[scale])]
+    results = run_all(wanted, store, workers, "runs against theory")
     found: dict[int, Finding] = {}
     for number, (check, fidelity) in enumerate(listed):
         values = np.array([check.read(each) for each in results[number * seeds : (number + 1) * seeds]])
@@ -92,6 +98,12 @@ def examine(store: Store, workers: int, scale: str) -> list[Finding]:
         finding.mean[fidelity] = float(values.mean())
         finding.error[fidelity] = float(values.std(ddof=1) / np.sqrt(seeds))
     return list(found.values())
+
+
+def jobs(scale: str, fidelity: Fidelity) -> list[Job]:
+    """The runs of all checks."""
+    all_checks = (check for check in checks() if fidelity in check.fidelities)
+    return [job for check in all_checks for job in check.jobs(fidelity, SEEDS[scale], LENGTH[scale])]
 
 
 def checks() -> list[Check]:
