@@ -97,7 +97,7 @@ def restore(world: World, checkpoint: Checkpoint) -> int:
                 world.ledger.replayed[task.name] += again
                 replayed += again
             elif task in checkpoint.tasks:
-                _remember(task, checkpoint.tasks[task], checkpoint.at_s)
+                _remember(task, checkpoint.tasks[task], checkpoint.at_s, world.env.now)
     for segment in checkpoint.flying:
         _enqueue(world, segment)
     for state in checkpoint.tasks.values():
@@ -121,12 +121,14 @@ def finish(world: World, checkpoint: Checkpoint) -> None:
                 task._send_results(results, now, now)
 
 
-def _remember(task: Task, state: TaskState, at_s: float) -> None:
+def _remember(task: Task, state: TaskState, at_s: float, now_s: float) -> None:
     if not isinstance(task, WindowTask):
         return
     reached_s = task._boundary_s if task.by_time else 0.0
     for name, value in state.memory.items():
         setattr(task, name, copy.deepcopy(value))
+    for history in task.histories:
+        history.restarted(at_s, now_s)
     if task.by_time:  # windows that the content belongs to end now, if their time is over; the clock goes on
         boundary_s = task._boundary_s
         while boundary_s < min(reached_s, at_s + task.size):
