@@ -20,6 +20,8 @@ class State:
     """Window contents on their way from one replica to another; one list a history. Count positions are relative."""
 
     pieces: list[list[Piece]] = field(default_factory=list)
+    restarts: list[float] = field(default_factory=list)  # of the job, of which a replica that came later knows nothing
+    resumed_s: float = 0.0
 
     @property
     def tuples(self) -> float:
@@ -87,6 +89,7 @@ def take(task: Task, share: float) -> State:
                 kept.append((low, high, n - out, stamps))
         _replace(history, kept + in_service)
         state.pieces.append(taken)
+        state.restarts, state.resumed_s = history.restarts, history.resumed_s
     task.state_tuples = float(held_tuples(task))
     return state
 
@@ -98,6 +101,8 @@ def give(task: Task, state: State) -> None:
         moved = [(low + origin, high + origin, n, stamps) for low, high, n, stamps in pieces]
         present = _pieces(history)
         in_service = [present.pop()] if task.busy and present else []  # must stay the last
+        history.restarts = sorted({*history.restarts, *state.restarts})
+        history.resumed_s = max(history.resumed_s, state.resumed_s)
         _replace(history, sorted([*present, *moved], key=lambda piece: piece[1]) + in_service)
     task.state_tuples = float(held_tuples(task))
 
@@ -122,6 +127,8 @@ def _pieces(history: History) -> list[Piece]:
 
 
 def _replace(history: History, pieces: list[Piece]) -> None:
+    restarts, resumed_s = history.restarts, history.resumed_s
     history.__init__()  # type: ignore[misc]
+    history.restarts, history.resumed_s = restarts, resumed_s
     for piece in pieces:
         history.add(*piece)
