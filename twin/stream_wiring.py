@@ -28,7 +28,7 @@ SHED_PARTS = 4
 
 def connect(wiring: Wiring, each: Stream) -> None:
     """Makes the inboxes and ports of a stream whose tasks there are."""
-    producers, consumers = wiring.world.tasks[each.producer], wiring.world.tasks[each.consumer]
+    producers = wiring.world.tasks[each.producer]
     inboxes = _inboxes(wiring, each)
     wiring.world.inboxes[each.producer, each.consumer] = inboxes
     how = wiring.query.partitioning(each)
