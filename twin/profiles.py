@@ -24,7 +24,7 @@ Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on
 
 
 Rates = Mapping[str, float] | None
-"""Tuples a second by producer, as weights; None: all alike."""
+"""Tuples a second by producer, as weights; those without one send none. None, or no tuples at all: all alike."""
 
 CACHE_LINE_BYTES = 64
 
@@ -219,10 +219,10 @@ def _mean(values: Mapping[str, float], rates: Rates) -> float:
     """Of what belongs to the tuples of each producer. Equal values stay what they are, to the last bit."""
     if len(set(values.values())) == 1:
         return next(iter(values.values()))
-    total = sum(rates[each] for each in values) if rates else 0.0
-    if not rates or total <= 0.0:
+    weights = [rates.get(each, 0.0) if rates else 0.0 for each in values]
+    if sum(weights) <= 0.0:
         return fmean(values.values())
-    return sum(value * rates[each] for each, value in values.items()) / total
+    return sum(value * weight for value, weight in zip(values.values(), weights, strict=True)) / sum(weights)
 
 
 STORM = EngineProfile(
