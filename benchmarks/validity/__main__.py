@@ -2,7 +2,8 @@
 
 Interrupt it at any time; the next call goes on from the cache. `--set dev` prints the comparisons on the development
 sets and writes nothing; `--exact-only` makes the exact runs that are missing, cheapest first, which is nearly all the
-work, and can go on in the background; `--select` runs the rule that chose the seeds again.
+work, and can go on in the background; `--pin` pins the digests by which tests notice a change of what exact simulation
+computes; `--select` runs the rule that chose the seeds again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.table import print_table
-from benchmarks.validity import published, theory
+from benchmarks.validity import pins, published, theory
 from benchmarks.validity.agreement import Comparison, bias_table, compare, error_table, worst_table
 from benchmarks.validity.cases import FAMILIES
 from benchmarks.validity.invariants import determinism_table
@@ -38,8 +39,12 @@ def main() -> None:
     parser.add_argument(
         "--without", nargs="*", choices=LAWS, default=(), help="with --exact-only: no runs that depend on these laws"
     )
+    parser.add_argument("--pin", action="store_true", help="pin what exact simulation computes, and stop")
     parser.add_argument("--select", action="store_true", help="choose the seeds of all sets again, and stop")
     options = parser.parse_args()
+    if options.pin:
+        print(pins.pin())
+        return
     store = Store(options.cache, EXACT)
     families = [family for family in FAMILIES if family in options.only]
     if options.select:
