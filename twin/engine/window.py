@@ -19,7 +19,7 @@ from twin.query import CountWindow, TimeWindow
 
 LATE_MARGIN = 1.5
 """A fast run looks at a time boundary this many times as late as tuples lately came to be known after their service."""
-LATE_FORGET = 0.1
+LATE_FORGET = 0.01
 """Per segment, when the lateness falls; it rises at once."""
 MERGE_ABOVE = 3
 """More evaluations than this within one segment become one output segment."""
