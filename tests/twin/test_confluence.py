@@ -20,7 +20,7 @@ Piece = tuple[float, float, float]
 
 
 def workload_at(pieces: list[Piece], at_s: float) -> float:
-    """What is unfinished then of all that came before, by the fluid's definition: max over s of work in (s, t] - (t - s)."""
+    """What is unfinished then of all that came before, by definition: the most work in (s, t] beyond t - s."""
     times = sorted({0.0, at_s, *(t for low, high, _ in pieces for t in (low, high) if t <= at_s)})
 
     def came(until_s: float, burst: bool) -> float:
