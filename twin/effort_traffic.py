@@ -12,7 +12,7 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.engine.channel import LOTS
-from twin.engine.partition import SPLIT_REPLICAS
+from twin.engine.partition import BURST_PARTS
 from twin.events import AnyEvent, RateChange, Scale
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Source, Stream
 from twin.randomness import stream
@@ -90,8 +90,9 @@ def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyE
             sent[each] = _sent(operator, flow, each, accepted[each.consumer], horizon_s, cap)
             how, fan = query.partitioning(each), replicas[each.consumer]
             copies = fan if how == "broadcast" else 1
-            wide = fan > SPLIT_REPLICAS and copies == 1  # then segments go whole to one replica
-            parts = 1 if wide or how in ("forward", "global", "shared") else fan
+            wide = fan > BURST_PARTS and copies == 1
+            fair = -(-fan // replicas[name])  # a part for each replica while a producer makes one segment
+            parts = fan if copies > 1 else 1 if how in ("forward", "global", "shared") else fair
             sent[each] *= copies
             tuples = sent[each] * horizon_s
             begun = handled if isinstance(operator, Source | Filter | Map) else loads[-1].steps

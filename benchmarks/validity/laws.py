@@ -64,6 +64,11 @@ def _partitionings(job: Deployment) -> set[str]:
     return {job.query.partitioning(each) for each in job.query.streams}
 
 
+def _hashed(job: Deployment) -> bool:
+    hashed = (each.consumer for each in job.query.streams if job.query.partitioning(each) == "hash")
+    return any(job.plan.replicas(name) > 1 for name in hashed)
+
+
 def _keyed(job: Deployment) -> bool:
     grouped = any(getattr(each, "key_groups", None) is not None for each in job.query.operators)
     return grouped or "two-choice" in _partitionings(job)
@@ -99,6 +104,7 @@ LAWS: dict[str, Law] = {
     "count windows": Law(1, "when they are evaluated", lambda job: _windows(job, (Aggregate, Join), "count")),
     "time windows": Law(1, "when they are evaluated", lambda job: _windows(job, (Aggregate, Join), "time")),
     "dealing": Law(1, "tuples among replicas", lambda job: any(len(each) > 1 for each in job.plan.placement.values())),
+    "hashing": Law(1, "tuples among replicas by keys", _hashed),
     "key groups": Law(1, "tuples by key group, skew", _keyed),
     "shared queues": Law(1, "replicas that take from one queue", lambda job: "shared" in _partitionings(job)),
     "shedding": Law(1, "full channels that drop", lambda job: any(s.overflow == "drop" for s in job.query.streams)),

@@ -95,7 +95,7 @@ def _idlest(idle: dict[str, float], count: int) -> tuple[str, ...]:
     """Hosts for new replicas, each taken to fill a core; notes what they use in `idle`."""
     places = []
     for _ in range(count):
-        best = max(idle, key=lambda host: idle[host])
+        best = max(sorted(idle), key=lambda host: idle[host])  # ties by name
         idle[best] -= 1.0
         places.append(best)
     return tuple(places)

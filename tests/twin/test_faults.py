@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.twin.changing import column, e2e_s, job, run
+from twin.engine.checkpoint import KEPT
 from twin.engine.faults import outages
 from twin.events import AnyEvent, Failure, Migration, Scale
 
@@ -62,6 +63,25 @@ def test_what_is_repeated_and_replayed_adds_up(fidelity: str) -> None:
     result = run(deployment, DOWN, fidelity=fidelity, horizon_s=30, checkpoint_interval_s=3)
     arrived = sum(column(result, "source", "arrived"))
     assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived, abs=60)
+
+
+@BOTH
+def test_a_checkpoint_used_twice_counts_each_copy_once(fidelity: str) -> None:
+    """The second failure comes before the replay has got as far as the first: both go back to the same checkpoint."""
+    deployment = job(
+        rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1}, groups=20
+    )
+    twice = DOWN, Failure(at_s=13, host="h1", recover_after_s=1)
+    result = run(deployment, *twice, fidelity=fidelity, horizon_s=30, checkpoint_interval_s=7)
+    assert [row["detail"]["checkpoint_s"] for row in result.event_rows] == [7.0, 7.0]
+    assert all(row["detail"]["duplicates"] > 300 for row in result.event_rows)
+    arrived = sum(column(result, "source", "arrived"))
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived, abs=60)
+
+
+def test_what_a_checkpoint_keeps_exists() -> None:
+    for kind, names in KEPT.items():
+        assert set(names) <= {slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ())}, kind
 
 
 def test_a_host_that_never_recovers_ends_the_job() -> None:

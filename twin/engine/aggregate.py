@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twin.engine.history import History
+from twin.engine.mixture import oldest_between, spreads
 from twin.engine.segment import Segment
 from twin.engine.window import Results, WindowTask
 
@@ -71,8 +72,10 @@ class AggregateTask(WindowTask):
     def _results(
         self, position: float, start: float, content: int, distinct: int, fires: int, low: float, high: float
     ) -> Results:
-        oldest, newest = self.history.first_after(start), self.history.last_until(position)
         each = content * fires / distinct  # tuples a group
+        if self.history.unsettled(start):
+            return self._results_of_eras(position, start, each, distinct, fires, low, high)
+        oldest, newest = self.history.first_after(start), self.history.last_until(position)
         share = (content - each) / ((each + 1.0) * (content - 1.0)) if content > 1 else 0.0
         born_s, taken_s = (old + share * (new - old) for old, new in zip(oldest, newest, strict=True))
         if fires == 1:
@@ -82,6 +85,22 @@ class AggregateTask(WindowTask):
         return Results(
             distinct, low, high, born_s - (oldest[0] - back[0]), born_s, taken_s - (oldest[1] - back[1]), taken_s
         )
+
+    def _results_of_eras(
+        self, position: float, start: float, each: float, distinct: int, fires: int, low: float, high: float
+    ) -> Results:
+        """The same where tuples of the window waited for a restart."""
+        born, taken = self._ages(start, position, each)
+        if fires == 1:
+            return Results(distinct, low, high, *born, *taken)
+        back = (fires - 1) * self.slide
+        born0, taken0 = self._ages(start - back, position - back, each)
+        return Results(distinct, low, high, sum(born0) / 2, sum(born) / 2, sum(taken0) / 2, sum(taken) / 2)
+
+    def _ages(self, start: float, position: float, each: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Between which stamps the births, and the ingestions, of the groups' oldest tuples lie evenly."""
+        born, taken = spreads(self.history.spans(start, position))
+        return oldest_between(born, each), oldest_between(taken, each)
 
 
 def _expm1_power(n: float, boxes: float) -> float:

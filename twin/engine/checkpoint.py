@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEPT: dict[type[Task], tuple[str, ...]] = {
     WindowTask: ("seen", "_due", "_planned", "_pending", "_boundary_s", "_late_s", "state_tuples"),
     AggregateTask: ("history",),
-    JoinTask: ("sides", "_merger", "_position", "_well_mixed"),
+    JoinTask: ("sides", "_merger", "_position", "_unseen_mix"),
 }
 """What a task of a class remembers."""
 
@@ -47,7 +47,7 @@ class Checkpoint:
     at_s: float
     tasks: dict[Task, TaskState]
     flying: list[Segment]  # on the network, waiting to be sent, or held until state has arrived
-    counted: int  # results that the sinks had
+    counted: int  # results that the sinks had, then or when the job last went back to it
 
 
 def take_checkpoint(world: World) -> Checkpoint:
@@ -97,7 +97,7 @@ def restore(world: World, checkpoint: Checkpoint) -> int:
                 world.ledger.replayed[task.name] += again
                 replayed += again
             elif task in checkpoint.tasks:
-                _remember(task, checkpoint.tasks[task], checkpoint.at_s)
+                _remember(task, checkpoint.tasks[task], checkpoint.at_s, world.env.now)
     for segment in checkpoint.flying:
         _enqueue(world, segment)
     for state in checkpoint.tasks.values():
@@ -118,15 +118,17 @@ def finish(world: World, checkpoint: Checkpoint) -> None:
             task.emit(copy.copy(state.serving), now, now)
         for results in pending:
             if results.n > 0:
-                task.send(results.leave(now, now))
+                task._send_results(results, now, now)
 
 
-def _remember(task: Task, state: TaskState, at_s: float) -> None:
+def _remember(task: Task, state: TaskState, at_s: float, now_s: float) -> None:
     if not isinstance(task, WindowTask):
         return
     reached_s = task._boundary_s if task.by_time else 0.0
     for name, value in state.memory.items():
         setattr(task, name, copy.deepcopy(value))
+    for history in task.histories:
+        history.restarted(at_s, now_s)
     if task.by_time:  # windows that the content belongs to end now, if their time is over; the clock goes on
         boundary_s = task._boundary_s
         while boundary_s < min(reached_s, at_s + task.size):
@@ -147,7 +149,6 @@ def _enqueue(world: World, segment: Segment) -> None:
         return
     again.waited = True
     again.a_s = again.b_s = again.came_s = world.env.now
-    again.taken0_s = again.taken1_s = world.env.now  # it enters the job anew, as what the sources read again
     inbox.credits -= again.n
     task.queue.append(again)
     task.queued += again.n

@@ -157,6 +157,7 @@ class Recovery:
             inbox.waiters.clear()
         counted = sum(task.counted for task in self._tasks() if isinstance(task, SinkTask))
         duplicates = counted - self.checkpoint.counted
+        self.checkpoint.counted = counted  # if it is needed again, only what comes after the restart counts anew
         ledger.duplicates += duplicates
         return ledger.lost - before, duplicates
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 Stamps = tuple[float, float, float, float]
 """Of the first and last tuple of a piece: born0, born1, taken0, taken1."""
+Span = tuple[float, list[tuple[float, float]]]
+"""Tuples of one era: how many, and (born, taken) of some of them, evenly many apart, from the first to the last."""
+PARTS = 8
+"""Into so many a span of many tuples is divided: those that waited for a restart were taken faster than they came."""
 FORESEEN = 2.0
 """Lengths of the last piece for which its successor is taken for granted."""
 RECENT = 4
@@ -15,9 +19,27 @@ TRIM = 512
 
 
 class History:
-    """Pieces in order of their positions; each holds n tuples over (low, high], or at one point if low = high."""
+    """Pieces in order of their positions; each holds n tuples over (low, high], or at one point if low = high.
 
-    __slots__ = ("_foreseen", "_start", "counts", "highs", "lows", "stamps", "total")
+    A restart of the job puts a gap into the ages: tuples that were taken before it meet others that were read again.
+    They are of different eras, which `restarts` divide. `breaks`: at which count a piece of another era follows, and
+    of which.
+    """
+
+    __slots__ = (
+        "_era",
+        "_first_era",
+        "_foreseen",
+        "_start",
+        "breaks",
+        "counts",
+        "highs",
+        "lows",
+        "restarts",
+        "resumed_s",
+        "stamps",
+        "total",
+    )
 
     def __init__(self) -> None:
         self.lows: list[float] = []
@@ -27,16 +49,40 @@ class History:
         self.total = 0.0
         self._foreseen = 0.0
         self._start = 0  # pieces before this one are forgotten
+        self.breaks: list[tuple[float, int]] = []
+        self.restarts: list[float] = []  # ascending; what was taken later is of a later era
+        self.resumed_s = 0.0  # the last restart
+        self._first_era = self._era = 0  # of the oldest piece and of the last
+
+    def restarted(self, checkpoint_s: float, now_s: float) -> None:
+        """The job went back to a checkpoint: what it held was taken before that, all else is taken from now on.
+
+        A sampled wait makes tuples look a little older than they are, so eras part halfway.
+        """
+        self.restarts.append((checkpoint_s + now_s) / 2)
+        self.resumed_s = now_s
+
+    def unsettled(self, start: float) -> bool:
+        """Whether what lies after a position waited for a restart: then ages do not rise evenly."""
+        return self.resumed_s > 0.0 and self.first_after(start)[0] < self.resumed_s
 
     def add(self, low: float, high: float, n: float, stamps: Stamps) -> None:
         """Appends n tuples. Positions must not run backwards; an overlap with the last piece is cut off."""
         if self.highs and high < self.highs[-1]:
             high = self.highs[-1]
+        if self.restarts:
+            self._date(stamps)
         self.lows.append(min(low, high))
         self.highs.append(high)
         self.total += n
         self.counts.append(self.total)
         self.stamps.append(stamps)
+
+    def _date(self, stamps: Stamps) -> None:
+        era = bisect_right(self.restarts, stamps[3])
+        if era != self._era:
+            self.breaks.append((self.counts[-1] if self.counts else 0.0, era))
+            self._era = era
 
     def correct_last(self, low: float, high: float) -> None:
         """Moves the last piece to where it really was served."""
@@ -61,7 +107,9 @@ class History:
         born0, born1, taken0, taken1 = self.stamps[-1]
         slope = ahead / (high - low)
         stamps = born1, born1 + slope * (born1 - born0), taken1, taken1 + slope * (taken1 - taken0)
+        restarts, self.restarts = self.restarts, []  # it goes on as the last piece, whatever its stamps
         self.add(high, high + ahead, self._foreseen, stamps)
+        self.restarts = restarts
         return True
 
     def recall(self) -> None:
@@ -97,9 +145,40 @@ class History:
             return self._at(index, (position - low) / (self.highs[index] - low))
         return self._at(index - 1, 1.0) if index > self._start else self._at(index, 0.0)
 
+    def spans(self, start: float, end: float) -> list[Span]:
+        """What lies between two positions, in order of its eras."""
+        before, until = self.count_until(start), self.count_until(end)
+        era, stretches = self._first_era, dict[int, list[tuple[float, float]]]()
+        for count, other in self.breaks:
+            if before < count < until:
+                stretches.setdefault(era, []).append((before, count))
+                before = count
+            era = other if count < until else era
+        stretches.setdefault(era, []).append((before, until))
+        return [self._span(stretches[era]) for era in sorted(stretches)]
+
+    def _span(self, stretches: list[tuple[float, float]]) -> Span:
+        """From counts to counts; several where late tuples of another era came in between."""
+        n = sum(high - low for low, high in stretches)
+        if len(stretches) > 1 or n < 2 * PARTS:
+            ends = [self._stamps_at(count, side) for low, high in stretches for count, side in ((low, 1), (high, 0))]
+            born, taken = zip(*ends, strict=True)
+            return n, [(min(born), min(taken)), (max(born), max(taken))]
+        low = stretches[0][0]
+        inner = [self._stamps_at(low + k * n / PARTS, 0) for k in range(1, PARTS + 1)]
+        return n, [self._stamps_at(low, 1), *inner]
+
+    def _stamps_at(self, count: float, after: int) -> tuple[float, float]:
+        """Of the tuple at a count; where one piece ends there, of the next if `after`."""
+        index = min((bisect_right if after else bisect_left)(self.counts, count), len(self.counts) - 1)
+        before = self.counts[index - 1] if index else 0.0
+        return self._at(index, min(1.0, (count - before) / (self.counts[index] - before)))
+
     def forget_until(self, position: float) -> None:
         """Drops the pieces that end at or before `position`."""
         self._start = bisect_right(self.highs, position, self._start)
+        while self.breaks and self._start and self.breaks[0][0] <= self.counts[self._start - 1]:
+            self._first_era = self.breaks.pop(0)[1]
         if self._start >= TRIM and self._start * 2 >= len(self.highs):
             cut = self._start - 1  # the one before gives the count so far
             for column in (self.lows, self.highs, self.counts, self.stamps):

@@ -7,6 +7,7 @@ from typing import Any
 
 from twin.engine.history import History
 from twin.engine.merging import Merger, Piece
+from twin.engine.mixture import oldest_of_each, spreads
 from twin.engine.oldest import oldest
 from twin.engine.segment import Segment
 from twin.engine.window import MERGE_ABOVE, Results, WindowTask
@@ -162,6 +163,8 @@ class JoinTask(WindowTask):
         self, start: float, position: float, contents: list[float]
     ) -> tuple[tuple[float, float], tuple[float, float]] | None:
         """Mean and half-width of the birth, and of the ingestion, of the oldest tuple of a match in a window."""
+        if any(side.unsettled(start) for side, n in zip(self.sides, contents, strict=True) if n > 0.0):
+            return self._ages_of_eras(start, position, contents)
         born, taken = [], []
         for side, n in zip(self.sides, contents, strict=True):
             if n > 0.0:
@@ -173,6 +176,15 @@ class JoinTask(WindowTask):
                 return None
         # with a given amplification a short window may lack a side: it is a measured rate of results
         return (oldest(born), oldest(taken)) if born else None
+
+    def _ages_of_eras(
+        self, start: float, position: float, contents: list[float]
+    ) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        """The same where tuples of the window waited for a restart."""
+        sides = [spreads(side.spans(start, position)) for side, n in zip(self.sides, contents, strict=True) if n > 0.0]
+        if len(sides) < len(contents) and self.amplification is None:
+            return None
+        return oldest_of_each([born for born, _ in sides]), oldest_of_each([taken for _, taken in sides])
 
     def _matches(self, position: float, contents: list[float], fires: int) -> int:
         if self.amplification is None:

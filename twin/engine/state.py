@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from twin.engine.aggregate import AggregateTask
 from twin.engine.history import History
 from twin.engine.join import JoinTask
+from twin.engine.ledger import Buffer
 from twin.engine.task import Task
 from twin.engine.window import WindowTask
 
@@ -19,6 +20,8 @@ class State:
     """Window contents on their way from one replica to another; one list a history. Count positions are relative."""
 
     pieces: list[list[Piece]] = field(default_factory=list)
+    restarts: list[float] = field(default_factory=list)  # of the job, of which a replica that came later knows nothing
+    resumed_s: float = 0.0
 
     @property
     def tuples(self) -> float:
@@ -38,6 +41,28 @@ def histories(task: Task) -> list[History]:
 def held_tuples(task: Task) -> int:
     """Tuples in a task's windows."""
     return round(sum(history.held() for history in histories(task)))
+
+
+def held_bytes(task: Task) -> float:
+    """What a task's windows hold: tuples of each input at their own size."""
+    return sum(history.held() * size for history, size in zip(histories(task), _sizes(task), strict=True))
+
+
+def window_bytes(task: Task | Buffer) -> float:
+    """Size of the `state_tuples`: as held_bytes, of what the last evaluation left, and of what waits to be merged."""
+    if not task.state_tuples:
+        return 0.0
+    assert isinstance(task, Task)
+    held = sum(history.held() for history in histories(task))
+    return task.state_tuples * (held_bytes(task) / held if held > 0.0 else task.inputs.tuple_bytes())
+
+
+def _sizes(task: Task) -> list[float]:
+    """Of the tuples in each of the histories."""
+    if isinstance(task, JoinTask):
+        by_side = {inbox.side: inbox.tuple_bytes for inbox in task.inputs.inboxes}
+        return [by_side[side] for side in range(len(task.sides))]
+    return [task.inputs.tuple_bytes()] * len(histories(task))
 
 
 def take(task: Task, share: float) -> State:
@@ -64,6 +89,7 @@ def take(task: Task, share: float) -> State:
                 kept.append((low, high, n - out, stamps))
         _replace(history, kept + in_service)
         state.pieces.append(taken)
+        state.restarts, state.resumed_s = history.restarts, history.resumed_s
     task.state_tuples = float(held_tuples(task))
     return state
 
@@ -75,6 +101,8 @@ def give(task: Task, state: State) -> None:
         moved = [(low + origin, high + origin, n, stamps) for low, high, n, stamps in pieces]
         present = _pieces(history)
         in_service = [present.pop()] if task.busy and present else []  # must stay the last
+        history.restarts = sorted({*history.restarts, *state.restarts})
+        history.resumed_s = max(history.resumed_s, state.resumed_s)
         _replace(history, sorted([*present, *moved], key=lambda piece: piece[1]) + in_service)
     task.state_tuples = float(held_tuples(task))
 
@@ -99,6 +127,8 @@ def _pieces(history: History) -> list[Piece]:
 
 
 def _replace(history: History, pieces: list[Piece]) -> None:
+    restarts, resumed_s = history.restarts, history.resumed_s
     history.__init__()  # type: ignore[misc]
+    history.restarts, history.resumed_s = restarts, resumed_s
     for piece in pieces:
         history.add(*piece)
