@@ -57,15 +57,15 @@ def _in_turn() -> Iterator[Check]:
 
 
 def _by_key() -> Iterator[Check]:
-    for replicas, load in ((4, 0.6), (4, 0.9), (16, 0.6)):
+    for replicas, load, key_groups in ((4, 0.6, 16), (4, 0.9, None), (16, 0.6, None)):
         service_s = replicas * load / RATE_PER_S
         yield from with_busy(
             Check(
                 f"By key to {replicas} replicas: M/M/1 each",
-                f"wait at load {load}",
+                f"wait at load {load}, {'no' if key_groups is None else key_groups} key groups",
                 "ms",
                 1e3 * oracles.wait_m_g_1(load, service_s, 1.0),
-                _row([("queue", service_s, 1.0, replicas)], key_groups=4 * replicas),
+                _row([("queue", service_s, 1.0, replicas)], partitioning="hash", key_groups=key_groups),
                 mean_ms("processing", service_s),
                 tuples=12_000 / (1 - load),
             ),
