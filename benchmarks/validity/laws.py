@@ -78,6 +78,13 @@ def _numa(job: Deployment) -> bool:
     return any(host.socket_count > 1 or host.core_speed(0) != 1.0 for host in job.cluster.hosts)
 
 
+def _mixed(job: Deployment) -> bool:
+    """Whether streams of several sizes lead into an operator that is no join."""
+    query, size = job.query, job.engine.output_bytes
+    merging = [each.name for each in query.operators if not isinstance(each, Join)]
+    return any(len({size(query, each.producer) for each in query.inputs(name)}) > 1 for name in merging)
+
+
 def _selective(job: Deployment) -> bool:
     return any(isinstance(each, Filter | Map) and each.selectivity != 1 for each in job.query.operators)
 
@@ -98,6 +105,7 @@ LAWS: dict[str, Law] = {
     "queues": Law(1, "arrivals, services, credits, backpressure, latencies, counters", lambda _: True),
     "selectivity": Law(1, "how many tuples filters and maps emit", _selective),
     "costs": Law(1, "what the profile charges, joins apart", lambda job: _charged(job, joins=False)),
+    "mixed costs": Law(1, "what tuples of several sizes cost an operator that takes them all", _mixed),
     "join costs": Law(1, "what the profile charges for joins", lambda job: _charged(job, joins=True)),
     "aggregates": Law(1, "distinct groups and their ages", lambda job: _windows(job, Aggregate)),
     "joins": Law(1, "matches and their ages", lambda job: _windows(job, Join)),
@@ -108,7 +116,7 @@ LAWS: dict[str, Law] = {
     "key groups": Law(1, "tuples by key group, skew", _keyed),
     "shared queues": Law(1, "replicas that take from one queue", lambda job: "shared" in _partitionings(job)),
     "shedding": Law(1, "full channels that drop", lambda job: any(s.overflow == "drop" for s in job.query.streams)),
-    "sharing": Law(1, "more replicas than cores on a socket", _crowded),
+    "sharing": Law(2, "more replicas than cores on a socket", _crowded),
     "network": Law(1, "cards, latencies, (de)serialisation", lambda job: len(_used_hosts(job)) > 1),
     "links": Law(1, "routes over links and switches", lambda job: bool(job.cluster.links)),
     "batching": Law(1, "buffers and their flush", _batched),

@@ -10,6 +10,7 @@ from twin.profiles import STORM
 from twin.spec import parse
 
 RATE_PER_S = 400.0
+FOUR = {"ints": 2, "strings": 2, "doubles": 0}
 EDGE = {**HOST, "name": "g", "cpu_percent": 400, "latency_ms": 3, "bandwidth_mbps": 2}
 
 
@@ -21,6 +22,9 @@ def jobs() -> dict[str, Deployment]:
 def _simple() -> dict[str, Deployment]:
     return {
         "union": _job([_source("a"), _source("b"), _map("m", "a", "b"), _sink("m")]),
+        "union, charged": _job(
+            [_source("a"), _source("b", columns=FOUR), _map("m", "a", "b", service_time_s=None), _sink("m")], rate=50
+        ),
         "chain, charged": _job(
             [
                 _source("a", None),
@@ -50,7 +54,7 @@ def _windowed() -> dict[str, Deployment]:
 
 
 def _joined() -> dict[str, Deployment]:
-    sides = [_source("a"), _source("b", columns={"ints": 2, "strings": 2, "doubles": 0})]
+    sides = [_source("a"), _source("b", columns=FOUR)]
     time = {"policy": "time", "size_s": 0.5}
     count = {"policy": "count", "size_tuples": 40, "slide_tuples": 10}
     join = {"kind": "join", "name": "j", "window": time, "selectivity": 0.01, "of": ("a", "b")}
@@ -78,6 +82,7 @@ def _spread() -> dict[str, Deployment]:
         "two hosts": _job(queue, plan={"m": {"h": 1, "g": 2}}),
         "links": _job(queue, plan={"m": {"h": 1, "g": 1}}, links=links),
         "batches": _job(queue, plan={"m": {"h": 2}}, engine={"batch_tuples": 10, "flush_s": 0.05}),
+        "hashed": _job(queue, plan={"m": {"h": 3}}, partitioning="hash"),
         "key groups": _job([queue[0], grouped, queue[2]], plan={"m": {"h": 3}}, keys={"m": {"zipf": 0.8}}),
         "shared queue": _job(queue, plan={"m": {"h": 3}}, partitioning="shared"),
         "sockets": _job(queue, plan={"m": ["h", "h/1"]}, host=numa, engine={"memory_factor": 1.0}),

@@ -12,7 +12,8 @@ from benchmarks.validity.agreement import QUANTITIES, Comparison, bias_table, er
 from benchmarks.validity.cases import FIRST_SEEDS
 from benchmarks.validity.published import Distance, distance_table
 from benchmarks.validity.selection import MIN_OUTPUTS, SMALL, scanned
-from benchmarks.validity.theory import Finding, can_share, theory_table
+from benchmarks.validity.theory import Finding, theory_table
+from benchmarks.validity.theory_queues import can_share
 from figures.exact_vs_fast import exact_vs_fast
 from figures.numa_times import numa_times
 from figures.theory_ratios import theory_ratios
@@ -54,7 +55,7 @@ class Report:
             columns["law"].append(f"{each.check.law}: {each.check.case}")
             for fidelity in ("exact", "fast"):
                 there = fidelity in each.mean
-                expected = each.check.expected
+                expected = each.reference
                 columns[fidelity].append(each.mean[fidelity] / expected if there else float("nan"))
                 columns[f"{fidelity}_error"].append(each.error[fidelity] / expected if there else float("nan"))
         self._figure("theory", theory_ratios(columns), "Simulated over theoretical means")

@@ -32,6 +32,11 @@ def test_a_change_of_a_law_is_traced_to_it() -> None:
     assert "the law 'links'" in complaint(now, pinned()) and "--pin" in complaint(now, pinned())
 
 
-def test_a_law_that_is_raised_has_to_be_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_law_that_is_raised_has_to_be_pinned_and_excuses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(pins.LAWS, "joins", LAWS["joins"]._replace(number=LAWS["joins"].number + 1))
-    assert complaint(pinned()["jobs"], pinned()).startswith("laws raised: joins;")
+    now = dict(pinned()["jobs"])
+    assert complaint(now, pinned()).startswith("laws raised: joins;")
+    now["join, given"] = now["join, given"] | {"digest": "another"}
+    assert complaint(now, pinned()).startswith("laws raised: joins;")
+    now["links"] = now["links"] | {"digest": "another"}
+    assert complaint(now, pinned()).startswith("exact runs of links give other numbers")
