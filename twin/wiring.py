@@ -16,6 +16,7 @@ from twin.engine.clock import clock
 from twin.engine.confluence import Confluence
 from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
+from twin.engine.neighbours import Neighbours
 from twin.engine.operators import SourceTask
 from twin.engine.pauses import pauses
 from twin.engine.pool import make_pool
@@ -160,14 +161,13 @@ class Wiring:
         return max(1, sum(min(2, n) if self._in_step(each.producer) else n for each, n in counts.items()))
 
     def _in_step(self, operator: str) -> bool:
-        """Whether the replicas of an operator get their tuples in turn and pass all of them on, back to a source.
+        """Whether the replicas of an operator get, and send, in turn the tuples of one source: each one in so many.
 
-        Who gets theirs in turn then gets about one a round: rounds of one length stay in step, stage after stage.
+        Then so does whoever gets theirs in turn: rounds of one length, one after the other, stay in step.
         """
-        kind = self.query.operator(operator)
-        if len(self.locations[operator]) == 1 or isinstance(kind, Source):
+        if len(self.locations[operator]) == 1:
             return True
-        inputs = self.query.inputs(operator)
+        inputs, kind = self.query.inputs(operator), self.query.operator(operator)
         if len(inputs) != 1 or not isinstance(kind, Filter | Map) or kind.selectivity != 1.0:
             return False
         return self.query.partitioning(inputs[0]) in ("rebalance", "forward") and self._in_step(inputs[0].producer)
@@ -240,6 +240,6 @@ class Wiring:
 
 def acquaint(processor: Processor, tasks: Sequence[Task]) -> None:
     """Tells the tasks on a processor who shares it."""
+    neighbours = Neighbours(task.hidden for task in tasks) if processor.shared else None
     for task in tasks:
-        others = (other.hidden for other in tasks if other is not task)
-        task.hidden.neighbours = tuple(others) if processor.shared else ()
+        task.hidden.neighbours = neighbours
