@@ -36,8 +36,8 @@ def limit_sockets(wiring: Wiring) -> None:
     limits = [BandwidthLimit(number, *each) for number, each in enumerate(found)]
     controls: list[BandwidthLimit | OverSubscription] = [*limits, *_switches(wiring)]
     if controls:
-        settings, env = wiring.settings, wiring.world.env
-        spaced_s = 0.0 if wiring.exact else SEGMENTS_A_TICK * settings.horizon_s / settings.segments
+        env = wiring.world.env
+        spaced_s = SEGMENTS_A_TICK * wiring.span_s / len(wiring.query.sources)
         wiring.world.limits = limits
         env.process(control(env, controls, max(TICK_S, spaced_s)))
 

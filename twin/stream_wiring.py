@@ -84,7 +84,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:
             if isinstance(taker, Task):
-                taker.inputs.inboxes.append(inbox)
+                taker.inputs.add(inbox)
     return inboxes
 
 

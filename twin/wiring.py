@@ -27,6 +27,7 @@ from twin.plan import Location
 from twin.profiles import Noise
 from twin.query import AnyOperator, Filter, Map, Source, Stream
 from twin.randomness import stream
+from twin.resolution import resolution
 from twin.scenario import RunSettings
 from twin.socket_wiring import limit_sockets
 from twin.stream_wiring import connect
@@ -49,6 +50,7 @@ class Wiring:
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
         self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.topological}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.span_s = 0.0 if self.exact else resolution(deployment, settings).span_s
         self.replayable = replayable
         self.noise = self.engine.noise if settings.noise else Noise()
         self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
@@ -201,14 +203,14 @@ class Wiring:
         return brokers
 
     def segment_size(self, source: Source, rate_per_s: float) -> int:
-        """Tuples a segment of a source of that rate: the budget is shared evenly among the sources.
+        """Tuples a segment of a source of that rate, of all replicas.
 
         Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills
         one, and coarse segments would fill it too far.
         """
         if self.exact:
             return 1
-        n = math.ceil(rate_per_s * self.settings.horizon_s * len(self.query.sources) / self.settings.segments)
+        n = math.ceil(rate_per_s * self.span_s)
         tasks = self.world.tasks[source.name]
         work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
         keeps_up = work < min(task.processor.speed for task in tasks)

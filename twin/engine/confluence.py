@@ -87,6 +87,11 @@ class Confluence:
         self._reach_s = 0.0
         self._idle_s = 0.0  # lately, before `_at_s`
 
+    @property
+    def known(self) -> tuple[float, float]:
+        """Until when all is known that came, and the workload at that time."""
+        return self._at_s, self._behind_s
+
     def add(self, low_s: float, high_s: float, work_s: float, usual: float) -> None:
         """Work that comes evenly over [low_s, high_s], or at once. usual: the share of time that the task works."""
         if high_s > self._front_s:

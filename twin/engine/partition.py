@@ -85,7 +85,7 @@ class Deal:
         """Among how many replicas to split it: so many that each gets one part while a producer makes one segment."""
         replicas, fair = len(self._live), -(-len(self._live) // self.producers)
         if segment.b_s > segment.a_s:
-            return max(1, min(fair, segment.n // SPLIT_AT_LEAST))
+            return min(fair, segment.n, max(1, segment.n // SPLIT_AT_LEAST, fair // BURST_PARTS))
         return max(1, min(replicas, max(fair, BURST_PARTS), segment.n))
 
     def _pass_whole(self, segment: Segment, parts: int) -> tuple[int, Segment]:

@@ -53,6 +53,8 @@ def window_bytes(task: Task | Buffer) -> float:
     if not task.state_tuples:
         return 0.0
     assert isinstance(task, Task)
+    if not isinstance(task, JoinTask):
+        return task.state_tuples * task.inputs.tuple_bytes()
     held = sum(history.held() for history in histories(task))
     return task.state_tuples * (held_bytes(task) / held if held > 0.0 else task.inputs.tuple_bytes())
 

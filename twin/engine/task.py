@@ -214,6 +214,8 @@ class Task(Sender):
         if end_s <= start_s:
             self._complete()
         elif processor.shared:
+            self._current = (segment, start_s, end_s, 0.0)
+            self._job_since_s = self.env.now
             processor.start(self.share, work_s, self._job_done)
         else:
             self._finish_alarm.set(end_s)
