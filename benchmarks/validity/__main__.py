@@ -67,6 +67,8 @@ def _run_exactly(options: argparse.Namespace, families: list[str], store: Store)
     jobs = [job for family in families for job in exact_jobs(which, chosen(family, which, scale))]
     if which == "heldout" and "theory" in options.only:
         jobs += theory.jobs(scale, "exact")
+    if which == "heldout" and "published" in options.only and published.can_place_on_server_a():
+        jobs += [job for (_, _, fidelity), job in published.jobs().items() if fidelity == "exact"]
     jobs = [job for job in jobs if not set(options.without) & set(laws_of(job.deployment))]
     run_all(jobs, store, options.workers, "exact runs")
     print(f"{len(jobs)} exact runs are in the store")
