@@ -50,13 +50,15 @@ class Report:
             self._say("M/M/c is left out: no partitioning lets replicas serve one queue.")
         columns: dict[str, list[object]] = {key: [] for key in ("law", "exact", "exact_error", "fast", "fast_error")}
         for each in findings:
+            if each.check.busy:
+                continue
             columns["law"].append(f"{each.check.law}: {each.check.case}")
             for fidelity in ("exact", "fast"):
                 there = fidelity in each.mean
                 expected = each.reference
                 columns[fidelity].append(each.mean[fidelity] / expected if there else float("nan"))
                 columns[f"{fidelity}_error"].append(each.error[fidelity] / expected if there else float("nan"))
-        self._figure("theory", theory_ratios(columns), "Simulated over theoretical means")
+        self._figure("theory", theory_ratios(columns), "Simulated over theoretical means, shares of time apart")
         self._table(table)
 
     def comparison(self, found: Comparison) -> None:
