@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.alarm import Alarm
-from twin.engine.collisions import collisions
+from twin.engine.collisions import collisions, crowded_rate
 from twin.engine.flats import Flats, grained
 from twin.engine.share import Share
 
@@ -123,9 +123,10 @@ class Processor:
         else:
             own = 0.0 if share.resting else share.flat
             rate = (self.capacity - self._flats.total + own) / (len(self._jobs) + 1)
-        if rate < self._floor:
-            return self._floor
-        return rate if rate < 1.0 else 1.0
+        crowded = crowded_rate(self.capacity, self._flats.like, self._flats.total)
+        if rate > crowded:
+            rate = crowded
+        return rate if rate > self._floor else self._floor
 
     def kept_up(self, share: Share, work_s: float, speed: float) -> None:
         """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums.
