@@ -28,7 +28,7 @@ PARTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """span_s: of a source replica's segments. needed_s: at most which it should be, for the sake of `operator`; or inf."""
+    """span_s: of a source replica's segments. needed_s: at most which it should be, for `operator`; or inf."""
 
     span_s: float
     needed_s: float
