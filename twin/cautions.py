@@ -78,9 +78,9 @@ def _crowded(deployment: Deployment, settings: RunSettings, rows: Sequence[Row])
     for host in deployment.cluster.hosts:
         used = [row["cpuUtilisation"] for row in rows if row["host"] == host.name]
         share = sum(used) / max(1, len(used))
-        if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and NEARLY_FULL < share:
+        if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and share > NEARLY_FULL:
             lines.append(
-                f"{host.name}: {tasks[host.name]} tasks share {host.cpu_percent / 100:g} cores that are {100 * share:.0f} % "
+                f"{host.name}: {tasks[host.name]} tasks share {host.cpu_percent / 100:g} cores, {100 * share:.0f} % "
                 "busy; latencies there may be far off in a fast run: set fidelity: exact, or give it room"
             )
     return lines
