@@ -64,7 +64,7 @@ def take(task: Task, share: float) -> State:
                 kept.append((low, high, n - out, stamps))
         _replace(history, kept + in_service)
         state.pieces.append(taken)
-    task.state_tuples = float(held_tuples(task))
+    _settle(task)
     return state
 
 
@@ -76,7 +76,7 @@ def give(task: Task, state: State) -> None:
         present = _pieces(history)
         in_service = [present.pop()] if task.busy and present else []  # must stay the last
         _replace(history, sorted([*present, *moved], key=lambda piece: piece[1]) + in_service)
-    task.state_tuples = float(held_tuples(task))
+    _settle(task)
 
 
 def _origin(task: Task) -> float:
@@ -102,3 +102,10 @@ def _replace(history: History, pieces: list[Piece]) -> None:
     history.__init__()  # type: ignore[misc]
     for piece in pieces:
         history.add(*piece)
+
+
+def _settle(task: Task) -> None:
+    """Notes what the windows hold now; matches of tuples that come or go are drawn anew."""
+    task.state_tuples = float(held_tuples(task))
+    if isinstance(task, JoinTask):
+        task.matches.clear()
