@@ -242,5 +242,11 @@ def test_a_side_that_all_replicas_have_makes_no_more_matches(monkeypatch: pytest
         near(matched(data, 150, monkeypatch), 0.02 * 30 ** len(into))
 
 
+def test_more_matches_than_key_groups_allow_are_named() -> None:
+    for selectivity, named in ((0.02, False), (0.2, True)):
+        run = simulate(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), RunSettings(horizon_s=5))
+        assert any("only tuples of one key group match" in line for line in run.warnings) == named
+
+
 def test_a_checkpoint_keeps_what_there_is() -> None:
     assert all(name in dir(kind) for kind, names in KEPT.items() for name in names)
