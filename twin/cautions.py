@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import networkx as nx
+import numpy as np
 
 from twin.deployment import Deployment
 from twin.engine.statistics import Row
 from twin.events import AnyEvent
+from twin.keys import KeySkew, zipf_shares
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map
 from twin.resolution import PARTS, resolution
 from twin.scenario import RunSettings
@@ -42,6 +44,7 @@ def cautions(
         *_crowded(deployment, settings, hosts),
         *unevaluated.values(),
         *_idle(deployment),
+        *_crowded(deployment),
         *_silent(deployment, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
     )
@@ -130,6 +133,22 @@ def _idle(deployment: Deployment) -> list[str]:
         for replica in range(deployment.plan.replicas(name))
         if replica not in owners
     ]
+
+
+def _crowded(deployment: Deployment) -> list[str]:
+    """Joins that are said to match more often than tuples are of one key group."""
+    lines = []
+    for operator in deployment.query.operators:
+        if not isinstance(operator, Join) or operator.key_groups is None or operator.selectivity is None:
+            continue
+        name, skew = operator.name, deployment.workload.keys.get(operator.name, KeySkew())
+        most = float(np.sum(zipf_shares(operator.key_groups, skew.zipf) ** len(deployment.query.inputs(name))))
+        if operator.selectivity > most * 1.001:
+            lines.append(
+                f"{name}: only tuples of one key group match, with {operator.key_groups} key groups {most:.3g} of all, "
+                f"which is less than its selectivity of {operator.selectivity:g}; lower it or give fewer key_groups"
+            )
+    return lines
 
 
 def _silent(
