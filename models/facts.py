@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,8 @@ from twin.rates import OperatorRates, nominal_rates
 class OperatorFacts:
     """One operator of a query: its spec, its tuples, and its steady flow if all sources keep up.
 
-    width_in: values in an incoming tuple, averaged over the inputs. bytes_out: size of an outgoing tuple.
+    width_in: values in an incoming tuple, averaged over the inputs. bytes_in, service_s: of an incoming tuple, averaged
+    by the inputs' rates. bytes_out: size of an outgoing tuple.
     cpu_cores: reference cores the nominal flow needs. state_mb: heap its window takes.
     physics: its state under the deployment's plan by the rate model; all zeros if nobody asked for it.
     """
@@ -67,15 +68,17 @@ LOADS = ("cpu_load", "network_load", "memory_load", "tasks")
 def operator_facts(deployment: Deployment) -> list[OperatorFacts]:
     """The facts of all operators, in data-flow order."""
     query, rates = deployment.query, nominal_rates(deployment.query, deployment.workload.arrivals)
-    return [_facts(deployment, operator, rates[operator.name]) for operator in query.topological]
+    sent_per_s = {name: each.out_per_s for name, each in rates.items()}
+    return [_facts(deployment, operator, rates[operator.name], sent_per_s) for operator in query.topological]
 
 
-def _facts(deployment: Deployment, operator: AnyOperator, rates: OperatorRates) -> OperatorFacts:
+def _facts(
+    deployment: Deployment, operator: AnyOperator, rates: OperatorRates, sent_per_s: Mapping[str, float]
+) -> OperatorFacts:
     query, engine = deployment.query, deployment.engine
-    ends = [stream.producer for stream in query.inputs(operator.name)] or [operator.name]
-    inputs = [query.columns_out[name] for name in ends]
-    service_s = engine.service_s(query, operator)
-    bytes_in = sum(engine.output_bytes(query, name) for name in ends) / len(ends)
+    inputs = [query.columns_out[name] for name in query.feeds(operator.name)]
+    service_s = engine.service_s(query, operator, sent_per_s)
+    bytes_in = engine.input_bytes(query, operator.name, sent_per_s)
     scans_per_s = rates.fires_per_s * rates.window_tuples
     windowed = isinstance(operator, Aggregate | Join)
     results_s = rates.out_per_s * engine.result_s(operator) if windowed else 0.0

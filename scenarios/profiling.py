@@ -149,7 +149,7 @@ def _profile(deployment: Deployment, operator: AnyOperator, measured: Measured) 
         samples=len(measured.times_s),
         times_s=tuple(np.quantile(measured.times_s, PERCENTILES / 100).tolist()),
         mean_s=float(measured.times_s.mean()),
-        memory_bytes=engine.memory_bytes(query, operator),
+        memory_bytes=engine.memory_bytes(query, operator, measured.inputs),
         input_bytes=sum(count * sizes[name] for name, count in measured.inputs.items()) / tuples,
         output_bytes=None if isinstance(operator, Sink) else engine.output_bytes(query, operator.name),
         selectivity=measured.results_per_input,

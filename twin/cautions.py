@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import networkx as nx
@@ -10,8 +11,12 @@ from twin.deployment import Deployment
 from twin.engine.statistics import Row
 from twin.events import AnyEvent
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map
+from twin.resolution import PARTS, resolution
 from twin.scenario import RunSettings
 from twin.world import World
+
+BLOCKED_SHARE = 0.02
+"""Of the time: a window that is blocked for longer needs segments that are short against its slide."""
 
 
 def cautions(
@@ -21,11 +26,34 @@ def cautions(
     totals = _totals(rows)
     unevaluated = _unevaluated(deployment, settings, totals)
     return (
+        *_coarse(deployment, settings, rows),
         *unevaluated.values(),
         *_idle(deployment),
         *_silent(deployment, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
     )
+
+
+def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+    """That segments are too long for what a window does while its results block it."""
+    if settings.fidelity == "exact":
+        return []
+    found = resolution(deployment, settings)
+    behind, slide_s = ("", math.inf) if found.fine_enough else (found.operator, found.needed_s * PARTS)
+    for operator in deployment.query.operators:
+        if isinstance(operator, Aggregate | Join) and operator.window.policy == "time":
+            mine = [row["backPressuredTimeMsPerSecond"] for row in rows if row["operator"] == operator.name]
+            blocked = sum(mine) > 1000 * BLOCKED_SHARE * len(mine)
+            if blocked and operator.window.slide < min(slide_s, found.span_s * PARTS / 2):
+                behind, slide_s = operator.name, operator.window.slide
+    if not behind:
+        return []
+    enough = math.ceil(settings.horizon_s * len(deployment.query.sources) * PARTS / slide_s)
+    line = (
+        f"{behind}: it is blocked now and then, and segments of {found.span_s:.2g} s hide how that goes with its slide "
+        f"of {slide_s:.2g} s: throughput and latencies may be far off; set run.segments to {enough}, or fidelity: exact"
+    )
+    return [line]
 
 
 Totals = dict[str, dict[str, int]]

@@ -12,11 +12,12 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.engine.channel import LOTS
-from twin.engine.partition import SPLIT_REPLICAS
+from twin.engine.partition import BURST_PARTS
 from twin.events import AnyEvent, RateChange, Scale
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Source, Stream
 from twin.randomness import stream
 from twin.rates import Flow, through
+from twin.resolution import resolution
 from twin.scenario import RunSettings
 from twin.workload import ArrivalLaw
 
@@ -50,6 +51,7 @@ def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyE
     """What operators handle and send, sources first; each takes in no more than its processors allow."""
     query, exact, horizon_s = deployment.query, settings.fidelity == "exact", settings.horizon_s
     replicas, accepted = most_replicas(deployment, events), _accepted(deployment)
+    span_s = resolution(deployment, settings).span_s
     cap = 1 if exact else max(1, deployment.engine.channel_tuples // 2)
     sent: dict[Stream, float] = {}  # tuples a second
     segments: dict[Stream, float] = {}  # in all
@@ -68,7 +70,7 @@ def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyE
                 )
             )
             offered = [tuples * _mean_factor(name, law, events, horizon_s) / horizon_s]
-            handled = math.inf if exact else settings.segments / len(query.sources) + 2 * replicas[name]
+            handled = math.inf if exact else horizon_s / span_s + 2 * replicas[name]
         else:
             offered = [sent[each] for each in inputs]
             handled = sum(segments[each] for each in inputs)
@@ -90,8 +92,9 @@ def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyE
             sent[each] = _sent(operator, flow, each, accepted[each.consumer], horizon_s, cap)
             how, fan = query.partitioning(each), replicas[each.consumer]
             copies = fan if how == "broadcast" else 1
-            wide = fan > SPLIT_REPLICAS and copies == 1  # then segments go whole to one replica
-            parts = 1 if wide or how in ("forward", "global", "shared") else fan
+            wide = fan > BURST_PARTS and copies == 1
+            fair = -(-fan // replicas[name])  # a part for each replica while a producer makes one segment
+            parts = fan if copies > 1 else 1 if how in ("forward", "global", "shared") else fair
             sent[each] *= copies
             tuples = sent[each] * horizon_s
             begun = handled if isinstance(operator, Source | Filter | Map) else loads[-1].steps

@@ -1,7 +1,7 @@
 """What all plans of a job have in common for `twin.numa_rates`: rates, times, sizes, distances, capacities.
 
-Letters at the end of a name are its axes: o operators in data-flow order, s streams as the query lists them, l sockets
-of all hosts in a row (i of the producer, j of the consumer), h hosts.
+Letters at the end of a name are its axes: o operators in data-flow order, s streams by the names of their ends, l
+sockets of all hosts in a row (i of the producer, j of the consumer), h hosts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class NumaJob:
         known_o = np.maximum(self.in_o, 1e-300)
         windowed_o = np.array([isinstance(operator, Aggregate | Join) for operator in job.operators])
         evaluated_o = fires_o * window_o * job.scan_o + out_o * job.result_o
-        self.time_o = job.service_o + np.where(windowed_o, evaluated_o / known_o, 0.0)
+        rates = dict(zip(job.names, out_o.tolist(), strict=True))
+        service_o = np.array([engine.service_s(query, operator, rates) for operator in job.operators])
+        self.time_o = service_o + np.where(windowed_o, evaluated_o / known_o, 0.0)
         """Te."""
         self.gain_o = out_o / known_o
         """Results for an input tuple."""
@@ -63,7 +65,7 @@ class NumaJob:
         self.sent_s = self.rate_s / known_o[self.producer_s]
         """Tuples of a stream for each input tuple of its producer."""
         self.bytes_s = job.bytes_s
-        self.memory_o = np.array([engine.memory_bytes(query, operator) for operator in job.operators])
+        self.memory_o = np.array([engine.memory_bytes(query, operator, rates) for operator in job.operators])
         self.results_per_s = float(self.in_o[self.sinks].sum())
         """Into all sinks."""
         for name, time_s in zip(self.operators, self.time_o, strict=True):

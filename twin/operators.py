@@ -129,7 +129,10 @@ KINDS: tuple[str, ...] = ("source", "filter", "map", "aggregate", "join", "sink"
 
 
 def columns_out(operator: AnyOperator, inputs: list[Columns]) -> Columns:
-    """Columns of an operator's output, given those of its inputs. A join keeps one copy of its key."""
+    """Columns of an operator's output, given those of its inputs, whose order does not matter.
+
+    A join keeps one copy of its key. What passes tuples of several inputs on has room for the columns of each.
+    """
     match operator:
         case Source():
             return operator.columns
@@ -143,4 +146,8 @@ def columns_out(operator: AnyOperator, inputs: list[Columns]) -> Columns:
             kept = max(0, joined.count(operator.key_type) - (len(inputs) - 1))
             return joined.model_copy(update={f"{operator.key_type}s": kept})
         case _:
-            return inputs[0]
+            return Columns(
+                ints=max(each.ints for each in inputs),
+                strings=max(each.strings for each in inputs),
+                doubles=max(each.doubles for each in inputs),
+            )

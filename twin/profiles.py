@@ -10,6 +10,8 @@ replaced, number by number, in a scenario file; docs/profiles.md says where each
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from statistics import fmean
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
@@ -20,6 +22,9 @@ from twin.spec import Spec
 
 Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on one reference core")]
 
+
+Rates = Mapping[str, float] | None
+"""Tuples a second by producer, as weights; those without one send none. None, or no tuples at all: all alike."""
 
 CACHE_LINE_BYTES = 64
 
@@ -168,23 +173,33 @@ class EngineProfile(Spec):
         given = query.operator(name).tuple_bytes
         return self.bytes_of(query.columns_out[name]) if given is None else given
 
-    def input_bytes(self, query: Query, name: str) -> float:
-        """Size of an input tuple; of the first input where there are several; of a source, what it emits."""
-        inputs = query.inputs(name)
-        return self.output_bytes(query, inputs[0].producer if inputs else name)
+    def input_bytes(self, query: Query, name: str, rates: Rates = None) -> float:
+        """Mean size of an input tuple; see `service_s`. Of a source, what it emits."""
+        return _mean({each: self.output_bytes(query, each) for each in query.feeds(name)}, rates)
 
-    def memory_bytes(self, query: Query, operator: AnyOperator) -> float:
-        """Local memory traffic per input tuple: an operator's own `memory_bytes`, or by the tuple's size."""
+    def memory_bytes(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
+        """Mean local memory traffic per input tuple; see `service_s`."""
+        return _mean({each: self.memory_bytes_of(query, operator, each) for each in query.feeds(operator.name)}, rates)
+
+    def memory_bytes_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
+        """The same for tuples of one producer: an operator's own `memory_bytes`, or by the tuple's size."""
         if operator.memory_bytes is not None:
             return operator.memory_bytes
-        return self.memory_factor * self.input_bytes(query, operator.name)
+        return self.memory_factor * self.output_bytes(query, producer)
 
-    def service_s(self, query: Query, operator: AnyOperator) -> float:
-        """Mean CPU seconds per input tuple on one reference core, window evaluations and (de)serialisation apart."""
+    def service_s(self, query: Query, operator: AnyOperator, rates: Rates = None) -> float:
+        """Mean CPU seconds per input tuple on one reference core, window evaluations and (de)serialisation apart.
+
+        rates: of the tuples by producer, where the operator has several inputs; absent: all alike.
+        """
+        return _mean({each: self.service_s_of(query, operator, each) for each in query.feeds(operator.name)}, rates)
+
+    def service_s_of(self, query: Query, operator: AnyOperator, producer: str) -> float:
+        """The same for tuples of one producer: each tuple costs by its own columns. Of a source, for its own name."""
         if operator.service_time_s is not None:
             return operator.service_time_s
         base = getattr(self.tuple_us, operator.kind)
-        return (base + self.value_us.total(query.columns_in[operator.name])) * 1e-6
+        return (base + self.value_us.total(query.columns_out[producer])) * 1e-6
 
     def service_scv_of(self, operator: AnyOperator) -> float:
         """Squared coefficient of variation of an operator's service time."""
@@ -198,6 +213,16 @@ class EngineProfile(Spec):
         """CPU seconds per tuple that a window evaluation looks at; 0 where a service time was given."""
         windowed = isinstance(operator, Aggregate | Join) and operator.service_time_s is None
         return self.scan_us * 1e-6 if windowed else 0.0
+
+
+def _mean(values: Mapping[str, float], rates: Rates) -> float:
+    """Of what belongs to the tuples of each producer. Equal values stay what they are, to the last bit."""
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    weights = [rates.get(each, 0.0) if rates else 0.0 for each in values]
+    if sum(weights) <= 0.0:
+        return fmean(values.values())
+    return sum(value * weight for value, weight in zip(values.values(), weights, strict=True)) / sum(weights)
 
 
 STORM = EngineProfile(

@@ -153,9 +153,8 @@ class Query(Spec):
 
     @cached_property
     def topological(self) -> tuple[AnyOperator, ...]:
-        """Operators in data-flow order; ties in the order in which they are listed."""
-        rank = {operator.name: index for index, operator in enumerate(self.operators)}
-        return tuple(self.operator(name) for name in nx.lexicographical_topological_sort(self.graph, rank.__getitem__))
+        """Operators in data-flow order; ties by name, as nothing may depend on the order in which they are listed."""
+        return tuple(self.operator(name) for name in nx.lexicographical_topological_sort(self.graph))
 
     @cached_property
     def _by_name(self) -> dict[str, AnyOperator]:
@@ -167,21 +166,30 @@ class Query(Spec):
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """All sources, as listed."""
-        return tuple(operator for operator in self.operators if isinstance(operator, Source))
+        """All sources, in data-flow order."""
+        return tuple(operator for operator in self.topological if isinstance(operator, Source))
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
-        """All sinks, as listed."""
-        return tuple(operator for operator in self.operators if isinstance(operator, Sink))
+        """All sinks, in data-flow order."""
+        return tuple(operator for operator in self.topological if isinstance(operator, Sink))
+
+    @property
+    def streams_by_name(self) -> tuple[Stream, ...]:
+        """All streams, in the order of their producers' and then their consumers' names."""
+        return tuple(sorted(self.streams, key=lambda stream: (stream.producer, stream.consumer)))
 
     def inputs(self, name: str) -> tuple[Stream, ...]:
-        """Streams into operator `name`, as listed (a join's first is its left side)."""
-        return tuple(stream for stream in self.streams if stream.consumer == name)
+        """Streams into operator `name`, by the names of their producers: a join's sides are alike."""
+        return tuple(sorted((each for each in self.streams if each.consumer == name), key=lambda each: each.producer))
 
     def outputs(self, name: str) -> tuple[Stream, ...]:
-        """Streams out of operator `name`, as listed."""
-        return tuple(stream for stream in self.streams if stream.producer == name)
+        """Streams out of operator `name`, by the names of their consumers."""
+        return tuple(sorted((each for each in self.streams if each.producer == name), key=lambda each: each.consumer))
+
+    def feeds(self, name: str) -> tuple[str, ...]:
+        """Whose tuples operator `name` takes: its producers, by name; a source's are its own."""
+        return tuple(stream.producer for stream in self.inputs(name)) or (name,)
 
     def partitioning(self, stream: Stream) -> Partitioning:
         """How the stream's tuples are dealt to the consumer's replicas."""
@@ -197,13 +205,4 @@ class Query(Spec):
         for operator in self.topological:
             inputs = [columns[stream.producer] for stream in self.inputs(operator.name)]
             columns[operator.name] = columns_out(operator, inputs)
-        return columns
-
-    @cached_property
-    def columns_in(self) -> dict[str, Columns]:
-        """Columns of an input tuple; of the first input where there are several."""
-        columns: dict[str, Columns] = {}
-        for operator in self.operators:
-            inputs = [self.columns_out[stream.producer] for stream in self.inputs(operator.name)]
-            columns[operator.name] = inputs[0] if inputs else self.columns_out[operator.name]
         return columns

@@ -14,12 +14,12 @@ class Mixing(NamedTuple):
     """How the tuples that come mix.
 
     fewer: share of all pairs in a count window that are of a tuple with itself. burst_s: how long the longest of the
-    bursts takes to come. The others: as in `Channels`.
+    bursts takes to come. services_s: by input; none, and they take no time. The others: as in `Channels`.
     """
 
     fewer: float = 0.0
     credits: float = np.inf
-    service_s: float = 0.0
+    services_s: tuple[float, ...] = ()
     stalls_s: np.ndarray | None = None
     horizon_s: float = np.inf
     burst_s: np.ndarray | float = 0.0
@@ -98,7 +98,8 @@ def pairs(
     bursting = bursts[0] <= bursts[1]
     runs = [np.divide(rate, often, out=np.ones_like(rate), where=often > 0) for rate in inputs]
     burst, other = np.where(bursting, runs[0], runs[1]), np.where(bursting, runs[1], runs[0])
-    among = np.minimum(np.where(bursting, inputs[1], inputs[0]) * mixing.service_s, 0.9)  # what a tuple at pace meets
+    used = [rate * each_s for rate, each_s in zip(inputs, mixing.services_s or (0.0, 0.0), strict=True)]
+    among = np.minimum(np.where(bursting, used[1], used[0]), 0.9)  # what a tuple at pace meets
     spread = np.maximum(burst - mixing.credits, 0.0)
     meanwhile = np.minimum(spread * among / (1.0 - among), other)
     whole, rest = np.maximum(burst - spread, 1e-9), np.maximum(other - meanwhile, 1e-9)

@@ -104,15 +104,16 @@ def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:
     rho = np.minimum(found.used_on, RHO_MAX)
     if cells is None:
         service_on = found.service_on / found.speed_on
-        wait_on = rho / (1.0 - rho) * service_on * (1.0 + job.scv_o[:, None]) / 2.0
+        wait_on = rho / (1.0 - rho) * service_on * (1.0 + found.scv_on) / 2.0
     else:
         service_cn = cells.service_cn / cells.speed_cn
         rho_cn = np.minimum(cells.busy_cn / cells.speed_cn, RHO_MAX)
-        wait_cn = rho_cn / (1.0 - rho_cn) * service_cn * (1.0 + job.scv_o[layout.operator_c, None]) / 2.0
+        wait_cn = rho_cn / (1.0 - rho_cn) * service_cn * (1.0 + found.scv_on[layout.operator_c]) / 2.0
         service_on, wait_on = layout.mean(service_cn), layout.mean(wait_cn)
     for o in np.flatnonzero(job.shared_o):
         each = zip(layout.replicas_on[o], rho[o], service_on[o], strict=True)
-        wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) * (1.0 + job.scv_o[o]) / 2.0 for c, r, s in each]
+        wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
+        wait_on[o] *= (1.0 + found.scv_on[o]) / 2.0
     return service_on, wait_on
 
 

@@ -1,7 +1,7 @@
 """Where the replicas of every operator sit under N plans at once, as arrays.
 
 The last axis of every array is the plan, so that a row is contiguous. Letters at the end of a name are its axes:
-o operators in data-flow order, s streams as the query lists them, h hosts, l sockets (all hosts' in a row), n plans,
+o operators in data-flow order, s streams by the names of their ends, h hosts, l sockets (all hosts' in a row), n plans,
 and c *cells*: an operator's replicas on one socket. An operator has as many cells as it uses sockets under any of the
 plans, one after the other; cells that a plan does not need hold no replicas.
 """
@@ -9,13 +9,14 @@ plans, one after the other; cells that a plan does not need hold no replicas.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Join
+from twin.rate_inputs import Inputs
 from twin.rate_keys import crowding
 from twin.rate_links import LinkLayout
 from twin.rate_sockets import SocketLayout, Sockets
@@ -34,28 +35,32 @@ class Job:
         self.names = tuple(operator.name for operator in self.operators)
         row = {name: number for number, name in enumerate(self.names)}
         self.row = row
-        self.streams = query.streams
-        self.producer_s = [row[stream.producer] for stream in query.streams]
-        self.consumer_s = [row[stream.consumer] for stream in query.streams]
+        self.streams = query.streams_by_name
+        self.producer_s = [row[stream.producer] for stream in self.streams]
+        self.consumer_s = [row[stream.consumer] for stream in self.streams]
         self.inputs = [[s for s, end in enumerate(self.consumer_s) if end == o] for o in range(len(self.names))]
         self.outputs = [[s for s, end in enumerate(self.producer_s) if end == o] for o in range(len(self.names))]
         self.sources = [row[source.name] for source in query.sources]
         self.sinks = [row[sink.name] for sink in query.sinks]
-        self.broadcast_s = [query.partitioning(stream) == "broadcast" for stream in query.streams]
+        self.broadcast_s = [query.partitioning(stream) == "broadcast" for stream in self.streams]
         self.shared_o = [
             any(query.partitioning(each) == "shared" for each in query.inputs(name)) for name in self.names
         ]
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Aggregate | Join)]
         self.bytes_o = np.array([engine.output_bytes(query, name) for name in self.names])
-        self.held_bytes_o = np.array([engine.input_bytes(query, name) for name in self.names])
-        self.service_o = np.array([engine.service_s(query, operator) for operator in self.operators])
+        self.held_bytes = Inputs.of(
+            query, lambda _, end: engine.output_bytes(query, end), lambda each: engine.input_bytes(query, each.name)
+        )
+        self.service = Inputs.of(query, partial(engine.service_s_of, query), partial(engine.service_s, query))
         self.scv_o = np.array([engine.service_scv_of(operator) for operator in self.operators])
         self.scan_o = np.array([engine.scan_s(operator) for operator in self.operators])
         self.result_o = np.array([engine.result_s(operator) for operator in self.operators])
         self.result_o *= np.isin(np.arange(len(self.names)), self.windowed)
-        self.channels = Channels(
-            engine.channel_tuples, dict(zip(self.names, self.service_o.tolist(), strict=True)), horizon_s=horizon_s
-        )
+        services_s = {
+            each.name: tuple(engine.service_s_of(query, each, end) for end in query.feeds(each.name))
+            for each in self.operators
+        }
+        self.channels = Channels(engine.channel_tuples, services_s, horizon_s=horizon_s)
         self.bytes_s = self.bytes_o[self.producer_s]
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in deployment.workload.arrivals.items()}
         sockets = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]

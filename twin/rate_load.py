@@ -25,11 +25,12 @@ from twin.rates import Flow, flows
 class Load:
     """The state of N plans at some source rates. The first six are those of `twin.rates.Flow`, [O, N].
 
-    service_on: CPU time of an input tuple, window evaluations apart. busy_on: demand of one replica, in cores.
-    used_on: share of its time that a replica works, on its worst socket. speed_on: cores that a replica can get beside
-    the others there. cpu_on: utilisation of what an operator computes on; nic_sn: of the network cards and links that a
-    stream crosses; credits_sn: of a channel's credits by tuples in flight. cpu_hn, nic_hn: utilisation of a host's
-    cores and of its network card. cells: the same by socket, where sockets differ.
+    service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation, also
+    between streams. busy_on: demand of one replica, in cores. used_on: share of its time that a replica works, on its
+    worst socket. speed_on: cores that a replica can get beside the others there. cpu_on: utilisation of what an
+    operator computes on; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's
+    credits by tuples in flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: the same
+    by socket, where sockets differ.
     """
 
     in_on: np.ndarray
@@ -39,6 +40,7 @@ class Load:
     groups_on: np.ndarray
     bursts_on: np.ndarray
     service_on: np.ndarray
+    scv_on: np.ndarray
     busy_on: np.ndarray
     used_on: np.ndarray
     speed_on: np.ndarray
@@ -101,15 +103,17 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS
     )
     sent_sn = out_on[job.producer_s] * layout.copies_sn
-    work_on = in_on * job.service_o[:, None] + np.zeros(layout.size)
+    work_on = job.service.total(in_on, out_on) + np.zeros(layout.size)
     remote_sn = layout.remote_sn * job.bytes_s[:, None] * 1e-9
     written_sn = remote_sn * sent_sn * engine.serialise_ns_per_byte
     read_sn = remote_sn * out_on[job.producer_s] * engine.deserialise_ns_per_byte
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]
+    varied_on = job.service.spread(in_on, out_on) * (in_on / np.maximum(work_on, 1e-12)) ** 2
     work_on *= slowdown_on
-    service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), job.service_o[:, None] * slowdown_on)
+    idle_on = job.service.mean_o[:, None] * slowdown_on
+    service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), idle_on)
     if job.windowed:
         scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
         work_on = work_on + scanned_on * slowdown_on
@@ -141,6 +145,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         groups_on,
         bursts_on,
         service_on,
+        job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on,
         busy_on,
         used_on,
         speed_on,
@@ -182,7 +187,8 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     job, law = layout.job, layout.job.deployment.engine.memory
     state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     window_on = np.stack([flow[name].window_tuples for name in job.names])
-    held_on = window_on * job.held_bytes_o[:, None] + np.array(state_bytes)[:, None]
+    in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
+    held_on = window_on * job.held_bytes.mean(in_on, out_on) + np.array(state_bytes)[:, None]
     held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
     used_hn = (layout.by_host(held_cn) + law.base_mb) / job.ram_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)

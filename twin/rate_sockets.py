@@ -12,12 +12,14 @@ axes, as in `twin.rate_layout`; k is a socket of the host in question, counted f
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from twin.deployment import Deployment
 from twin.rate_cores import FULL, share_cores
+from twin.rate_inputs import Inputs
 
 if TYPE_CHECKING:
     from twin.rate_layout import Layout
@@ -40,7 +42,7 @@ class Sockets(NamedTuple):
     speed_l: reference cores that one core is worth. first_l: the first socket of the same host. line_lk: reference-core
     seconds for a cache line from socket k of the same host. limit_lk: bytes a second that can be moved from there, on
     the diagonal those of the socket's own memory; inf where nothing is said. lines_s: cache lines a tuple of a stream.
-    memory_o: bytes of local traffic per input tuple. limited: whether there is any limit.
+    memory: bytes of local traffic per input tuple. limited: whether there is any limit.
     """
 
     speed_l: np.ndarray
@@ -48,7 +50,7 @@ class Sockets(NamedTuple):
     line_lk: np.ndarray
     limit_lk: np.ndarray
     lines_s: np.ndarray
-    memory_o: np.ndarray
+    memory: Inputs
     limited: bool
 
     @classmethod
@@ -69,13 +71,14 @@ class Sockets(NamedTuple):
             local_gbps = host.sockets[own].bandwidth_gbps if host.sockets else None
             limit_lk[row, own] = np.inf if local_gbps is None else local_gbps * GIGA
         speed_l = np.array([host.core_speed(own) for host, own in sockets])
-        memory_o = np.array([engine.memory_bytes(query, each) for each in query.topological])
+        memory = Inputs.of(query, partial(engine.memory_bytes_of, query), partial(engine.memory_bytes, query))
         limited = bool(np.isfinite(limit_lk).any())
         if not limited and not line_lk.any() and (speed_l == 1.0).all():
             return None
-        lines_s = np.array([engine.lines_of(engine.output_bytes(query, each.producer)) for each in query.streams])
+        sizes = [engine.output_bytes(query, each.producer) for each in query.streams_by_name]
+        lines_s = np.array([engine.lines_of(size) for size in sizes])
         first_l = np.array([row - own for row, (_, own) in enumerate(sockets)])
-        return cls(speed_l, first_l, line_lk, limit_lk, lines_s, memory_o, limited)
+        return cls(speed_l, first_l, line_lk, limit_lk, lines_s, memory, limited)
 
 
 class SocketLayout:
@@ -173,5 +176,9 @@ class SocketLayout:
             moved_kcn[:, layout.cells(end)] += self._share_kcn[s] * (per_replica_sn[s] * job.bytes_s[s])
         own_cn = layout.socket_cn - self.sockets.first_l[layout.socket_cn]
         cells, plans = np.arange(len(own_cn))[:, None], np.arange(layout.size)
-        moved_kcn[own_cn, cells, plans] = (taken_on * self.sockets.memory_o[:, None])[layout.operator_c]
+        memory = self.sockets.memory
+        local_on = taken_on * memory.mean_o[:, None] + np.zeros(layout.size)
+        for s, _, consumer in memory.ends:
+            local_on[consumer] += (per_replica_sn / layout.copies_sn)[s] * memory.beyond_s[s]
+        moved_kcn[own_cn, cells, plans] = local_on[layout.operator_c]
         return moved_kcn

@@ -80,13 +80,14 @@ def steady_rates(query: Query, source_rate_per_s: Mapping[str, float]) -> dict[s
 class Channels(NamedTuple):
     """What channels of few credits do to bursts.
 
-    A burst beyond the credits leaves at the pace of the consumer. service_s: by operator, CPU seconds a tuple.
+    A burst beyond the credits leaves at the pace of the consumer. services_s: by operator, CPU seconds a tuple of each
+    of its inputs.
     stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
     input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run.
     """
 
     credits: float
-    service_s: Mapping[str, float]
+    services_s: Mapping[str, tuple[float, ...]]
     stalls_s: Mapping[str, np.ndarray] = {}
     horizon_s: float = np.inf
 
@@ -113,7 +114,7 @@ def flows(
         if channels is not None:
             mixing = mixing._replace(
                 credits=channels.credits,
-                service_s=channels.service_s[operator.name],
+                services_s=channels.services_s[operator.name],
                 stalls_s=channels.stalls_s.get(operator.name),
                 horizon_s=channels.horizon_s,
             )
@@ -128,7 +129,8 @@ def through(
     total = np.sum(inputs, axis=0)
     none = np.zeros_like(total)
     together = np.sum(bursts, axis=0)
-    each_s = np.divide(total * mixing.service_s, together, out=np.zeros_like(total), where=together > 0)
+    busy = sum((rate * each_s for rate, each_s in zip(inputs, mixing.services_s, strict=False)), start=none)
+    each_s = np.divide(busy, together, out=np.zeros_like(total), where=together > 0)
     burst_s = np.maximum(each_s, mixing.burst_s)
     match operator:
         case Filter() | Map():

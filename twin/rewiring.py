@@ -10,7 +10,7 @@ from twin.engine.fan import Fan
 from twin.engine.link_meter import LinkMeter
 from twin.engine.operators import SourceTask
 from twin.engine.processor import Processor
-from twin.engine.state import held_tuples
+from twin.engine.state import held_bytes
 from twin.engine.statistics import HostMeter
 from twin.engine.task import Task
 from twin.plan import Location
@@ -56,11 +56,16 @@ class Rewiring(Wiring):
 
     def state_bytes(self, task: Task, operator: str) -> float:
         """What a replica's windows and key groups hold."""
-        size = held_tuples(task) * self.tuple_bytes(operator)
+        size = held_bytes(task)
         keys = self.world.key_groups.get(operator)
         if keys is not None:
             size += keys.owner.count(self.fan(operator).index(task)) * keys.state_bytes_each
         return size
+
+    def queue_bytes(self, task: Task, operator: str) -> float:
+        """What waits for a replica; at a source, tuples as it emits them."""
+        source = isinstance(task, SourceTask)
+        return task.queued * (self.engine.output_bytes(self.query, operator) if source else task.inputs.tuple_bytes())
 
     def relocate(self, task: Task, operator: str, place: Location) -> None:
         """Puts a paused replica on another processor and renews all paths from and to it."""
@@ -85,7 +90,7 @@ class Rewiring(Wiring):
         task.send_s = sum(port.send_s for port in task.ports)
         tasks.append(task)
         fan.add(task, place)
-        self.world.memories[place.host].add(task, self.tuple_bytes(operator))
+        self.world.memories[place.host].add(task)
         self._acquaint(task.processor)
         return task
 
@@ -111,7 +116,7 @@ class Rewiring(Wiring):
         task.processor.block(task.share, task.blocked > 0)
         self.places[task] = place
         if not isinstance(task, SourceTask):
-            self.world.memories[place.host].add(task, self.tuple_bytes(operator))
+            self.world.memories[place.host].add(task)
         self._acquaint(task.processor)
 
     def _overlap(self, place: Location) -> None:

@@ -1,4 +1,4 @@
-"""Routes through a network of links: the lowest latency, then the fewest hops, then the order of the nodes."""
+"""Routes through a network of links: the lowest latency, then the fewest hops, then the nodes' names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class Routes:
 
     def __init__(self, nodes: Iterable[str], links: Iterable[tuple[str, str, float]]) -> None:
         self._graph: nx.Graph[str] = nx.Graph()
-        self._graph.add_nodes_from(nodes)
-        self._graph.add_weighted_edges_from((one, other, latency_ms + HOP_MS) for one, other, latency_ms in links)
+        self._graph.add_nodes_from(sorted(nodes))  # as the search follows this order, which decides among equals
+        ends = sorted((min(one, other), max(one, other), latency_ms) for one, other, latency_ms in links)
+        self._graph.add_weighted_edges_from((one, other, latency_ms + HOP_MS) for one, other, latency_ms in ends)
         self._parts: dict[str, int] = {}
         for number, part in enumerate(nx.connected_components(self._graph)):
             self._parts.update(dict.fromkeys(part, number))

@@ -25,8 +25,14 @@ class RunSettings(Spec):
     fidelity: Fidelity = "fast"
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     segments: Annotated[
-        int, Field(ge=100, le=10**8, description="fast: how many segments the sources' tuples are grouped into")
-    ] = 2000
+        int | None,
+        Field(
+            ge=100,
+            le=10**8,
+            description="fast: how many segments the sources' tuples are grouped into; absent: 2000, or as many as "
+            "windows need whose results block them, up to 32000",
+        ),
+    ] = None
     checkpoint_interval_s: Annotated[
         float, Field(ge=1e-3, le=10**7, description="between checkpoints, from which a failed job starts again")
     ] = 10.0

@@ -56,7 +56,7 @@ def measure(
     """
     spec = deployment.query.operator(operator)
     window = spec.window if isinstance(spec, Aggregate | Join) else None
-    service_s = deployment.engine.service_s(deployment.query, spec)
+    service_s = deployment.engine.service_s(deployment.query, spec, inputs_per_s)
     if window is None and service_s <= 0.0:
         raise BadInput(
             f"operator {operator!r} has a profile with zero cost: it could take any rate, and no plan would matter to "

@@ -6,9 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.channel import Inbox
-from twin.engine.sockets import BandwidthLimit, OverSubscription, RemoteTraffic, Surcharge, Traffic, control
+from twin.engine.sockets import (
+    BandwidthLimit,
+    LocalTraffic,
+    OverSubscription,
+    RemoteTraffic,
+    Surcharge,
+    Traffic,
+    control,
+)
 from twin.engine.task import Task
+from twin.query import AnyOperator
 
 if TYPE_CHECKING:
     from twin.wiring import Wiring
@@ -28,8 +36,8 @@ def limit_sockets(wiring: Wiring) -> None:
     limits = [BandwidthLimit(number, *each) for number, each in enumerate(found)]
     controls: list[BandwidthLimit | OverSubscription] = [*limits, *_switches(wiring)]
     if controls:
-        settings, env = wiring.settings, wiring.world.env
-        spaced_s = 0.0 if wiring.exact else SEGMENTS_A_TICK * settings.horizon_s / settings.segments
+        env = wiring.world.env
+        spaced_s = SEGMENTS_A_TICK * wiring.span_s / len(wiring.query.sources)
         wiring.world.limits = limits
         env.process(control(env, controls, max(TICK_S, spaced_s)))
 
@@ -46,33 +54,35 @@ def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited
         if gbps is None:
             continue
         traffic = [
-            Traffic(surcharges[task], size)
-            for operator in wiring.query.operators
+            _of_task(wiring, operator, surcharges[task])
+            for operator in wiring.query.topological
             for task, place in zip(wiring.world.tasks[operator.name], wiring.locations[operator.name], strict=True)
-            if place == location and (size := wiring.engine.memory_bytes(wiring.query, operator)) > 0.0
+            if place == location and wiring.engine.memory_bytes(wiring.query, operator) > 0.0
         ]
         if traffic:
             found.append((gbps * GIGA, traffic))
     return found
 
 
+def _of_task(wiring: Wiring, operator: AnyOperator, surcharge: Surcharge) -> Traffic:
+    if operator.memory_bytes is None and surcharge.task.inputs.inboxes:
+        return LocalTraffic(surcharge, wiring.engine.memory_factor)
+    return Traffic(surcharge, wiring.engine.memory_bytes(wiring.query, operator))
+
+
 def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited]:
     if not any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in wiring.hosts.values()):
         return []
-    inboxes: dict[Task, list[Inbox]] = defaultdict(list)
-    for each in (inbox for group in wiring.world.inboxes.values() for inbox in group):
-        if isinstance(each.task, Task):  # a common queue is on one socket (twin.deployment)
-            inboxes[each.task].append(each)
     fetched: dict[tuple[str, int, int], list[Traffic]] = defaultdict(list)
-    for stream in wiring.query.streams:
+    for stream in wiring.query.streams_by_name:
         position = wiring.query.outputs(stream.producer).index(stream)
         for task, start in zip(wiring.world.tasks[stream.producer], wiring.locations[stream.producer], strict=True):
             port = task.ports[position]
             for index, end in enumerate(wiring.locations[stream.consumer]):
                 if start.host == end.host and start.socket != end.socket:
                     taker = port.paths[index].inbox.task
-                    assert isinstance(taker, Task)
-                    traffic = RemoteTraffic(surcharges[taker], port, index, inboxes[taker])
+                    assert isinstance(taker, Task)  # a common queue is on one socket (twin.deployment)
+                    traffic = RemoteTraffic(surcharges[taker], port, index)
                     fetched[start.host, start.socket, end.socket].append(traffic)
     found: list[Limited] = []
     for (host, start_socket, end_socket), shared in fetched.items():

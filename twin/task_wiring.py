@@ -88,7 +88,6 @@ def make_key_groups(wiring: Wiring, operator: AnyOperator) -> None:
         tasks,
         wiring.deployment.plan.key_groups.get(name) or contiguous(count, len(tasks)),
         distinct_groups(operator, count),
-        tuple_bytes=wiring.tuple_bytes(name),
         state_bytes_each=getattr(operator, "state_bytes_per_group", 0.0),
         two_choice=any(wiring.query.partitioning(each) == "two-choice" for each in wiring.query.inputs(name)),
     )

@@ -13,8 +13,10 @@ from twin.engine.batching import Burst
 from twin.engine.broker import Broker
 from twin.engine.channel import DEEP
 from twin.engine.clock import clock
+from twin.engine.confluence import Confluence
 from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
+from twin.engine.neighbours import Neighbours
 from twin.engine.operators import SourceTask
 from twin.engine.pauses import pauses
 from twin.engine.pool import make_pool
@@ -24,8 +26,9 @@ from twin.engine.task import Task
 from twin.network_wiring import Network
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.query import AnyOperator, Source, Stream
+from twin.query import AnyOperator, Filter, Map, Source, Stream
 from twin.randomness import stream
+from twin.resolution import resolution
 from twin.scenario import RunSettings
 from twin.socket_wiring import limit_sockets
 from twin.stream_wiring import connect
@@ -46,8 +49,9 @@ class Wiring:
         self.settings = settings
         self.exact = settings.fidelity == "exact"
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
-        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.operators}
+        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.topological}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.span_s = 0.0 if self.exact else resolution(deployment, settings).span_s
         self.replayable = replayable
         self.noise = self.engine.noise if settings.noise else Noise()
         self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
@@ -56,18 +60,18 @@ class Wiring:
         self.places: dict[Task, Location] = {}
 
     def build(self) -> World:
-        """Everything, in an order that does not depend on hashing."""
+        """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
         world = self.world
         used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
         for location in used:
             self.processor(location)
-        for operator in self.query.operators:
+        for operator in self.query.topological:
             places = self.locations[operator.name]
             world.tasks[operator.name] = [self.task(operator, k, place) for k, place in enumerate(places)]
             make_key_groups(self, operator)
             if self.exact and self.servers(operator.name) > 1:
                 world.pools[operator.name] = make_pool(world.tasks[operator.name])
-        for each in self.query.streams:
+        for each in self.query.streams_by_name:
             connect(self, each)
         for host in world.nics:
             self.pause(host)
@@ -116,8 +120,8 @@ class Wiring:
     def memory(self, host: str) -> HostMemory:
         """A host's heap, with the tasks that sit there."""
         placed = [
-            (task, self.tuple_bytes(name))
-            for name, tasks in self.world.tasks.items()
+            task
+            for tasks in self.world.tasks.values()
             for task in tasks
             if self.places[task].host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
         ]
@@ -125,8 +129,7 @@ class Wiring:
             ram_mb=self.hosts[host].ram_mb,
             law=self.engine.memory,
             processors=self.processors_of(host),
-            tasks=[task for task, _ in placed],
-            tuple_bytes=[size for _, size in placed],
+            tasks=placed,
         )
 
     # operators -----------------------------------------------------------------------------------------------------
@@ -145,21 +148,45 @@ class Wiring:
                 together[id(task.processor)].append(task)
                 task.send_s = sum(port.send_s for port in task.ports)
                 task.hidden.servers = self.servers(name)
+                task.hidden.streams = self._streams(name)
+                if not self.exact and self._overlap_at(name):
+                    task.confluence = Confluence()
         for processor in self.world.processors.values():
             acquaint(processor, together[id(processor)])
+
+    def _streams(self, operator: str) -> int:
+        """Streams of tuples whose gaps have nothing to do with each other, that meet at a replica of the operator."""
+        inputs = self.query.inputs(operator)
+        counts = {each: self.producers(each) for each in inputs}
+        return max(1, sum(min(2, n) if self._in_step(each.producer) else n for each, n in counts.items()))
+
+    def _in_step(self, operator: str) -> bool:
+        """Whether the replicas of an operator get, and send, in turn the tuples of one source: each one in so many.
+
+        Then so does whoever gets theirs in turn: rounds of one length, one after the other, stay in step.
+        """
+        if len(self.locations[operator]) == 1:
+            return True
+        inputs, kind = self.query.inputs(operator), self.query.operator(operator)
+        if len(inputs) != 1 or not isinstance(kind, Filter | Map) or kind.selectivity != 1.0:
+            return False
+        return self.query.partitioning(inputs[0]) in ("rebalance", "forward") and self._in_step(inputs[0].producer)
+
+    def producers(self, stream: Stream) -> int:
+        """Producer replicas that send on a stream to any one consumer replica."""
+        return 1 if self.query.partitioning(stream) == "forward" else len(self.locations[stream.producer])
+
+    def _overlap_at(self, operator: str) -> bool:
+        """Whether segments that reach a replica of the operator can overlap in time."""
+        inputs = self.query.inputs(operator)
+        if sum(map(self.producers, inputs)) > 1 or (inputs and self.noise.jitter_scv > 0.0):
+            return True
+        return any(self._overlap_at(each.producer) for each in inputs)
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
         shared = any(self.query.partitioning(each) == "shared" for each in self.query.inputs(operator))
         return len(self.locations[operator]) if shared else 1
-
-    def side(self, stream: Stream) -> int:
-        """The stream's place among its consumer's inputs."""
-        return [other.producer for other in self.query.inputs(stream.consumer)].index(stream.producer)
-
-    def tuple_bytes(self, operator: str) -> float:
-        """Size of the tuples that an operator holds."""
-        return self.engine.input_bytes(self.query, operator)
 
     # the ends ------------------------------------------------------------------------------------------------------
 
@@ -177,14 +204,14 @@ class Wiring:
         return brokers
 
     def segment_size(self, source: Source, rate_per_s: float) -> int:
-        """Tuples a segment of a source of that rate: the budget is shared evenly among the sources.
+        """Tuples a segment of a source of that rate, of all replicas.
 
         Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills
         one, and coarse segments would fill it too far.
         """
         if self.exact:
             return 1
-        n = math.ceil(rate_per_s * self.settings.horizon_s * len(self.query.sources) / self.settings.segments)
+        n = math.ceil(rate_per_s * self.span_s)
         tasks = self.world.tasks[source.name]
         work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
         keeps_up = work < min(task.processor.speed for task in tasks)
@@ -201,7 +228,6 @@ class Wiring:
                 each.kind,
                 world.tasks[each.name],
                 world.brokers.get(each.name, []),
-                self.tuple_bytes(each.name),
             )
             for each in self.query.operators
         ]
@@ -214,6 +240,6 @@ class Wiring:
 
 def acquaint(processor: Processor, tasks: Sequence[Task]) -> None:
     """Tells the tasks on a processor who shares it."""
+    neighbours = Neighbours(task.hidden for task in tasks) if processor.shared else None
     for task in tasks:
-        others = (other.hidden for other in tasks if other is not task)
-        task.hidden.neighbours = tuple(others) if processor.shared else ()
+        task.hidden.neighbours = neighbours

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.sparse import coo_array
 from scipy.sparse.linalg import spsolve
+from scipy.stats import gamma
 
 State = tuple[int, int]
 Moves = Callable[[State], Iterator[tuple[State, float]]]
@@ -27,6 +29,42 @@ def wait_d_m_1(load: float, service_s: float) -> float:
     """Mean wait with evenly spaced arrivals: sigma = exp(-(1 - sigma) / load), wait = service sigma / (1 - sigma)."""
     sigma = brentq(lambda s: s - math.exp(-(1 - s) / load), 1e-12, 1 - 1e-9)
     return float(service_s * sigma / (1 - sigma))
+
+
+def wait_erlang_m_1(stages: int, load: float, service_s: float) -> float:
+    """Mean wait in E_k/M/1: arrivals are every k-th of a Poisson stream, as one of k replicas gets them in turn.
+
+    sigma = (1 + (1 - sigma) / (k load))^-k, wait = service sigma / (1 - sigma).
+    """
+    sigma = brentq(lambda s: s - (1 + (1 - s) / (stages * load)) ** -stages, 0.0, 1 - 1e-9)
+    return float(service_s * sigma / (1 - sigma))
+
+
+def wait_erlang_g_1(stages: int, load: float, service_s: float, scv: float) -> float:
+    """The same with gamma services of that squared coefficient of variation, by Spitzer's identity.
+
+    The mean wait is the sum over n of E[(X_n - Y_n)^+] / n, X_n and Y_n being the sums of n services and of n gaps; and
+    E[(X - Y)^+] is the integral of P(Y <= t < X).
+    """
+    total, share = 0.0, np.linspace(0.0, 1.0, 4001)
+    for n in range(1, 100_000):
+        services, gaps = gamma(n / scv, scale=service_s * scv), gamma(n * stages, scale=service_s / load / stages)
+        t = services.ppf(1e-13) + share * (services.isf(1e-13) - services.ppf(1e-13))
+        below = gaps.cdf(share * t[0]) if t[0] > 0 else np.zeros(1)
+        term = (np.trapezoid(services.sf(t) * gaps.cdf(t), t) + np.trapezoid(below, share * t[0])) / n
+        total += float(term)
+        if term < 1e-9 * total:
+            break
+    return total
+
+
+def age_of_pairs(window_s: float, sojourn_s: float) -> float:
+    """Mean age of a join's results at the end of a time window, each counted from the older of its two tuples.
+
+    Both come evenly over the window, so the older of them comes a third of it after its start, on average; both have
+    been through the queue before.
+    """
+    return 2.0 * window_s / 3.0 + sojourn_s
 
 
 def wait_m_m_c(servers: int, load: float, service_s: float) -> float:
@@ -64,7 +102,7 @@ def sojourn_blocking_tandem(rate: float, service_rates: tuple[float, float], pla
         if beyond:
             yield (queued, beyond - 1), second
 
-    return _mean_total(moves) / rate
+    return sum(share * sum(state) for state, share in _stationary(moves)) / rate
 
 
 def throughput_blocking_tandem(service_rates: tuple[float, float], places: int) -> float:
@@ -74,9 +112,22 @@ def throughput_blocking_tandem(service_rates: tuple[float, float], places: int) 
     return float(second * (1 - weights[0] / weights.sum()))
 
 
-def sojourn_shared_core(rate: float, service_rates: tuple[float, float], most: int = 150) -> float:
+def sojourn_shared_core(rate: float, service_rates: tuple[float, float]) -> float:
     """Mean time through two exponential servers in a row that share one core: half of it each while both work."""
+    return sum(share * sum(state) for state, share in _shared_core(rate, service_rates)) / rate
+
+
+def busy_shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float, float]:
+    """Of the same, the share of time in which each has a tuple in service: more than its load, as services stretch."""
+    shares = _shared_core(rate, service_rates)
+    one, two = (sum(share for state, share in shares if state[place]) for place in (0, 1))
+    return one, two
+
+
+@cache
+def _shared_core(rate: float, service_rates: tuple[float, float]) -> list[tuple[State, float]]:
     first, second = service_rates
+    most = math.ceil(math.log(1e-7) / math.log(rate / first + rate / second))  # queues fall off at least as fast
 
     def moves(state: State) -> Iterator[tuple[State, float]]:
         one, two = state
@@ -89,7 +140,7 @@ def sojourn_shared_core(rate: float, service_rates: tuple[float, float], most: i
         if two:
             yield (one, two - 1), second * share
 
-    return _mean_total(moves) / rate
+    return _stationary(moves)
 
 
 def sojourn_processor_sharing(load: float, service_s: float) -> float:
@@ -97,8 +148,8 @@ def sojourn_processor_sharing(load: float, service_s: float) -> float:
     return service_s / (1 - load)
 
 
-def _mean_total(moves: Moves) -> float:
-    """The stationary mean of the sum of a state's two numbers, over all states that (0, 0) leads to."""
+def _stationary(moves: Moves) -> list[tuple[State, float]]:
+    """The states that (0, 0) leads to, and their shares of the time."""
     index: dict[State, int] = {(0, 0): 0}
     states = [(0, 0)]
     rows, columns, rates = [], [], []
@@ -117,4 +168,4 @@ def _mean_total(moves: Moves) -> float:
     right = np.zeros(size)
     right[0] = 1.0
     shares = spsolve(balance.tocsc(), right)
-    return float(shares @ np.array([sum(state) for state in states]))
+    return list(zip(states, shares.tolist(), strict=True))

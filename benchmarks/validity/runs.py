@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from benchmarks.validity.store import Store
 
 Result = Mapping[str, Any]
-"""The metrics of a run as plain values (latencies as mappings, or None), with cpu_s and what its measure adds."""
+"""The metrics of a run as plain values (latencies as mappings, or None), with cpu_s, crashed, warnings, operators (by
+name, the shares of time busy and backpressured, and the rate in) and what its measure adds."""
+DIGITS = 9
+"""Significant ones, of all numbers in a result."""
 
 
 def _nothing(_: Run) -> dict[str, Any]:
@@ -43,38 +46,43 @@ def _lengths(run: Run) -> dict[str, Any]:
 
 
 def _operators(run: Run) -> dict[str, Any]:
-    """By operator, the share of time busy and backpressured, and the rate in."""
     return {
-        "operators": {
-            each.operator: {"busy": each.busy, "backpressured": each.backpressured, "in_per_s": each.rate_in_per_s}
-            for each in run.operators
+        each.operator: {
+            "busy": round(each.busy, 6),
+            "backpressured": round(each.backpressured, 6),
+            "in_per_s": each.rate_in_per_s,
         }
+        for each in run.operators
     }
 
 
 MEASURES: dict[str, Callable[[Run], dict[str, Any]]] = {
     "metrics": _nothing,
     "queue lengths": _lengths,
-    "operators": _operators,
 }
-"""What is kept of a run beside its metrics, by the name that a job asks for."""
+"""What is kept of a run beside what all keep, by the name that a job asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One simulation. label: for people who look into the cache."""
+    """One simulation.
+
+    label: for people who look into the store; with the seed, of one run of a family alone. family: the file of the
+    repository that keeps its exact run; empty: none does.
+    """
 
     label: str
     deployment: Deployment
     settings: RunSettings
     measure: str = "metrics"
+    family: str = ""
 
     @property
     def cost(self) -> float:
-        """Rough work: tuples through all operators by the rate model (exact), or segments (fast)."""
+        """Rough work: tuples through all operators by the rate model (exact), or operators (fast)."""
         job = self.deployment
         if self.settings.fidelity == "fast":
-            return float(self.settings.segments * len(job.query.operators))
+            return float(len(job.query.operators))
         answer = RateModel(self.settings.horizon_s).answer(job, [job.plan])
         return self.settings.horizon_s * float(answer.in_per_s.sum())
 
@@ -85,7 +93,28 @@ def run_job(job: Job) -> dict[str, Any] | str:
         run = simulate(job.deployment, job.settings)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return {**asdict(run.metrics), "cpu_s": run.cpu_s, "crashed": run.crashed, **MEASURES[job.measure](run)}
+    found = {
+        **asdict(run.metrics),
+        "cpu_s": round(run.cpu_s, 2),
+        "crashed": run.crashed,
+        "warnings": list(run.warnings),
+        "operators": _operators(run),
+        **MEASURES[job.measure](run),
+    }
+    return {name: rounded(value) for name, value in found.items()}
+
+
+def rounded(value: Any) -> Any:
+    """The same with all numbers in it to `DIGITS` significant digits."""
+    match value:
+        case float():
+            return float(f"{value:.{DIGITS}g}")
+        case dict():
+            return {name: rounded(each) for name, each in value.items()}
+        case list():
+            return [rounded(each) for each in value]
+        case _:
+            return value
 
 
 def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> list[Result]:
@@ -94,17 +123,19 @@ def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> 
     what: names the jobs in the display of progress; empty: none. Raises RuntimeError, after all others are done, if
     runs raised (broke a law of conservation, say): no report is written over that.
     """
-    missing = {id(job): job for job in jobs if store.get(job) is None}
-    todo = sorted(missing.values(), key=lambda job: job.cost)
+    missing = {(job.family, store.key(job)): job for job in jobs if store.get(job) is None}
+    costs = {key: job.cost for key, job in missing.items()}
+    todo = {key: missing[key] for key in sorted(missing, key=costs.__getitem__)}
     if todo:
-        total, done, failed = sum(job.cost for job in todo), 0.0, []
+        total, done, failed = sum(costs.values()), 0.0, []
         with shown(f"% of {len(todo)} {what}") if what else nullcontext(_unheard) as report:
-            for job, result in _finished(todo, workers):
+            for key, result in _finished(todo, workers):
+                job = todo[key]
                 if isinstance(result, str):
                     failed.append(f"{job.label} ({job.settings.fidelity}, seed {job.settings.seed}): {result}")
                 else:
                     store.put(job, result)
-                done += job.cost
+                done += costs[key]
                 report(int(100 * done / total), 100)
         if failed:
             raise RuntimeError(f"{len(failed)} runs failed; the others are kept:\n" + "\n".join(sorted(failed)))
@@ -112,18 +143,22 @@ def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> 
     return [each for each in found if each is not None]
 
 
+Key = tuple[str, str]
+
+
 def _unheard(done: int, total: int) -> None:
     """Progress that nobody watches."""
 
 
-def _finished(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any] | str]]:
+def _finished(jobs: Mapping[Key, Job], workers: int) -> Iterator[tuple[Key, dict[str, Any] | str]]:
+    """The results as they come, by the jobs' keys."""
     if workers == 1:
-        yield from ((job, run_job(job)) for job in jobs)
+        yield from ((key, run_job(job)) for key, job in jobs.items())
         return
     # spawned, not forked: the progress bar has a thread
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
-        futures = {pool.submit(run_job, job): job for job in jobs}
+        futures = {pool.submit(run_job, job): key for key, job in jobs.items()}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BaseException:

@@ -60,7 +60,7 @@ class Room:
             hosts = [name for name in self.idle if name not in shut and self._has_room(name)]
             if not hosts:
                 break
-            host = max(hosts, key=lambda name: self.idle[name])
+            host = max(sorted(hosts), key=lambda name: self.idle[name])  # ties by name
             if not can_rescale(operator, (host,), self.deployment):
                 shut.add(host)
                 continue

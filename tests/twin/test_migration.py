@@ -29,7 +29,7 @@ def transfer_s(size: float, engine: Any) -> float:
 def test_a_moved_replica_pauses_for_its_state(fidelity: str) -> None:
     deployment = job(rate=1000, window={"policy": "time", "size_s": 10, "slide_s": 2})
     (event,) = run(deployment, Migration(at_s=15, operator="a", replica=1, to="h3"), fidelity=fidelity).event_rows
-    half_a_window = 0.5 * 1000 * 10 * deployment.engine.bytes_of(deployment.query.columns_in["a"])
+    half_a_window = 0.5 * 1000 * 10 * deployment.engine.input_bytes(deployment.query, "a")
     assert event["bytes"] == pytest.approx(half_a_window, rel=0.3)
     assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], deployment.engine), rel=1e-6)
 
@@ -42,7 +42,7 @@ def test_moved_key_groups_pause_for_their_state(fidelity: str) -> None:
     )
     move = Migration(at_s=10, operator="a", key_groups=(0, 1), to_replica=1)
     (event,) = run(apart, move, fidelity=fidelity).event_rows
-    windows = 0.25 * 400 * 2 * apart.engine.bytes_of(apart.query.columns_in["a"])
+    windows = 0.25 * 400 * 2 * apart.engine.input_bytes(apart.query, "a")
     assert event["bytes"] == pytest.approx(400_000 + windows, rel=0.2)
     # the card is not quite idle: results leave through it as well
     assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], apart.engine), rel=0.02)

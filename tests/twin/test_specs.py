@@ -134,7 +134,7 @@ def test_columns_flow_through_the_query() -> None:
     assert query.columns_out["f"] == Columns(ints=2)
     assert query.columns_out["j"] == Columns(ints=2, strings=1, doubles=1)  # 2 + 1 ints, one copy of the key
     assert query.columns_out["a"] == Columns(ints=1, doubles=1)
-    assert [each.name for each in query.topological] == ["s", "f", "r", "j", "a", "k"]
+    assert [each.name for each in query.topological] == ["r", "s", "f", "j", "a", "k"], "ties by name"
 
 
 def test_a_new_plan_is_checked() -> None:

@@ -179,7 +179,8 @@ class DelayingPort(Port):
         if (
             consumer is not None and consumer.queued < batch
         ):  # a backlogged consumer would be as busy with tuples one by one
-            each_s = (consumer.service_s + path.fetch_s + consumer.send_s) * consumer.processor.slowdown
+            service_s = consumer.service_s + path.inbox.beyond_s
+            each_s = (service_s + path.fetch_s + consumer.send_s) * consumer.processor.slowdown
             self._together_s += (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
 
     def _in_step(self, batches: float, load: float) -> float:
@@ -198,7 +199,8 @@ class DelayingPort(Port):
         made = task.tuples_out / max(1, task.tuples_in)
         if isinstance(task, WindowTask):
             return task.tuples_out / max(1, task.fires) * share, 0.0
-        each_s = task.service_s * task.processor.slowdown / task.processor.speed
+        service_s = task.service_s + task.inputs.beyond_s()
+        each_s = service_s * task.processor.slowdown / task.processor.speed
         return self.bursts[task].size * made * share, each_s / max(made * share, 1e-9)
 
 

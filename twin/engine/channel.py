@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import mul
 from typing import TYPE_CHECKING
 
+from twin.engine.confluence import Lane
 from twin.engine.segment import Segment
 
 if TYPE_CHECKING:
@@ -32,13 +33,39 @@ FINER = 8
 
 
 class Inbox:
-    """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs."""
+    """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs.
 
-    __slots__ = ("_draining", "capacity", "credits", "sent", "side", "task", "waiters")
+    beyond_s: CPU seconds that a tuple of this stream takes beyond the task's `service_s`, which is of all its streams.
+    tuple_bytes: size of each.
+    """
 
-    def __init__(self, task: Task | Pool, side: int, capacity: int) -> None:
+    __slots__ = (
+        "_draining",
+        "beyond_s",
+        "capacity",
+        "credits",
+        "lane",
+        "sent",
+        "side",
+        "task",
+        "tuple_bytes",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        task: Task | Pool,
+        side: int,
+        capacity: int,
+        turns: int = 1,
+        beyond_s: float = 0.0,
+        tuple_bytes: float = 0.0,
+    ) -> None:
         self.task = task
+        self.lane = Lane(turns)
         self.side = side
+        self.beyond_s = beyond_s
+        self.tuple_bytes = tuple_bytes
         self.capacity = capacity
         self.credits = capacity
         self.sent = 0
@@ -140,7 +167,7 @@ class Port:
             else:
                 self._transfer(only, segment)
             return
-        pieces = in_pieces(segment, self.lot) if self.deal.wide else (segment,)
+        pieces = in_pieces(segment, self.lot * self.deal.receivers(segment)) if self.deal.wide else (segment,)
         for index, part in (each for piece in pieces for each in self.deal.parts(piece)):
             path = self.paths[index]
             idle = path.inbox.credits == path.inbox.capacity and not self.outbox  # all has been served as it came

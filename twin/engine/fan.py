@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, cast
 from twin.engine.channel import Inbox, Paths, Port
 from twin.engine.draws import Draws
 from twin.engine.ledger import Buffer
-from twin.engine.partition import Deal, KeyedDeal
 from twin.engine.task import Task
 from twin.randomness import stream as random_stream
-from twin.stream_wiring import make_port
+from twin.stream_wiring import make_inboxes, make_port
 
 if TYPE_CHECKING:
     from twin.engine.keys import KeyGroups
@@ -79,9 +78,9 @@ class Fan:
             self.shares.append(0.0)
         capacity = self.wiring.engine.channel_tuples if isinstance(receiver, Task) else UNBOUNDED
         for stream, inboxes in self.inboxes.items():
-            inbox = Inbox(cast(Task, receiver), self.wiring.side(stream), capacity)
-            inboxes[index : index + 1] = [inbox]
-            self.wiring.world.inboxes[stream.producer, stream.consumer].append(inbox)
+            made = make_inboxes(self.wiring, stream, [receiver], capacity)
+            inboxes[index : index + 1] = made
+            self.wiring.world.inboxes[stream.producer, stream.consumer] += made
         self.renew()
         return index
 
@@ -106,10 +105,12 @@ class Fan:
 
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
-        deal = Deal(list(sibling.deal.weights), sibling.deal.copies)
-        if self.keys is not None:
+        deal = sibling.deal
+        if self.wiring.exact:
             draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
-            deal = KeyedDeal(self.keys, draws)
+            deal = deal.another(draws)
+        else:  # all deal together
+            deal.producers += 1
         return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)
 
     def _paths(self, stream: Stream, producer: Task) -> Paths:

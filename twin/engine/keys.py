@@ -9,6 +9,7 @@ import simpy
 
 from twin.engine.aggregate import AggregateTask
 from twin.engine.join import JoinTask
+from twin.engine.state import window_bytes
 from twin.engine.task import Task
 from twin.engine.two_choice import second_choice, settled_shares
 from twin.keys import KeySkew, zipf_shares
@@ -30,14 +31,12 @@ class KeyGroups:
         owner: Sequence[int],
         distinct: np.ndarray,
         *,
-        tuple_bytes: float,
         state_bytes_each: float = 0.0,
         two_choice: bool = False,
     ) -> None:
         self.tasks = tasks
         self.owner = list(owner)
         self.distinct = distinct
-        self.tuple_bytes = tuple_bytes
         self.state_bytes_each = state_bytes_each
         self.two_choice = two_choice
         self.places = len(tasks)
@@ -77,7 +76,7 @@ class KeyGroups:
     def states_bytes(self) -> np.ndarray:
         """State by key group: its expected part of its replica's window content, and what each holds beside it. [G]"""
         content = np.zeros(self.places)
-        content[: len(self.tasks)] = [task.state_tuples * self.tuple_bytes for task in self.tasks]
+        content[: len(self.tasks)] = [window_bytes(task) for task in self.tasks]
         return np.asarray(content[self._owners()] * self._parts() + self.state_bytes_each)
 
     def _owners(self) -> np.ndarray:

@@ -5,38 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twin.engine.processor import Processor
+from twin.engine.state import window_bytes
 from twin.engine.task import Task
 from twin.profiles import Memory
 
 
 @dataclass(slots=True)
 class HostMemory:
-    """One host's heap. `tuple_bytes[i]` is the size of the tuples that tasks[i] holds."""
+    """One host's heap, and the tasks on it."""
 
     ram_mb: float
     law: Memory
     processors: list[Processor]
     tasks: list[Task]
-    tuple_bytes: list[float]
     used_mb: float = 0.0
     slowdown: float = 1.0
 
-    def add(self, task: Task, tuple_bytes: float) -> None:
+    def add(self, task: Task) -> None:
         """A task comes to this host."""
         self.tasks.append(task)
-        self.tuple_bytes.append(tuple_bytes)
 
     def remove(self, task: Task) -> None:
         """A task leaves this host."""
         if task in self.tasks:
-            index = self.tasks.index(task)
-            del self.tasks[index], self.tuple_bytes[index]
+            self.tasks.remove(task)
 
     def update(self) -> bool:
         """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
         held = sum(
-            (task.state_tuples + task.queued) * size + task.state_bytes
-            for task, size in zip(self.tasks, self.tuple_bytes, strict=True)
+            window_bytes(task) + task.queued * task.inputs.tuple_bytes() + task.state_bytes for task in self.tasks
         )
         self.used_mb = self.law.base_mb + held * self.law.object_overhead / 1e6
         share = self.used_mb / self.ram_mb

@@ -17,7 +17,7 @@ from twin.engine.aggregate import AggregateTask
 from twin.engine.fan import Fan
 from twin.engine.join import JoinTask
 from twin.engine.ledger import Buffer, EventRecord
-from twin.engine.state import give, held_tuples, take
+from twin.engine.state import give, held_bytes, take
 from twin.engine.task import Task
 from twin.engine.transfer import carry
 from twin.plan import Location
@@ -67,7 +67,7 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
     while task.busy:
         yield env.timeout(LOOK_S)
     paused_s = env.now
-    size = wiring.state_bytes(task, operator) + task.queued * wiring.tuple_bytes(operator)
+    size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)
     send_s, fetch_s = wiring.network.costs_s(start, place, size)
     yield from _work(task, send_s)
     yield from carry(wiring, start, place, size)
@@ -115,7 +115,7 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
         while source.tuples_in < until or (source.busy and not fan.shares[flow.source]):
             yield env.timeout(LOOK_S)
         paused_s = env.now
-        size = part * held_tuples(source) * wiring.tuple_bytes(fan.operator)
+        size = part * held_bytes(source)
         size += len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0
         start, place = fan.places[flow.source], fan.places[flow.target]
         send_s, fetch_s = wiring.network.costs_s(start, place, size)

@@ -8,8 +8,10 @@ would have got since its last one, of all producers: it is stretched over that t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from twin.engine.segment import Segment
 from twin.engine.turns import Turns
@@ -22,20 +24,19 @@ if TYPE_CHECKING:
     from twin.engine.keys import KeyGroups
 
 SPLIT_AT_LEAST = 16
-"""Tuples each replica must get for a split to be worth its events."""
-SPLIT_REPLICAS = 8
-"""Above this many replicas segments are never split: events would multiply from stage to stage."""
-
-
+"""Tuples each replica must get for a split of a smooth segment to be worth its events."""
+BURST_PARTS = 8
+"""Replicas among which a burst is split, if there are that many: whole, it would keep one of them busy for long."""
 SCAN_REPLICAS = 16
 """Up to this many replicas are looked at one by one for each segment; more keep a list of turns."""
 
 
 class Deal:
-    """Shares of one producer's tuples by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
+    """Shares of a stream's tuples by consumer replica; `weights` sum to 1 (a broadcast's are all 1).
 
-    first: the replica at which the producer begins its round. Producers must not be in step, or a replica would get
-    a segment from each of them at once and then nothing for a whole round. producers: how many deal as this one does.
+    In a fast run all producer replicas deal together, so that each consumer replica gets as many segments as one
+    producer makes. In an exact run each has a deal of its own; first: the replica at which it begins its round.
+    producers: how many deal by these weights, together or apart.
     """
 
     __slots__ = ("_began_s", "_ended", "_first", "_live", "_owed", "_turns", "copies", "first", "producers", "weights")
@@ -45,7 +46,7 @@ class Deal:
         self.first = first
         self.producers = producers
         self._began_s = 0.0
-        self._ended: dict[int, float] = {}  # when the last tuple of each replica's last whole segment came
+        self._ended: dict[int, float] = {}  # when the last tuple of each replica's last segment came
         self.reweigh(weights)
 
     def reweigh(self, weights: Sequence[float]) -> None:
@@ -56,35 +57,53 @@ class Deal:
         self._first: int | None = self.first
         self._turns: Turns | None = None
 
+    def another(self, draws: Draws) -> Deal:
+        """The deal of another producer replica, which has random numbers of its own."""
+        return Deal(list(self.weights), self.copies)
+
     @property
     def wide(self) -> bool:
-        """Whether segments go whole to one replica of many."""
-        return len(self._live) > SPLIT_REPLICAS and not self.copies
+        """Whether segments go to some replicas of many."""
+        return len(self._live) > BURST_PARTS and not self.copies
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """(replica, its part) for each replica that gets any of the segment."""
-        if len(self._live) == 1:
+        replicas = len(self._live)
+        if replicas == 1:
             return ((self._live[0], segment),)
         if self.copies:
             whole = segment.n
             return [(index, segment.part(whole, 0.0, 1.0)) for index in range(len(self.weights))]
-        replicas = len(self._live)
-        if segment.n >= SPLIT_AT_LEAST * replicas and replicas <= SPLIT_REPLICAS:
+        parts = self.receivers(segment)
+        if parts == replicas:
             return self._split(segment)
+        if parts == 1:
+            return (self._pass_whole(segment, 1),)
+        return [self._pass_whole(piece, parts) for piece in interleaved(segment, parts)]
+
+    def receivers(self, segment: Segment) -> int:
+        """Among how many replicas to split it: so many that each gets one part while a producer makes one segment."""
+        replicas, fair = len(self._live), -(-len(self._live) // self.producers)
+        if segment.b_s > segment.a_s:
+            return min(fair, segment.n, max(1, segment.n // SPLIT_AT_LEAST, fair // BURST_PARTS))
+        return max(1, min(replicas, max(fair, BURST_PARTS), segment.n))
+
+    def _pass_whole(self, segment: Segment, parts: int) -> tuple[int, Segment]:
         index = self._whole(segment.n)
         if segment.b_s > segment.a_s:
-            turns = 1.0 / (self.weights[index] * self.producers)  # segments, one of which goes to this replica
-            if turns > 1.0:
-                self._stretch(segment, index, turns)
+            self._stretch(segment, index, 1.0 / (self.weights[index] * self.producers * parts))
             self._thin(segment, index)
-        return ((index, segment),)
+        return index, segment
 
     def _thin(self, segment: Segment, index: int) -> None:
-        """In turn: a gap is the sum of 1 / weight gaps. Between those of several producers gaps are (nearly) random."""
-        segment.gap_scv = 1.0 + (self.weights[index] * segment.gap_scv - 1.0) / self.producers
+        """In turn: a gap is the sum of 1 / weight gaps."""
+        segment.gap_scv *= self.weights[index]
 
     def _stretch(self, segment: Segment, index: int, turns: float) -> None:
-        """Lets a segment begin where the replica's last one ended; in the first round, where the first one began."""
+        """Lets a segment begin where the replica's last one ended; in the first round, where the first one began.
+
+        turns: segments, one of which goes to this replica.
+        """
         a_s, b_s = segment.a_s, segment.b_s
         if not self._ended:
             self._began_s = a_s
@@ -132,34 +151,31 @@ class Deal:
         return parts
 
 
-class KeyedDeal(Deal):
-    """Deals by key group: single tuples to the replica of a random key group, segments in the expected shares."""
+class RandomDeal(Deal):
+    """Deals by keys, which come at random: each tuple to a random replica, segments in multinomial parts."""
 
-    __slots__ = ("_chooser", "_draws", "_groups", "_version")
+    __slots__ = ("_draws", "_steps")
 
-    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0, producers: int = 1) -> None:
-        super().__init__(groups.shares(), first=first, producers=producers)
-        self._groups = groups
+    def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0, producers: int = 1) -> None:
         self._draws = draws
-        self._version = groups.version
-        self._chooser = Chooser(groups) if groups.two_choice else None
+        super().__init__(weights, first=first, producers=producers)
+
+    def another(self, draws: Draws) -> Deal:
+        """See Deal."""
+        return RandomDeal(list(self.weights), draws)
+
+    def reweigh(self, weights: Sequence[float]) -> None:
+        """See Deal."""
+        super().reweigh(weights)
+        self._steps = cumulative(weights)
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """See Deal."""
-        groups = self._groups
-        if self._version != groups.version:
-            self._version = groups.version
-            self.reweigh(groups.shares())
         if segment.n > 1:
             return super().parts(segment)
-        if self._chooser is not None:
-            return ((self._chooser.choose(self._draws.uniform()), segment),)
-        return ((bisect_right(groups.steps, self._draws.uniform()), segment),)
+        return ((bisect_right(self._steps, self._draws.uniform()), segment),)
 
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        """How many tuples each replica gets is multinomial: keys come at random, unless there are two choices."""
-        if self._chooser is not None:
-            return super()._split(segment)
         left, rest, parts = segment.n, 1.0, []
         for index in self._live:
             share = self.weights[index]
@@ -177,12 +193,44 @@ class KeyedDeal(Deal):
         return parts
 
     def _thin(self, segment: Segment, index: int) -> None:
-        """At random: what is left of a stream by chance; two choices deal nearly in turn."""
-        if self._chooser is not None:
-            super()._thin(segment, index)
-            return
+        """At random: what is left of a stream by chance."""
         share = self.weights[index]
         segment.gap_scv = share * segment.gap_scv + 1.0 - share
+
+
+class KeyedDeal(RandomDeal):
+    """By key groups, whose replicas and shares may change; or by the less loaded of two choices, nearly in turn."""
+
+    __slots__ = ("_chooser", "_groups", "_version")
+
+    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0, producers: int = 1) -> None:
+        super().__init__(groups.shares(), draws, first=first, producers=producers)
+        self._groups = groups
+        self._version = groups.version
+        self._chooser = Chooser(groups) if groups.two_choice else None
+
+    def another(self, draws: Draws) -> Deal:
+        """See Deal."""
+        return KeyedDeal(self._groups, draws)
+
+    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        """See Deal."""
+        groups = self._groups
+        if self._version != groups.version:
+            self._version = groups.version
+            self.reweigh(groups.shares())
+        if segment.n == 1 and self._chooser is not None:
+            return ((self._chooser.choose(self._draws.uniform()), segment),)
+        return super().parts(segment)
+
+    def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+        return super()._split(segment) if self._chooser is None else Deal._split(self, segment)
+
+    def _thin(self, segment: Segment, index: int) -> None:
+        if self._chooser is None:
+            super()._thin(segment, index)
+        else:
+            Deal._thin(self, segment, index)
 
 
 class SharedDeal(Deal):
@@ -214,11 +262,21 @@ class SharedDeal(Deal):
         return parts
 
 
-def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int) -> Deal:
+def interleaved(segment: Segment, count: int) -> Iterable[Segment]:
+    """The segment's tuples in turn as that many segments over (nearly) the same time."""
+    n = segment.n
+    for place in range(count):
+        size = (n - 1 - place) // count + 1
+        yield segment.part(size, place / max(1, n - 1), (place + (size - 1) * count) / max(1, n - 1))
+
+
+def deal(
+    how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int, draws: Callable[[], Draws]
+) -> Deal:
     """The deal of producer replica `index` of `producers` over `consumers` replicas, where no key groups are known.
 
-    Hash spreads the groups of an aggregate round-robin over its replicas, join keys evenly. Raises BadInput where
-    forward meets different replica counts.
+    Hash spreads the groups of an aggregate round-robin over its replicas, other keys evenly. draws: makes the random
+    numbers, which only keys need. Raises BadInput where forward meets different replica counts.
     """
     if how == "forward":
         if producers != consumers:
@@ -234,15 +292,20 @@ def deal(how: Partitioning, consumer: AnyOperator, producers: int, index: int, c
     if how == "shared":
         return SharedDeal(consumers)
     first = index * consumers // producers
-    if how == "hash" and isinstance(consumer, Aggregate):
-        return Deal(
-            [groups_of(consumer.groups, k, consumers) / consumer.groups for k in range(consumers)],
-            first=first,
-            producers=producers,
-        )
+    if how == "hash" and consumers > 1:
+        groups = consumer.groups if isinstance(consumer, Aggregate) else consumers
+        weights = [groups_of(groups, k, consumers) / groups for k in range(consumers)]
+        return RandomDeal(weights, draws(), first, producers)
     return Deal([1.0 / consumers] * consumers, first=first, producers=producers)
 
 
 def groups_of(groups: int, replica: int, replicas: int) -> int:
     """How many of an aggregate's groups live on one replica."""
     return groups // replicas + (1 if replica < groups % replicas else 0)
+
+
+def cumulative(shares: Sequence[float]) -> list[float]:
+    """Sums of the shares so far; exactly 1 from the last positive one on."""
+    steps = np.cumsum(shares)
+    steps[np.flatnonzero(np.asarray(shares))[-1] :] = 1.0
+    return [float(step) for step in steps]

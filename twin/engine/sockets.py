@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import simpy
 
-from twin.engine.channel import Inbox, Port
+from twin.engine.channel import Port
 from twin.engine.processor import Processor
 from twin.engine.task import Task
 
@@ -56,22 +56,29 @@ class Traffic:
         return tuples * self.mean_bytes()
 
 
+class LocalTraffic(Traffic):
+    """What a task reads and writes for its input tuples: `factor` bytes for each of theirs."""
+
+    def __init__(self, surcharge: Surcharge, factor: float) -> None:
+        super().__init__(surcharge, factor)
+
+    def mean_bytes(self) -> float:
+        """Per input tuple of the task, by how much of its input comes on each stream."""
+        return self.bytes_each * self.task.inputs.tuple_bytes()
+
+
 class RemoteTraffic(Traffic):
-    """What one replica fetches from a producer on another socket: path `index` of a port.
+    """What one replica fetches from a producer on another socket: path `index` of a port."""
 
-    inboxes: all of the replica's, for the path's share among its input tuples.
-    """
-
-    def __init__(self, surcharge: Surcharge, port: Port, index: int, inboxes: Sequence[Inbox]) -> None:
+    def __init__(self, surcharge: Surcharge, port: Port, index: int) -> None:
         super().__init__(surcharge, port.paths[index].bytes_each)
         self.port = port
         self.index = index
-        self.inboxes = inboxes
 
     def mean_bytes(self) -> float:
         """Per input tuple of the task, by how much of its input takes this path."""
         sent = self.port.task.tuples_out * self.port.deal.weights[self.index]
-        return self.bytes_each * min(1.0, sent / max(1, sum(inbox.sent for inbox in self.inboxes)))
+        return self.bytes_each * min(1.0, sent / max(1, sum(inbox.sent for inbox in self.task.inputs.inboxes)))
 
 
 class BandwidthLimit:

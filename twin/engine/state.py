@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from twin.engine.aggregate import AggregateTask
 from twin.engine.history import History
 from twin.engine.join import JoinTask
+from twin.engine.ledger import Buffer
 from twin.engine.task import Task
 from twin.engine.window import WindowTask
 
@@ -40,6 +41,30 @@ def histories(task: Task) -> list[History]:
 def held_tuples(task: Task) -> int:
     """Tuples in a task's windows."""
     return round(sum(history.held() for history in histories(task)))
+
+
+def held_bytes(task: Task) -> float:
+    """What a task's windows hold: tuples of each input at their own size."""
+    return sum(history.held() * size for history, size in zip(histories(task), _sizes(task), strict=True))
+
+
+def window_bytes(task: Task | Buffer) -> float:
+    """Size of the `state_tuples`: as held_bytes, of what the last evaluation left, and of what waits to be merged."""
+    if not task.state_tuples:
+        return 0.0
+    assert isinstance(task, Task)
+    if not isinstance(task, JoinTask):
+        return task.state_tuples * task.inputs.tuple_bytes()
+    held = sum(history.held() for history in histories(task))
+    return task.state_tuples * (held_bytes(task) / held if held > 0.0 else task.inputs.tuple_bytes())
+
+
+def _sizes(task: Task) -> list[float]:
+    """Of the tuples in each of the histories."""
+    if isinstance(task, JoinTask):
+        by_side = {inbox.side: inbox.tuple_bytes for inbox in task.inputs.inboxes}
+        return [by_side[side] for side in range(len(task.sides))]
+    return [task.inputs.tuple_bytes()] * len(histories(task))
 
 
 def take(task: Task, share: float) -> State:

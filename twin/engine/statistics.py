@@ -14,6 +14,7 @@ from twin.engine.memory import HostMemory
 from twin.engine.network import Nic
 from twin.engine.operators import SinkTask
 from twin.engine.processor import Processor
+from twin.engine.state import window_bytes
 from twin.engine.task import Task
 
 Row = dict[str, Any]
@@ -22,14 +23,11 @@ Row = dict[str, Any]
 class OperatorMeter:
     """Reads all replicas of one operator; one row a period."""
 
-    def __init__(
-        self, name: str, kind: str, tasks: Sequence[Task], brokers: Sequence[Broker], tuple_bytes: float
-    ) -> None:
+    def __init__(self, name: str, kind: str, tasks: Sequence[Task], brokers: Sequence[Broker]) -> None:
         self.name = name
         self.kind = kind
         self.tasks = list(tasks)  # all that there ever were
         self.brokers = brokers
-        self.tuple_bytes = tuple_bytes
         self.since_s = [0.0] * len(tasks)
         self.until_s = [math.inf] * len(tasks)
         self._busy_debt_s = [0.0] * len(tasks)
@@ -85,8 +83,7 @@ class OperatorMeter:
             "backPressuredTimeMsPerSecond": 1000 * blocked / count,
             "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / count),
             "queueLength": 0 if source else sum(task.queued for task in self.tasks),
-            "stateBytes": sum(task.state_tuples for task in self.tasks) * self.tuple_bytes
-            + sum(task.state_bytes for task in self.tasks),
+            "stateBytes": sum(window_bytes(task) + task.state_bytes for task in self.tasks),
             "arrived": int(now["arrived"] - before["arrived"]) if source else None,
             "backlog": sum(broker.backlog for broker in self.brokers) if source else None,
         }

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.alarm import Alarm
+from twin.engine.confluence import Confluence
 from twin.engine.hidden import HiddenWait
+from twin.engine.inputs import Inputs
 from twin.engine.segment import Segment
 from twin.engine.sender import Sender
 
@@ -34,13 +36,16 @@ class Task(Sender):
     __slots__ = (
         "_current",
         "_finish_alarm",
+        "_job_since_s",
         "_last_s",
         "busy_s",
+        "confluence",
         "debt_s",
         "dropped",
         "halted",
         "hidden",
         "in_service_work_s",
+        "inputs",
         "load",
         "queue",
         "queued",
@@ -61,13 +66,16 @@ class Task(Sender):
         exact: bool,
     ) -> None:
         super().__init__(env, name, processor, draws, exact)
-        self.service_s = service_s
+        self.service_s = service_s  # of a tuple; see Inbox.beyond_s
+        self.inputs = Inputs(service_s)
         self.queue: deque[Segment] = deque()
         self.halted = False
         self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
-        self.hidden = HiddenWait(service_scv)
+        self.hidden = HiddenWait(service_scv, self.inputs)
         self.load = self.hidden.load
+        self.confluence: Confluence | None = None  # where segments come that may overlap
         self._last_s = 0.0
+        self._job_since_s = 0.0
         self._finish_alarm = Alarm(env, self._finish)
         self._current: tuple[Segment, float, float, float] = _NOTHING
         self.queued = 0
@@ -126,23 +134,28 @@ class Task(Sender):
         n = segment.n
         self.queued -= n
         self.tuples_in += n
-        inbox = segment.inbox
+        inbox, each_s = segment.inbox, self.service_s
         if inbox is not None:
+            each_s += inbox.beyond_s
             inbox.credits += n - n // 2
             if inbox.waiters:
                 inbox.wake()
         processor, draws = self.processor, self.draws
-        work_s = draws.services(n) * self.service_s + n * segment.fetch_s + self.plan(segment) + self.debt_s
+        work_s = draws.services(n) * each_s + n * segment.fetch_s + self.plan(segment) + self.debt_s
         work_s *= processor.slowdown
         self.debt_s = 0.0
         speed = processor.available(self.share) if processor.shared else processor.speed
         time_s = work_s / speed
         a_s, b_s = segment.a_s, segment.b_s
-        start_s, end_s, keeps_up = a_s, a_s + time_s, False
-        if a_s < self.free_s:
-            start_s, end_s = self._behind(segment, time_s)
-        if b_s > self._last_s:
-            self._last_s = b_s
+        width_s, older_s = b_s - a_s, 0.0
+        if self.confluence is not None and inbox is not None:
+            width_s = inbox.lane.width_s(a_s, b_s)
+            start_s, end_s, older_s = self._among(segment, time_s, width_s, speed)
+        else:
+            start_s = a_s if a_s > self.free_s else self.free_s
+            end_s = start_s + time_s
+        self._last_s = b_s
+        keeps_up = False
         if b_s > a_s:
             earliest_s = b_s + time_s / n
             if end_s <= earliest_s:
@@ -158,9 +171,11 @@ class Task(Sender):
         load.last_s = b_s
         if b_s > a_s:
             hidden = self.hidden
-            wait_s, varied_s = hidden.sample(draws, n, speed, now)
-            self.shift(segment, wait_s, varied_s)
+            wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now)
+            self.shift(segment, wait_s + older_s, varied_s)
             segment.gap_scv = hidden.gap_scv_after
+        elif older_s > 0.0:
+            self.shift(segment, older_s, 0.0)
         self._current = (segment, start_s, end_s, time_s)
         if processor.shared:
             self._share_out(segment, work_s, speed, keeps_up)
@@ -175,15 +190,16 @@ class Task(Sender):
         self.busy = True
         self.queued -= 1
         self.tuples_in += 1
-        inbox = segment.inbox
+        inbox, each_s = segment.inbox, self.service_s
         if inbox is not None:
+            each_s += inbox.beyond_s
             inbox.credits += 1
             if inbox.waiters:
                 inbox.wake()
         processor = self.processor
         work_s = segment.fetch_s + self.plan(segment)
-        if self.service_s > 0.0:
-            work_s += self.draws.service() * self.service_s
+        if each_s > 0.0:
+            work_s += self.draws.service() * each_s
         work_s *= processor.slowdown
         processor.work_s += work_s
         self.in_service_work_s = work_s
@@ -198,24 +214,24 @@ class Task(Sender):
         if end_s <= start_s:
             self._complete()
         elif processor.shared:
+            self._current = (segment, start_s, end_s, 0.0)
+            self._job_since_s = self.env.now
             processor.start(self.share, work_s, self._job_done)
         else:
             self._finish_alarm.set(end_s)
 
-    def _behind(self, segment: Segment, time_s: float) -> tuple[float, float]:
-        """Start of the first and end of the last tuple's service where the task is not free when the first comes."""
-        free, a, b, last = self.free_s, segment.a_s, segment.b_s, self._last_s
-        if b < last:  # late: what came after it has been served already, and it meanwhile, as far as there was time
-            backlog = max(0.0, free - last)
-            idle = (last - b) * max(0.0, 1.0 - self.load.work_per_s / self.processor.speed)
-            self.free_s = free + max(0.0, time_s - idle)
-            return a + backlog, b + backlog + (time_s if a == b else 0.0)
-        if segment.waited and a >= last:
-            return free, free + time_s
-        # overlaps what another stream brought: the idle time in between serves this one too
-        seen = max(a, last)
-        backlog = max(0.0, free - seen)
-        return min(free, a + backlog), b + max(0.0, backlog + time_s - (b - seen))
+    def _among(self, segment: Segment, time_s: float, width_s: float, speed: float) -> tuple[float, float, float]:
+        """Start of the first and end of the last tuple's service, and what more they waited, among other streams'."""
+        confluence, b_s = self.confluence, segment.b_s
+        assert confluence is not None
+        confluence.add(b_s - width_s, b_s, time_s, min(1.0, self.load.work_per_s / speed))
+        behind_s = confluence.clock_s
+        older_s = confluence.wait_s - behind_s
+        if older_s < 0.0:
+            older_s = 0.0
+        if width_s > 0.0:
+            return segment.a_s + behind_s, b_s + behind_s, older_s
+        return b_s + behind_s, b_s + behind_s + time_s, older_s
 
     def _share_out(self, segment: Segment, work_s: float, speed: float, keeps_up: bool) -> None:
         """On a shared processor only the work that is left becomes a job; the rest was flat demand."""
@@ -239,16 +255,21 @@ class Task(Sender):
         else:
             self.processor.kept_up(self.share, work_s - left_s, speed)
         if left_s > 0.0:
+            segment, start_s, end_s, _ = self._current
+            self._current = (segment, start_s, end_s, (work_s - left_s) / speed)  # of which it was busy before
+            self._job_since_s = now
             self.processor.start(self.share, left_s, self._job_done)
         else:
             self._complete()
 
     def _job_done(self) -> None:
-        segment, start_s, _, _ = self._current
+        segment, start_s, due_s, flat_s = self._current
         end_s = self.env.now
+        if self.confluence is not None:
+            self.confluence.delay(end_s - due_s)
         if self.follows:
             self.served(segment, start_s, end_s)
-        self._current = (segment, start_s, end_s, max(0.0, end_s - start_s))
+        self._current = (segment, start_s, end_s, flat_s + max(0.0, end_s - self._job_since_s))
         self._finish(None)
 
     def _finish(self, _: object) -> None:
@@ -288,14 +309,24 @@ class Task(Sender):
             self._finish_alarm = Alarm(self.env, self._finish)
             self.busy = False
         self.debt_s = 0.0
-        self._last_s = 0.0  # what is read again is not late
+        self._last_s = 0.0
+        if self.confluence is not None:
+            self.confluence = Confluence()
         for port in self.ports:
             port.clear()
+
+    def occupy(self, from_s: float, time_s: float) -> None:
+        """Works on something else, from that time at the earliest."""
+        self.free_s = max(self.free_s, from_s) + time_s
+        if self.confluence is not None:
+            self.confluence.delay(time_s)
 
     def pause(self, until_s: float) -> None:
         """Does nothing until then; what is in service ends that much later."""
         lost_s = until_s - self.env.now
         segment, start_s, end_s, time_s = self._current
+        if self.confluence is not None:
+            self.confluence.delay(lost_s)
         if self.busy:
             if self._finish_alarm.callbacks is not None:  # else its job, which its processor has paused
                 self._finish_alarm.callbacks = []
@@ -312,7 +343,9 @@ class Task(Sender):
             self.free_s = max(self.free_s, self._last_s) + (lost_s if spare_s < lost_s else lost_s**2 / spare_s)
 
     def resume(self) -> None:
-        """Goes on after having been blocked."""
+        """Goes on after having been blocked: what came meanwhile was not served."""
+        if self.confluence is not None:
+            self.confluence.unable(self.env.now)
         self.work()
 
 

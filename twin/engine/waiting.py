@@ -70,17 +70,27 @@ def _upper_tail(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi) * poly)
 
 
+def merged_gap_scv(load: float, gap_scv: float, streams: float) -> float:
+    """Variability of the gaps between the tuples of so many streams that counts at a server of that utilisation.
+
+    gap_scv: that of each, which is what counts over long times. Between the tuples of many streams gaps are random, and
+    at a low load the queue sees no further (Whitt, "The queueing network analyzer", 1983, equations 24, 29 and 30).
+    """
+    return 1.0 + (gap_scv - 1.0) / (1.0 + 4.0 * (1.0 - load) ** 2 * (streams - 1.0))
+
+
 def residual_wait_s(
-    n: int, load: float, gap_scv: float, service_scv: float, service_s: float, servers: int = 1
+    n: int, load: float, gap_scv: float, service_scv: float, service_s: float, servers: int = 1, streams: float = 1.0
 ) -> float:
     """Mean wait of a tuple that a segment of n tuples does not show, in seconds, >= 0; a server of its own.
 
     load: utilisation, 0 to 1. service_s: mean service of a tuple. servers: of a common queue, each with n tuples of a
-    segment; their load varies together, so with a part of the variance of each.
+    segment; their load varies together, so with a part of the variance of each. streams: of gaps of that variability,
+    which meet here.
     """
     if load >= CRITICAL or load <= 0.0:
         return 0.0
-    wait = tuple_wait_s(load, gap_scv, service_scv, service_s, servers)
+    wait = tuple_wait_s(load, merged_gap_scv(load, gap_scv, streams), service_scv, service_s, servers)
     sigma = service_s * math.sqrt(n * (service_scv + gap_scv / load**2) / servers)
     if sigma <= 0.0:
         return wait

@@ -19,7 +19,7 @@ from twin.query import CountWindow, TimeWindow
 
 LATE_MARGIN = 1.5
 """A fast run looks at a time boundary this many times as late as tuples lately came to be known after their service."""
-LATE_FORGET = 0.1
+LATE_FORGET = 0.01
 """Per segment, when the lateness falls; it rises at once."""
 MERGE_ABOVE = 3
 """More evaluations than this within one segment become one output segment."""
@@ -231,7 +231,7 @@ class WindowTask(Task):
             self.debt_s += work_s / self.processor.slowdown
             self.processor.work_s -= work_s
         else:
-            self.free_s = max(self.free_s, from_s) + time_s
+            self.occupy(from_s, time_s)
             self.busy_s += time_s
 
     def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
@@ -268,7 +268,3 @@ class WindowTask(Task):
                 self._evaluate_at(self._due.popleft(), self.env.now)
             else:
                 self._begin(self.queue.popleft())
-
-    def resume(self) -> None:
-        """What fell due while blocked is evaluated first."""
-        self.work()

@@ -1,0 +1,163 @@
+"""The order in which a scenario lists its operators, streams and hosts means nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.derived import derived_vector
+from models.facts import operator_facts
+from models.features import raw_row
+from models.flat_vector import flat_vector
+from models.graph import JointGraph, joint_graph
+from optimizers.policies import policy_by_name
+from scenarios import files
+from scenarios.generator import SPACES, random_scenario
+from twin.deployment import Deployment
+from twin.effort import estimate
+from twin.metrics import METRICS
+from twin.numa_job import NumaJob
+from twin.numa_rates import sustained
+from twin.operators import Columns, columns_out
+from twin.query import Filter, Query
+from twin.rate_answer import RateAnswer
+from twin.rate_model import RateModel
+from twin.run import Run
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXACT = partial(pytest.approx, rel=1e-9, abs=1e-12, nan_ok=True)
+"""Up to rounding."""
+BY_OPERATOR = ("in_per_s", "out_per_s", "pressure", "offered_pressure", "service_s", "busy_cores", "speed", "age_s")
+BY_HOST = ("cpu", "nic", "memory")
+EVENTFUL = ("failover", "rush-hour-scaling", "smart-grid", "numa-cluster", "advertisement")
+"""Library scenarios with failures, scaling, links, sockets and key groups."""
+
+
+def shuffled(job: Deployment, seed: int) -> Deployment:
+    """The same deployment, everything that is looked up by its name in another order."""
+    rng = np.random.default_rng(seed)
+
+    def mixed(listed: Iterable[Any]) -> tuple[Any, ...]:
+        items = tuple(listed)
+        return tuple(items[index] for index in rng.permutation(len(items)))
+
+    query, cluster, plan, workload = job.query, job.cluster, job.plan, job.workload
+    parts = {name: mixed(getattr(cluster, name)) for name in ("hosts", "links", "switches")}
+    return Deployment(
+        query=Query(operators=mixed(query.operators), streams=mixed(query.streams)),
+        cluster=type(cluster)(**parts),
+        plan=type(plan)(placement=dict(mixed(plan.placement.items())), key_groups=plan.key_groups),
+        workload=type(workload)(arrivals=dict(mixed(workload.arrivals.items())), keys=workload.keys),
+        engine=job.engine,
+    )
+
+
+def random_job(seed: int) -> Deployment:
+    return random_scenario(SPACES["costream"], seed, RunSettings()).deployment
+
+
+def rows_of(run: Run) -> dict[tuple[str, int], dict[str, Any]]:
+    """All statistics, by component and period."""
+    listed: Sequence[dict[str, Any]] = [*run.operator_rows, *run.host_rows]
+    return {(row.get("operator", row.get("host")), row["period"]): row for row in listed}
+
+
+@FEW
+@given(seed=st.integers(0, 10**9), order=st.integers(0, 100))
+def test_a_run_does_not_know_the_order(seed: int, order: int) -> None:
+    """To the last bit: statistics and metrics."""
+    job, how = random_job(seed), RunSettings(horizon_s=10, period_s=5, segments=200, seed=seed % 7)
+    first, second = (simulate(each, how) for each in (job, shuffled(job, order)))
+    assert first.metrics == second.metrics
+    assert rows_of(first) == rows_of(second)
+
+
+@FEW
+@given(seed=st.integers(0, 10**9), order=st.integers(0, 100))
+def test_nor_does_an_exact_run(seed: int, order: int) -> None:
+    job = random_job(seed)
+    rate = sum(law.mean_rate_per_s for law in job.workload.arrivals.values())
+    how = RunSettings(horizon_s=min(5.0, 1000 / rate), period_s=min(5.0, 1000 / rate), fidelity="exact")
+    first, second = (simulate(each, how) for each in (job, shuffled(job, order)))
+    assert rows_of(first) == rows_of(second)
+
+
+@pytest.mark.parametrize("name", EVENTFUL)
+def test_nor_does_what_happens_to_it(name: str) -> None:
+    scenario = files.load(name)
+    horizon_s = min(scenario.run.horizon_s, 40.0)
+    how = scenario.run.model_copy(update={"horizon_s": horizon_s, "warmup_s": 0.0, "segments": 300})
+    events = [event for event in scenario.events if event.at_s < horizon_s]
+    runs = []
+    for job in (scenario.deployment, shuffled(scenario.deployment, 1)):
+        policy = policy_by_name("ds2", job) if name == "rush-hour-scaling" else None
+        runs.append(simulate(job, how, events, policy))
+    assert runs[0].metrics == runs[1].metrics
+    assert rows_of(runs[0]) == rows_of(runs[1])
+
+
+@FEW
+@given(seed=st.integers(0, 10**9), order=st.integers(0, 100))
+def test_the_rate_model_does_not_know_the_order(seed: int, order: int) -> None:
+    job = random_job(seed)
+    other = shuffled(job, order)
+    first, second = (RateModel().answer(each, [each.plan]) for each in (job, other))
+    assert by_name(first) == {name: EXACT(values) for name, values in by_name(second).items()}
+    how = RunSettings()
+    assert estimate(job, how).steps == EXACT(estimate(other, how).steps)
+
+
+def by_name(answer: RateAnswer) -> dict[str, list[float]]:
+    """What it says of each operator, of each host, of each source, and of the plan."""
+    found = {"plan": [float(getattr(answer.costs, name)[0]) for name in METRICS]}
+    for names, kinds in ((answer.operators, BY_OPERATOR), (answer.hosts, BY_HOST), (answer.sources, ("ingested",))):
+        for number, name in enumerate(names):
+            found[f"{kinds[0]} {name}"] = [float(getattr(answer, kind)[0, number]) for kind in kinds]
+    return found
+
+
+@pytest.mark.parametrize("name", ["briskstream-lr", "numa-cluster"])
+def test_nor_does_the_model_of_sockets(name: str) -> None:
+    job = files.load(name).deployment
+    loads = []
+    for each in (job, shuffled(job, 2)):
+        model = NumaJob(each)
+        loads.append(float(sustained(model, model.counts_of(each.plan)[None]).load_n[0]))
+    assert loads[0] == EXACT(loads[1])
+
+
+@FEW
+@given(seed=st.integers(0, 10**9), order=st.integers(0, 100))
+def test_features_do_not_know_the_order(seed: int, order: int) -> None:
+    job = random_job(seed)
+    seen = []
+    for each in (job, shuffled(job, order)):
+        facts, answer = operator_facts(each), RateModel().answer(each, [each.plan])
+        operators = {fact.spec.name: raw_row(fact.spec.kind, fact) for fact in facts}
+        graph = joint_graph(each, facts, answer=answer)
+        derived = derived_vector(each, facts, answer, 240.0)
+        seen.append((operators, nodes(graph), list(derived), flat_vector(facts), graph.context))
+    first, second = seen
+    assert first[0] == {name: EXACT(row) for name, row in second[0].items()}
+    for one, other in zip(first[1:], second[1:], strict=True):
+        np.testing.assert_allclose(np.asarray(one, float), np.asarray(other, float), rtol=1e-9, atol=1e-12)
+
+
+def nodes(graph: JointGraph) -> list[float]:
+    """All that a graph's nodes are told; hosts, which come as the cluster lists them, in an order of their own."""
+    rounded = sorted([round(value, 9) for value in row] for row in graph.hosts)
+    return [value for row in (*graph.operators, *rounded) for value in row]
+
+
+def test_a_union_has_room_for_the_columns_of_each_input() -> None:
+    narrow, wide = Columns(ints=2), Columns(ints=1, strings=3)
+    keep = Filter(name="f", selectivity=0.5)
+    assert columns_out(keep, [narrow, wide]) == columns_out(keep, [wide, narrow]) == Columns(ints=2, strings=3)
