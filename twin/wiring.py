@@ -161,13 +161,14 @@ class Wiring:
         return max(1, sum(min(2, n) if self._in_step(each.producer) else n for each, n in counts.items()))
 
     def _in_step(self, operator: str) -> bool:
-        """Whether the replicas of an operator get, and send, in turn the tuples of one source: each one in so many.
+        """Whether the replicas of an operator get their tuples in turn and pass all of them on, back to a source.
 
-        Then so does whoever gets theirs in turn: rounds of one length, one after the other, stay in step.
+        Who gets theirs in turn then gets about one a round: rounds of one length stay in step, stage after stage.
         """
-        if len(self.locations[operator]) == 1:
+        kind = self.query.operator(operator)
+        if len(self.locations[operator]) == 1 or isinstance(kind, Source):
             return True
-        inputs, kind = self.query.inputs(operator), self.query.operator(operator)
+        inputs = self.query.inputs(operator)
         if len(inputs) != 1 or not isinstance(kind, Filter | Map) or kind.selectivity != 1.0:
             return False
         return self.query.partitioning(inputs[0]) in ("rebalance", "forward") and self._in_step(inputs[0].producer)
