@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import networkx as nx
@@ -19,14 +20,26 @@ BLOCKED_SHARE = 0.02
 """Of the time: a window that is blocked for longer needs segments that are short against its slide."""
 
 
+CROWD = 4.0
+"""Tasks a core, and ..."""
+NEARLY_FULL = 0.9
+"""... the share of a host in use from which on segments say little about how tuples delay each other."""
+
+
 def cautions(
-    deployment: Deployment, settings: RunSettings, world: World, events: Sequence[AnyEvent], rows: Sequence[Row]
+    deployment: Deployment,
+    settings: RunSettings,
+    world: World,
+    events: Sequence[AnyEvent],
+    rows: Sequence[Row],
+    hosts: Sequence[Row],
 ) -> tuple[str, ...]:
-    """One line each, with the remedy. rows: those of the operators."""
+    """One line each, with the remedy. rows: those of the operators; hosts: of the hosts."""
     totals = _totals(rows)
     unevaluated = _unevaluated(deployment, settings, totals)
     return (
         *_coarse(deployment, settings, rows),
+        *_crowded(deployment, settings, hosts),
         *unevaluated.values(),
         *_idle(deployment),
         *_silent(deployment, settings, totals, unevaluated, rows),
@@ -54,6 +67,23 @@ def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) 
         f"of {slide_s:.2g} s: throughput and latencies may be far off; set run.segments to {enough}, or fidelity: exact"
     )
     return [line]
+
+
+def _crowded(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+    """Where many tasks share a processor that is all but full, what each waits is a matter of chance."""
+    if settings.fidelity == "exact":
+        return []
+    tasks = Counter(place.host for name in deployment.plan.placement for place in deployment.plan.locations(name))
+    lines = []
+    for host in deployment.cluster.hosts:
+        used = [row["cpuUtilisation"] for row in rows if row["host"] == host.name]
+        share = sum(used) / max(1, len(used))
+        if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and share > NEARLY_FULL:
+            lines.append(
+                f"{host.name}: {tasks[host.name]} tasks share {host.cpu_percent / 100:g} cores, {100 * share:.0f} % "
+                "busy; latencies there may be far off in a fast run: set fidelity: exact, or give it room"
+            )
+    return lines
 
 
 Totals = dict[str, dict[str, int]]

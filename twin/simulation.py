@@ -78,7 +78,7 @@ def simulate(
         metrics=metrics_of(rows, settings.warmup_s, crashed),
         operators=operator_totals(rows, settings.warmup_s),
         hosts=host_totals(statistics.host_rows, settings.warmup_s),
-        warnings=(*_crash(crash), *cautions(deployment, settings, world, events, rows)),
+        warnings=(*_crash(crash), *cautions(deployment, settings, world, events, rows, statistics.host_rows)),
         manifest=manifest(deployment, settings, events, policy.name if policy else None),
         deployment_json=deployment.model_dump_json(exclude_none=True, include=set(Deployment.model_fields)),
         crashed=crashed,

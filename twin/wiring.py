@@ -16,6 +16,7 @@ from twin.engine.clock import clock
 from twin.engine.confluence import Confluence
 from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
+from twin.engine.neighbours import Neighbours
 from twin.engine.operators import SourceTask
 from twin.engine.pauses import pauses
 from twin.engine.pool import make_pool
@@ -203,15 +204,15 @@ class Wiring:
         return brokers
 
     def segment_size(self, source: Source, rate_per_s: float) -> int:
-        """Tuples a segment of a source of that rate, of all replicas.
+        """Tuples a segment of a replica of a source of that rate.
 
         Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills
         one, and coarse segments would fill it too far.
         """
         if self.exact:
             return 1
-        n = math.ceil(rate_per_s * self.span_s)
         tasks = self.world.tasks[source.name]
+        n = math.ceil(rate_per_s / len(tasks) * self.span_s)
         work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
         keeps_up = work < min(task.processor.speed for task in tasks)
         return max(1, n if keeps_up and self.cap >= DEEP else min(self.cap, n))
@@ -239,6 +240,6 @@ class Wiring:
 
 def acquaint(processor: Processor, tasks: Sequence[Task]) -> None:
     """Tells the tasks on a processor who shares it."""
+    neighbours = Neighbours(task.hidden for task in tasks) if processor.shared else None
     for task in tasks:
-        others = (other.hidden for other in tasks if other is not task)
-        task.hidden.neighbours = tuple(others) if processor.shared else ()
+        task.hidden.neighbours = neighbours

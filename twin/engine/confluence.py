@@ -44,7 +44,7 @@ class Lane:
     def width_s(self, a_s: float, b_s: float) -> float:
         """Time over which the tuples of a segment came that spans [a_s, b_s]."""
         span_s = b_s - a_s
-        if self.turns == 1:
+        if self.turns == 1 or span_s <= 0.0:  # a burst is one
             return span_s
         gap_s = b_s - self.last_s
         if gap_s > 0.0:

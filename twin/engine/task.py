@@ -238,6 +238,8 @@ class Task(Sender):
         now = self.env.now
         end_s = self._current[2]
         could_s = self.share.could_s(now, speed)  # it cannot have worked while it had a job or was blocked
+        if self.confluence is not None:
+            could_s = work_s
         usual_s = LUMP * segment.n * self.load.work_each_s
         if 0.0 < usual_s < could_s:  # a large evaluation comes all at once
             could_s = usual_s
