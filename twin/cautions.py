@@ -41,7 +41,7 @@ def cautions(
     unevaluated = _unevaluated(deployment, settings, totals)
     return (
         *_coarse(deployment, settings, rows),
-        *_crowded(deployment, settings, hosts),
+        *_nearly_full(deployment, settings, hosts),
         *unevaluated.values(),
         *_idle(deployment),
         *_crowded(deployment),
@@ -72,7 +72,7 @@ def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) 
     return [line]
 
 
-def _crowded(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+def _nearly_full(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
     """Where many tasks share a processor that is all but full, what each waits is a matter of chance."""
     if settings.fidelity == "exact":
         return []
