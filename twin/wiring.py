@@ -182,7 +182,12 @@ class Wiring:
         inputs = self.query.inputs(operator)
         if sum(map(self.producers, inputs)) > 1 or (inputs and self.noise.jitter_scv > 0.0):
             return True
-        return any(self._overlap_at(each.producer) for each in inputs)
+        return any(self._overlap_after(each.producer) for each in inputs)
+
+    def _overlap_after(self, operator: str) -> bool:
+        """Whether those that it sends can: the results of time windows are bursts, in order."""
+        window = getattr(self.query.operator(operator), "window", None)
+        return (window is None or window.policy != "time") and self._overlap_at(operator)
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -85,6 +86,7 @@ def joint(spreads: Sequence[float], contents: Sequence[float]) -> float:
     return sum(spread * each for spread, each in zip(spreads, sums[1:], strict=True))
 
 
+@lru_cache(maxsize=4096)
 def repeats(fires: int, slide: float, size: float, sides: int) -> list[float]:
     """What repeats among `fires` windows in a row: by number of sides a, the mean over one of them of the sum over all
     of (their overlap, over the size) ^ a. All 1 where they do not overlap.
