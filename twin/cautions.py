@@ -24,8 +24,9 @@ BLOCKED_SHARE = 0.02
 
 CROWD = 4.0
 """Tasks a core, and ..."""
-NEARLY_FULL = 0.9
-"""... the share of a host in use from which on segments say little about how tuples delay each other."""
+NEARLY_FULL, FULL = 0.9, 0.99
+"""... shares of a host in use between which segments say little about how tuples delay each other. Beyond, it is
+saturated, and what waits in channels decides."""
 
 
 def cautions(
@@ -81,7 +82,7 @@ def _nearly_full(deployment: Deployment, settings: RunSettings, rows: Sequence[R
     for host in deployment.cluster.hosts:
         used = [row["cpuUtilisation"] for row in rows if row["host"] == host.name]
         share = sum(used) / max(1, len(used))
-        if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and share > NEARLY_FULL:
+        if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and NEARLY_FULL < share < FULL:
             lines.append(
                 f"{host.name}: {tasks[host.name]} tasks share {host.cpu_percent / 100:g} cores, {100 * share:.0f} % "
                 "busy; latencies there may be far off in a fast run: set fidelity: exact, or give it room"
