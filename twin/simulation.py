@@ -121,7 +121,7 @@ def _outcome(
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
-            *cautions(deployment, settings, world, events, rows),
+            *cautions(deployment, settings, world, events, rows, statistics.host_rows),
             *few_results(metrics.throughput_per_s, errors),
         ),
         manifest=manifest(deployment, settings, events, policy.name if policy else None),

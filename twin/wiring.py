@@ -16,6 +16,7 @@ from twin.engine.clock import clock
 from twin.engine.confluence import Confluence
 from twin.engine.link_meter import LinkMeter
 from twin.engine.memory import HostMemory
+from twin.engine.neighbours import Neighbours
 from twin.engine.operators import SourceTask
 from twin.engine.pauses import pauses
 from twin.engine.pool import make_pool
@@ -160,13 +161,14 @@ class Wiring:
         return max(1, sum(min(2, n) if self._in_step(each.producer) else n for each, n in counts.items()))
 
     def _in_step(self, operator: str) -> bool:
-        """Whether the replicas of an operator get, and send, in turn the tuples of one source: each one in so many.
+        """Whether the replicas of an operator get their tuples in turn and pass all of them on, back to a source.
 
-        Then so does whoever gets theirs in turn: rounds of one length, one after the other, stay in step.
+        Who gets theirs in turn then gets about one a round: rounds of one length stay in step, stage after stage.
         """
-        if len(self.locations[operator]) == 1:
+        kind = self.query.operator(operator)
+        if len(self.locations[operator]) == 1 or isinstance(kind, Source):
             return True
-        inputs, kind = self.query.inputs(operator), self.query.operator(operator)
+        inputs = self.query.inputs(operator)
         if len(inputs) != 1 or not isinstance(kind, Filter | Map) or kind.selectivity != 1.0:
             return False
         return self.query.partitioning(inputs[0]) in ("rebalance", "forward") and self._in_step(inputs[0].producer)
@@ -180,7 +182,12 @@ class Wiring:
         inputs = self.query.inputs(operator)
         if sum(map(self.producers, inputs)) > 1 or (inputs and self.noise.jitter_scv > 0.0):
             return True
-        return any(self._overlap_at(each.producer) for each in inputs)
+        return any(self._overlap_after(each.producer) for each in inputs)
+
+    def _overlap_after(self, operator: str) -> bool:
+        """Whether those that it sends can: the results of time windows are bursts, in order."""
+        window = getattr(self.query.operator(operator), "window", None)
+        return (window is None or window.policy != "time") and self._overlap_at(operator)
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
@@ -203,15 +210,15 @@ class Wiring:
         return brokers
 
     def segment_size(self, source: Source, rate_per_s: float) -> int:
-        """Tuples a segment of a source of that rate, of all replicas.
+        """Tuples a segment of a replica of a source of that rate.
 
         Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills
         one, and coarse segments would fill it too far.
         """
         if self.exact:
             return 1
-        n = math.ceil(rate_per_s * self.span_s)
         tasks = self.world.tasks[source.name]
+        n = math.ceil(rate_per_s / len(tasks) * self.span_s)
         work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
         keeps_up = work < min(task.processor.speed for task in tasks)
         return max(1, n if keeps_up and self.cap >= DEEP else min(self.cap, n))
@@ -239,6 +246,6 @@ class Wiring:
 
 def acquaint(processor: Processor, tasks: Sequence[Task]) -> None:
     """Tells the tasks on a processor who shares it."""
+    neighbours = Neighbours(task.hidden for task in tasks) if processor.shared else None
     for task in tasks:
-        others = (other.hidden for other in tasks if other is not task)
-        task.hidden.neighbours = tuple(others) if processor.shared else ()
+        task.hidden.neighbours = neighbours

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from benchmarks.table import print_table
 from benchmarks.validity import pins, published, theory
-from benchmarks.validity.agreement import Comparison, bias_table, compare, error_table, worst_table
+from benchmarks.validity.agreement import Comparison, compare
+from benchmarks.validity.agreement_tables import bias_table, error_table, length_table, worst_table
+from benchmarks.validity.busy import busy_table, worst_busy_table
 from benchmarks.validity.cases import FAMILIES
 from benchmarks.validity.invariants import determinism_table
 from benchmarks.validity.laws import LAWS, laws_of
@@ -65,6 +67,8 @@ def _run_exactly(options: argparse.Namespace, families: list[str], store: Store)
     jobs = [job for family in families for job in exact_jobs(which, chosen(family, which, scale))]
     if which == "heldout" and "theory" in options.only:
         jobs += theory.jobs(scale, "exact")
+    if which == "heldout" and "published" in options.only and published.can_place_on_server_a():
+        jobs += [job for (_, _, fidelity), job in published.jobs().items() if fidelity == "exact"]
     jobs = [job for job in jobs if not set(options.without) & set(laws_of(job.deployment))]
     run_all(jobs, store, options.workers, "exact runs")
     print(f"{len(jobs)} exact runs are in the store")
@@ -86,8 +90,13 @@ def _write(options: argparse.Namespace, families: list[str], store: Store) -> No
 
 def _show(found: Comparison) -> None:
     counts = f"{found.rich.sum()} of {len(found.cases)} with enough results, {found.behind.sum()} backpressured"
+    at_length = found.at_length()
+    length = [] if at_length is None else [("fast runs of 240 s, where they keep up", length_table(at_length))]
     for title, table in (
         (f"{found.family}: q-error median / p95 / max; {counts}", error_table(found)),
+        *length,
+        ("shares of time: operators within the limit; points off, p95 / max", busy_table(found)),
+        ("furthest off with a share of time", worst_busy_table(found)),
         ("bias: geometric mean of fast / exact (p95 of q-error)", bias_table(found)),
         ("furthest off: fast / exact (exact / exact)", worst_table(found)),
     ):

@@ -112,21 +112,22 @@ def throughput_blocking_tandem(service_rates: tuple[float, float], places: int) 
     return float(second * (1 - weights[0] / weights.sum()))
 
 
-def sojourn_shared_core(rate: float, service_rates: tuple[float, float], most: int = 150) -> float:
+def sojourn_shared_core(rate: float, service_rates: tuple[float, float]) -> float:
     """Mean time through two exponential servers in a row that share one core: half of it each while both work."""
-    return sum(share * sum(state) for state, share in _shared_core(rate, service_rates, most)) / rate
+    return sum(share * sum(state) for state, share in _shared_core(rate, service_rates)) / rate
 
 
-def busy_shared_core(rate: float, service_rates: tuple[float, float], most: int = 150) -> tuple[float, float]:
+def busy_shared_core(rate: float, service_rates: tuple[float, float]) -> tuple[float, float]:
     """Of the same, the share of time in which each has a tuple in service: more than its load, as services stretch."""
-    shares = _shared_core(rate, service_rates, most)
+    shares = _shared_core(rate, service_rates)
     one, two = (sum(share for state, share in shares if state[place]) for place in (0, 1))
     return one, two
 
 
 @cache
-def _shared_core(rate: float, service_rates: tuple[float, float], most: int) -> list[tuple[State, float]]:
+def _shared_core(rate: float, service_rates: tuple[float, float]) -> list[tuple[State, float]]:
     first, second = service_rates
+    most = math.ceil(math.log(1e-7) / math.log(rate / first + rate / second))  # queues fall off at least as fast
 
     def moves(state: State) -> Iterator[tuple[State, float]]:
         one, two = state

@@ -55,19 +55,25 @@ def can_place_on_server_a() -> bool:
     return find_spec("twin.numa") is not None
 
 
-def distances(store: Store, workers: int) -> list[Distance]:
-    """The whole table. An operator is saturated, so that its time per tuple is one over its throughput."""
-    cells = [
-        (operator, index, fidelity)
+def jobs() -> dict[tuple[str, int, Fidelity], Job]:
+    """The runs of the table, by operator, column and fidelity. The operator is saturated."""
+    return {
+        (operator, index, fidelity): Job(
+            f"table 3 {operator} {PAIRS[index]}",
+            _two_sockets(operator, CONSUMER_SOCKETS[index]),
+            _settings(fidelity),
+            family="published",
+        )
         for operator in MEASURED
         for index in range(len(PAIRS))
         for fidelity in get_args(Fidelity)
-    ]
-    jobs = [
-        Job(f"table 3 {operator} {PAIRS[index]}", _two_sockets(operator, CONSUMER_SOCKETS[index]), _settings(fidelity))
-        for operator, index, fidelity in cells
-    ]
-    results = run_all(jobs, store, workers, "runs on Server A")
+    }
+
+
+def distances(store: Store, workers: int) -> list[Distance]:
+    """The whole table: the time per tuple of a saturated operator is one over its throughput."""
+    cells = jobs()
+    results = run_all(list(cells.values()), store, workers, "runs on Server A")
     found = {cell: 1e9 / each["throughput_per_s"] for cell, each in zip(cells, results, strict=True)}
     return [
         Distance(

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.validity.agreement import QUANTITIES, Comparison, bias_table, error_table, worst_table
-from benchmarks.validity.cases import FIRST_SEEDS
+from benchmarks.validity import report_words as words
+from benchmarks.validity.agreement import QUANTITIES, Comparison
+from benchmarks.validity.agreement_tables import bias_table, error_table, length_table, worst_table
+from benchmarks.validity.busy import busy_table, worst_busy_table
 from benchmarks.validity.published import Distance, distance_table
-from benchmarks.validity.selection import MIN_OUTPUTS, SMALL, scanned
 from benchmarks.validity.theory import Finding, theory_table
 from benchmarks.validity.theory_queues import can_share
 from figures.exact_vs_fast import exact_vs_fast
@@ -25,6 +26,8 @@ TITLES = {
     "shared": "Exact against fast: all operators on one or two weak hosts",
     "ordinary": "Exact against fast: ordinary jobs of many replicas",
 }
+GROUPS = {"window": "chain", "two sinks": "chain", "union, window": "union"}
+"""Kinds that share a colour."""
 UNITS = {"T": "T [1/s]", "Le": "Le [s]", "Lp": "Lp [s]"}
 
 
@@ -42,62 +45,47 @@ class Report:
         """Section a."""
         table = theory_table(findings)
         self._title("Theory", table)
-        self._say(
-            "Means over independent seeds with their standard errors, at 1,000 tuples a second. Exact runs have to be "
-            "within 4 standard errors of theory (or 0.5 %), fast ones within 7 % plus 2 standard errors. Oracles are "
-            "Pollaczek-Khinchine, Erlang C, Jackson, the root of the D/M/1 equation, insensitivity of processor "
-            "sharing, and for the blocking tandem and for two operators on one core small Markov chains solved exactly."
-        )
+        self._say(words.THEORY)
         if not can_share():
             self._say("M/M/c is left out: no partitioning lets replicas serve one queue.")
         columns: dict[str, list[object]] = {key: [] for key in ("law", "exact", "exact_error", "fast", "fast_error")}
         for each in findings:
+            if each.check.busy:
+                continue
             columns["law"].append(f"{each.check.law}: {each.check.case}")
             for fidelity in ("exact", "fast"):
                 there = fidelity in each.mean
                 expected = each.reference
                 columns[fidelity].append(each.mean[fidelity] / expected if there else float("nan"))
                 columns[f"{fidelity}_error"].append(each.error[fidelity] / expected if there else float("nan"))
-        self._figure("theory", theory_ratios(columns), "Simulated over theoretical means")
+        self._figure("theory", theory_ratios(columns), "Simulated over theoretical means, shares of time apart")
         self._table(table)
 
     def comparison(self, found: Comparison) -> None:
-        """Sections b and c."""
-        table = error_table(found)
-        self._title(TITLES[found.family], table)
-        rich = found.rich
-        kinds = ", ".join(f"{(found.kinds == kind).sum()} {kind}" for kind in dict.fromkeys(found.kinds))
-        self._say(
-            f"{len(found.cases)} configurations ({kinds}), 240 s each, {100 * found.behind.mean():.0f} % of them "
-            f"backpressured in the exact run; {rich.sum()} gave at least {MIN_OUTPUTS} results in all three runs "
-            f"({100 * found.behind[rich].mean():.0f} % of these backpressured) and are compared. Each is simulated "
-            "twice exactly, with different seeds, and once fast, with a third. Two exact seeds differ as well: that "
-            "is the floor below which no comparison can tell anything, and it stands beside every figure. The fast "
-            "run is compared with the first exact one, as the limits ask, and with the mean of both, which has less "
-            "noise. Cells: median / 95th percentile / maximum of the q-error."
-        )
-        first = FIRST_SEEDS[found.family, "heldout"]
-        self._say(
-            f"How they were chosen: seeds {first} and up, {scanned(found.family, 'heldout')} of them, which nothing "
-            f"was tuned on. A seed is in if its fast run has at least {MIN_OUTPUTS} results and its cell (linear, "
-            "2-way, 3-way; keeping up or behind, by that run) still has a place. The seeds are kept in "
-            "`benchmarks/validity/selection.json`, so that later changes are judged on the same ones."
-            + (f" This page was made at small scale: the first {SMALL} of each cell." if self._scale == "small" else "")
-        )
-        if found.family == "shared":
-            self._say(
-                "One or two hosts of 0.5, 1 or 2 cores carry all operators; rates are scaled so that the busiest "
-                "resource has a utilisation drawn log-uniformly from 0.5 to 2.2, by the rate model."
-            )
-        self._figure(found.family, _scatter(found), "Fast over exact, and the q-errors' distribution")
+        """Sections b, c and d."""
+        family, table, busy = found.family, error_table(found), busy_table(found)
+        at_length = found.at_length()
+        length = [] if at_length is None else [length_table(at_length)]
+        self._title(TITLES[family], table, *length, busy)
+        for text in (words.ABOUT[family], words.compared(found), words.chosen_how(family, self._scale)):
+            if text:
+                self._say(text)
+        self._figure(family, _scatter(found), "Fast over exact, and the q-errors' distribution")
         self._table(table)
+        for each in length:
+            self._say(words.LONG)
+            self._table(each)
+        self._say(words.BUSY)
+        self._table(busy)
+        self._say("Furthest off with the share of time that an operator was busy or held up:")
+        self._table(worst_busy_table(found))
         self._say("Bias: geometric mean of fast over the mean of both exact runs (95th percentile of its q-error).")
         self._table(bias_table(found))
         self._say("Furthest off: fast over the mean of both exact runs (second over first exact run).")
         self._table(worst_table(found))
 
     def distances(self, found: Sequence[Distance]) -> None:
-        """Section d."""
+        """Section e."""
         table = distance_table(found)
         self._title("BriskStream's Table 3: time per tuple by NUMA distance", table)
         self._say(
@@ -115,7 +103,7 @@ class Report:
         self._table(table)
 
     def invariants(self, determinism: Table, runs: int) -> None:
-        """Section e."""
+        """Section f."""
         self._title("Conservation, determinism, progress", determinism)
         self._say(
             f"Every one of the {runs} simulations of this page, and every other one, ends with the laws of "
@@ -139,9 +127,14 @@ class Report:
         head = ["# Validity", about, _markdown(self._verdicts)]
         self._path.write_text("\n\n".join([*head, *self._parts]) + "\n", encoding="utf-8")
 
-    def _title(self, title: str, table: Table) -> None:
-        columns = [index for index, name in enumerate(table[0]) if name == "kept"]
-        verdicts = [row[index] for row in table[1:] for index in columns if row[index] != "-"]
+    def _title(self, title: str, *tables: Table) -> None:
+        verdicts = [
+            cell
+            for table in tables
+            for row in table[1:]
+            for name, cell in zip(table[0], row, strict=True)
+            if name == "kept" and cell != "-"
+        ]
         self._verdicts.append((title, str(verdicts.count("yes")), str(len(verdicts))))
         self._parts.append(f"## {title}")
 
@@ -165,7 +158,8 @@ def _markdown(rows: Table) -> str:
 
 def _scatter(found: Comparison) -> Figure:
     rich = np.flatnonzero(found.rich)
-    table: dict[str, Sequence[object]] = {"kind": found.kinds[rich].tolist(), "behind": found.behind[rich].tolist()}
+    kinds = [GROUPS.get(kind, kind) for kind in found.kinds[rich]]
+    table: dict[str, Sequence[object]] = {"kind": kinds, "behind": found.behind[rich].tolist()}
     for quantity in QUANTITIES:
         for name, runs in (("exact", found.exact), ("second", found.second), ("fast", found.fast)):
             table[f"{UNITS.get(quantity, quantity + ' [s]')} {name}"] = found.values(quantity, runs)[rich].tolist()

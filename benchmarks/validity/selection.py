@@ -19,6 +19,8 @@ from typing import Any
 from benchmarks.validity.cases import FIRST_SEEDS, KINDS, Case, case_of
 from benchmarks.validity.runs import Job, run_all, shown
 from benchmarks.validity.store import Store
+from twin.rate_model import RateModel
+from twin.scenario import RunSettings
 
 FILE = Path(__file__).with_name("selection.json")
 MIN_OUTPUTS = 200
@@ -32,6 +34,7 @@ PLACES = {
 }
 """Seeds a cell, of which there are six in every family."""
 SMALL = 2
+CALM = 0.9
 AT_ONCE = 120
 MOST_SEEDS = 12_000
 EXACT_SEEDS = (1, 2)
@@ -109,6 +112,19 @@ def _cells_of(family: str, seeds: list[int], store: Store, workers: int) -> Iter
 def fast_job(case: Case) -> Job:
     """The fast run of a configuration."""
     return Job(f"{case.family} {case.seed}", case.deployment, case.settings.model_copy(update={"seed": FAST_SEED}))
+
+
+def long_job(case: Case) -> Job:
+    """A fast run of the default length: the longer a run, the coarser its segments, if nothing is said."""
+    length = RunSettings()
+    settings = length.model_copy(update={"warmup_s": length.horizon_s / 5, "seed": FAST_SEED})
+    return Job(f"{case.family} {case.seed}, long", case.deployment, settings)
+
+
+def keeps_up(case: Case) -> bool:
+    """Whether nothing is overloaded, by the rate model, so that a longer run measures the same."""
+    answer = RateModel(case.settings.horizon_s).answer(case.deployment, [case.deployment.plan])
+    return float(answer.offered_pressure.max()) < CALM
 
 
 def exact_jobs(which: str, cases: Sequence[Case]) -> list[Job]:

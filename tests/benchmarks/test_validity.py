@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from itertools import combinations
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.validity import oracles
-from benchmarks.validity.agreement import Comparison, bias_table, error_table, q_errors, worst_table
 from benchmarks.validity.cases import FAMILIES, FIRST_SEEDS, KINDS, case_of
 from benchmarks.validity.invariants import WAYS
 from benchmarks.validity.laws import laws_of
-from benchmarks.validity.report import Report
 from benchmarks.validity.selection import FILE, chosen, exact_jobs, fast_job
 from benchmarks.validity.theory import checks
 from twin.rate_model import RateModel
@@ -61,39 +57,6 @@ def test_weak_hosts_are_loaded_as_drawn() -> None:
     for case in chosen("shared", "dev", "small"):
         assert len(case.deployment.cluster.hosts) <= 2
         assert all(host.cpu_percent <= 200 for host in case.deployment.cluster.hosts)
-
-
-def result(throughput: float, **more: Any) -> dict[str, Any]:
-    latency = {"mean": 1.0, "p95": 2.0}
-    return {
-        "throughput_per_s": throughput,
-        "e2e_latency_s": latency,
-        "processing_latency_s": latency,
-        "tuples_out": 1000,
-        "backpressured": False,
-        "success": True,
-        **more,
-    }
-
-
-def test_agreement_counts_what_it_says(tmp_path: Path) -> None:
-    cases = chosen("costream", "dev", "small")
-    exact = [result(100.0) for _ in cases]
-    fast = [result(200.0), *(result(101.0) for _ in cases[1:-1]), result(100.0, tuples_out=3, backpressured=True)]
-    found = Comparison("costream", cases, exact, exact, fast)
-    assert found.rich.sum() == len(cases) - 1
-    rows = {row[0]: row for row in error_table(found)}
-    assert rows["T"][1] == "1.000 / 1.000 / 1.00"
-    assert rows["T"][2].startswith("1.010") and rows["T"][2].endswith("2.00") and rows["T"][-1] == "**no**"
-    assert rows["Le"][-1] == "yes" and rows["RO agrees"][2] == f"{len(cases) - 1} of {len(cases)}"
-    assert worst_table(found)[1][0] == str(cases[0].seed)
-    assert len(bias_table(found)) == 1 + 3 + 2 + 6
-    assert q_errors(np.array([0.5, 2.0, np.nan])).tolist() == [2.0, 2.0]
-    report = Report(tmp_path / "validity.md", "small")
-    report.comparison(found)
-    report.write()
-    text = (tmp_path / "validity.md").read_text()
-    assert (tmp_path / "validity" / "costream.png").exists() and "(validity/costream.png)" in text
 
 
 def test_every_check_can_be_run_and_each_way_differs() -> None:

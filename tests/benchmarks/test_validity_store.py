@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.validity import laws, runs, store
+from benchmarks.validity import laws, published, runs, store
+from benchmarks.validity.check import FULL_LENGTH
 from benchmarks.validity.laws import LAWS, laws_of
 from benchmarks.validity.runs import Job, rounded, run_all
 from benchmarks.validity.selection import chosen, exact_jobs
 from benchmarks.validity.store import Store
+from benchmarks.validity.theory import checks
 from tests.twin.worlds import deployment, queue, sink, source
 from twin.conservation import ConservationError
 from twin.deployment import Deployment
@@ -106,8 +108,13 @@ def test_exact_runs_of_a_family_are_lines_of_a_sorted_file(tmp_path: Path) -> No
 
 
 def test_labels_tell_the_exact_runs_of_a_family_apart() -> None:
-    jobs = exact_jobs("dev", chosen("ordinary", "dev", "full"))
-    assert len({(each.label, each.settings.seed) for each in jobs}) == len({store.key_of(each) for each in jobs}) == 36
+    ordinary = exact_jobs("dev", chosen("ordinary", "dev", "full"))
+    of_theory = [check.jobs("exact", 1, FULL_LENGTH)[0] for check in checks() if "exact" in check.fidelities]
+    tables = [job for job in published.jobs().values() if job.settings.fidelity == "exact"]
+    for jobs, family, count in ((ordinary, "ordinary-dev", 36), (tables, "published", 10), (of_theory, "theory", None)):
+        assert {each.family for each in jobs} == {family}
+        labels = {(each.label, each.settings.seed) for each in jobs}
+        assert len(labels) == len({store.key_of(each) for each in jobs}) == (count or len(labels))
 
 
 def test_results_have_nine_digits() -> None:

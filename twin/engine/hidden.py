@@ -7,6 +7,7 @@ import math
 from twin.engine.draws import Draws
 from twin.engine.inputs import Inputs
 from twin.engine.load import Load
+from twin.engine.neighbours import Neighbours
 from twin.engine.waiting import (
     CRITICAL,
     departure_gap_scv,
@@ -22,7 +23,7 @@ RENEW_S = 1.0
 
 
 class HiddenWait:
-    """One task's. `neighbours` are those of the other tasks on a shared processor; empty on a processor of its own."""
+    """One task's. `neighbours`: all tasks on its processor, itself among them; None if it is not shared."""
 
     __slots__ = (
         "_mean_s",
@@ -43,7 +44,7 @@ class HiddenWait:
         self.inputs = inputs
         self.tuple_scv = tuple_scv
         self.service_scv = tuple_scv  # where streams differ, of all that comes
-        self.neighbours: tuple[HiddenWait, ...] = ()
+        self.neighbours: Neighbours | None = None
         self.servers = 1  # that take from the same queue, this one included
         self.streams = 1.0  # of producer replicas, that meet here
         self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
@@ -70,13 +71,13 @@ class HiddenWait:
         load.refresh()
         n = max(n, round(load.tuples_per_s * span_s))
         self.service_scv = self.tuple_scv + (1.0 + self.tuple_scv) * self.inputs.scv()
-        self._mean_s, used = self._mean(n, speed)
+        self._mean_s, used = self._mean(n, speed, now_s)
         self._often = used if self.servers == 1 or used >= 1.0 else erlang_c(self.servers, used)
         self._until_s = now_s + RENEW_S
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
 
-    def _mean(self, n: int, speed: float) -> tuple[float, float]:
+    def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:
         """(mean hidden wait in seconds, utilisation of the speed that the task gets)."""
         load = self.load
         speed = load.smooth_speed(speed)
@@ -84,24 +85,20 @@ class HiddenWait:
         if used >= CRITICAL or used <= 0.0:
             return 0.0, min(used, 1.0)
         service_s = load.work_each_s / speed
-        if not self.neighbours:
+        if self.neighbours is None:
             args = n, used, load.gap_scv, self.service_scv, service_s, self.servers, self.streams
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         wait_s = tuple_wait_s(used, gap_scv, self.service_scv, service_s, self.servers)
-        return wait_s * hidden_share(self._drift(n, speed)), used
+        return wait_s * hidden_share(self._drift(self.neighbours, n, speed, now_s)), used
 
-    def _drift(self, n: int, speed: float) -> float:
+    def _drift(self, neighbours: Neighbours, n: int, speed: float, now_s: float) -> float:
         """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile."""
         load = self.load
         duration_s = n / load.tuples_per_s
         variance, others = n * load.work_each_s**2 * self.service_scv, 0.0
         if speed < 1.0:
-            for other in self.neighbours:
-                other.load.refresh()
-                if other.load.work_per_s < speed:
-                    others += other.load.work_per_s
-                    tuples = other.load.tuples_per_s * duration_s
-                    variance += tuples * other.load.work_each_s**2 * other.service_scv
+            others, others_variance = neighbours.below(load, speed, now_s)
+            variance += others_variance * duration_s
         variance += n * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
         return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf

@@ -1,0 +1,134 @@
+"""How many replicas a job would keep busy at the rates its sources are offered: true rates, as DS2 measures them.
+
+A replica's true rate is what it takes in a second of useful work: input over busy time, whatever backpressure or
+idleness there was (Kalavri et al., "Three steps is all you need", OSDI 2018). Offered rates and measured
+selectivities say what each operator should take; what an operator that cannot be scaled cannot take does not reach
+those after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from twin.control import PeriodStatistics
+from twin.query import Aggregate, Join, Query, TimeWindow
+
+ENOUGH_BUSY_MS = 5.0
+"""Busy time (ms a second) below which a true rate is not believed; the last believed one holds."""
+STEP = 0.5
+"""A rate that differs by so much from its mean is another rate, and no mean is taken with what was before."""
+NOISE = 0.1
+"""A backlog of less than this share of what arrives in a period is a queue that comes and goes."""
+SURE = 4.0
+"""Standard deviations of a Poisson count, below which neither a step nor a backlog is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Replicas of an operator that would be busy all the time: at the offered rate, and with the backlog's besides."""
+
+    load: float
+    catch_up: float
+
+
+class Demand:
+    """What a job needs, by operators that can be scaled; from the periods given to `add`.
+
+    fixed: operators whose replicas cannot change. catch_up_s: within so many seconds a backlog is to be gone.
+    """
+
+    def __init__(self, query: Query, fixed: Collection[str], catch_up_s: float, smoothing_periods: int) -> None:
+        self.query = query
+        self.fixed = fixed
+        self.catch_up_s = catch_up_s
+        self.smoothing_periods = smoothing_periods
+        windows = [each.window for each in query.operators if isinstance(each, Aggregate | Join)]
+        self.slide_s = max((each.slide for each in windows if isinstance(each, TimeWindow)), default=0.0)
+        self._rates: deque[dict[str, float]] = deque(maxlen=smoothing_periods)
+        self._work: list[PeriodStatistics] = []
+        self._cost_s: dict[str, float] = {}
+        self._selectivity: dict[str, float] = {}
+        self._waiting: dict[str, float] = {}
+        self.behind = False
+        """Whether there is a backlog."""
+        self.falling_behind = False
+        """Whether it grows."""
+
+    def add(self, statistics: PeriodStatistics) -> None:
+        """A period throughout which the job ran with the same replicas."""
+        sources = {each.name: statistics.operators[each.name] for each in self.query.sources}
+        rates = {name: row["arrived"] / statistics.length_s for name, row in sources.items()}
+        if any(self._stepped(name, rate, statistics.length_s) for name, rate in rates.items()):
+            self._rates.clear()
+        self._rates.append(rates)
+        before, self._waiting = self._waiting, {}
+        for name, row in sources.items():
+            if row["backlog"] > max(NOISE * row["arrived"], SURE * math.sqrt(row["arrived"])):
+                self._waiting[name] = row["backlog"]
+        self.behind = bool(self._waiting)
+        self.falling_behind = any(tuples > before.get(name, 0.0) for name, tuples in self._waiting.items())
+        self._measure(statistics)
+
+    def now(self) -> dict[str, Need]:
+        """By the offered rates of the last period alone."""
+        return self._needs(self._rates[-1])
+
+    def lately(self) -> dict[str, Need]:
+        """By their means over the last few periods; while a backlog grows, those of the last one if they are higher."""
+        means = {name: sum(each[name] for each in self._rates) / len(self._rates) for name in self._rates[-1]}
+        if self.falling_behind:
+            means = {name: max(mean, self._rates[-1][name]) for name, mean in means.items()}
+        return self._needs(means)
+
+    def _stepped(self, name: str, rate: float, length_s: float) -> bool:
+        if not self._rates:
+            return False
+        mean = sum(each[name] for each in self._rates) / len(self._rates)
+        return abs(rate - mean) > max(STEP * mean, SURE * math.sqrt(mean / length_s))
+
+    def _measure(self, statistics: PeriodStatistics) -> None:
+        """Work and selectivities over the last periods, and over a whole slide of each window: it works in bursts."""
+        slide_periods = math.ceil(self.slide_s / statistics.length_s - 1e-9)
+        if self.falling_behind and slide_periods <= 1:
+            self._work = []  # the work of a tuple may be what has changed
+        self._work = [*self._work, statistics][-max(self.smoothing_periods, slide_periods) :]
+        for operator in self.query.operators:
+            rows = [(each.operators[operator.name], each.length_s) for each in self._work]
+            taken = sum(row["numRecordsIn"] for row, _ in rows)
+            there_s = sum(row["replicas"] * length_s for row, length_s in rows)
+            busy_s = sum(row["busyTimeMsPerSecond"] / 1000 * row["replicas"] * length_s for row, length_s in rows)
+            if taken:
+                self._selectivity[operator.name] = sum(row["numRecordsOut"] for row, _ in rows) / taken
+            if taken and busy_s * 1000 >= ENOUGH_BUSY_MS * there_s:
+                self._cost_s[operator.name] = busy_s / taken
+
+    def _needs(self, offered: Mapping[str, float]) -> dict[str, Need]:
+        placement = self._work[-1].placement
+        flows: dict[str, tuple[float, float]] = {}  # tuples a second that leave: at the offered rate, of the backlog
+        needs: dict[str, Need] = {}
+        for operator in self.query.topological:
+            name = operator.name
+            if operator.kind == "source":
+                rate, extra = offered[name], self._waiting.get(name, 0.0) / self.catch_up_s
+            else:
+                rate, extra = self._inflow(name, flows, len(placement[name]))
+            cost_s = self._cost_s.get(name)
+            if cost_s is not None and name in self.fixed:
+                most = len(placement[name]) / cost_s
+                rate, extra = min(rate, most), max(0.0, min(extra, most - rate))
+            elif cost_s is not None:
+                needs[name] = Need(rate * cost_s, extra * cost_s)
+            share = self._selectivity.get(name, 0.0)
+            flows[name] = rate * share, extra * share
+        return needs
+
+    def _inflow(self, name: str, flows: Mapping[str, tuple[float, float]], replicas: int) -> tuple[float, float]:
+        rate = extra = 0.0
+        for stream in self.query.inputs(name):
+            copies = replicas if self.query.partitioning(stream) == "broadcast" else 1
+            rate += flows[stream.producer][0] * copies
+            extra += flows[stream.producer][1] * copies
+        return rate, extra

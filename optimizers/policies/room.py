@@ -1,0 +1,75 @@
+"""What policies share: whether two periods are comparable, what can be carried out, where there is room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from twin.control import PeriodStatistics
+from twin.deployment import Deployment
+from twin.events import Move, Rescale, check_move, check_rescale
+from twin.plan import Location
+
+TINY_S = 1e-9
+ENOUGH = 0.25
+"""A host with a smaller share of a core (or of itself, if it is less than one) idle has no room for a replica."""
+
+
+def continues(last: PeriodStatistics, statistics: PeriodStatistics) -> bool:
+    """Whether a period follows the last one that was seen, on the same placement, without a stop in between."""
+    return last.placement == statistics.placement and statistics.start_s <= last.end_s + TINY_S
+
+
+def can_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> bool:
+    """Whether an operator could have its replicas there."""
+    try:
+        check_rescale(Rescale(operator=operator, placement=places), deployment, "")
+    except ValueError:
+        return False
+    return True
+
+
+def can_move(move: Move, deployment: Deployment, placement: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a move could be carried out on a job that is placed like this."""
+    try:
+        check_move(move, deployment, "", placement)
+    except ValueError:
+        return False
+    return True
+
+
+class Room:
+    """Idle CPU of a period, less what has been given away since, each new replica taken to fill a core."""
+
+    def __init__(self, deployment: Deployment, statistics: PeriodStatistics) -> None:
+        used: Mapping[str, Mapping[str, Any]] = statistics.hosts
+        self.deployment = deployment
+        self.cores = {host.name: host.cpu_percent / 100 for host in deployment.cluster.hosts}
+        self.idle = {
+            name: cores * (1 - used[name]["cpuUtilisation"] if name in used else 1.0)
+            for name, cores in self.cores.items()
+        }
+        self._replicas = Counter(Location.parse(place) for places in statistics.placement.values() for place in places)
+
+    def give(self, operator: str, count: int) -> tuple[str, ...]:
+        """Places for up to `count` more replicas of an operator: each on the host, and its socket, with most room."""
+        places: list[str] = []
+        shut: set[str] = set()
+        while len(places) < count:
+            hosts = [name for name in self.idle if name not in shut and self._has_room(name)]
+            if not hosts:
+                break
+            host = max(sorted(hosts), key=lambda name: self.idle[name])  # ties by name
+            if not can_rescale(operator, (host,), self.deployment):
+                shut.add(host)
+                continue
+            self.idle[host] -= 1.0
+            sockets = range(self.deployment.cluster.host(host).socket_count)
+            place = Location(host, min(sockets, key=lambda socket: self._replicas[Location(host, socket)]))
+            self._replicas[place] += 1
+            places.append(str(place))
+        return tuple(places)
+
+    def _has_room(self, host: str) -> bool:
+        return self.idle[host] >= ENOUGH * min(1.0, self.cores[host])

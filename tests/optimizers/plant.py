@@ -1,0 +1,96 @@
+"""A perfect plant for policies that scale: source -> m -> sink, in periods, without queueing theory or a simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from tests.twin.worlds import chain
+from twin.control import PeriodStatistics, Policy
+from twin.deployment import Deployment
+from twin.randomness import stream
+
+ByPeriod = float | Callable[[int], float]
+LENGTH_S = 10.0
+SERVICE_S = 1e-3
+
+
+def plant_job(**more: Any) -> Deployment:
+    """`m` can be scaled; there are cores enough."""
+    hosts = [
+        {"name": name, "cpu_percent": 3200, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 1}
+        for name in ("h0", "h1")
+    ]
+    middle = {"kind": "map", "name": "m", "service_time_s": SERVICE_S} | more
+    return chain([middle], 1 / SERVICE_S, hosts=hosts, placement={"source": "h0", "m": "h0", "sink": "h0"})
+
+
+class Plant:
+    """Fluid: what arrives and waits is taken as far as the replicas get.
+
+    load: replicas that what arrives keeps busy all the time, by period; slower: how much longer tuples take than usual,
+    which the load has in it. noise: standard deviation, relative, of what arrives in a period and of what its work is
+    measured to be.
+    """
+
+    def __init__(
+        self,
+        load: ByPeriod,
+        replicas: int = 1,
+        noise: float = 0.0,
+        seed: int = 0,
+        slower: ByPeriod = 1.0,
+    ) -> None:
+        self.load = load
+        self.slower = slower
+        self.noise = noise
+        self.rng = stream(seed, "plant")
+        self.places: tuple[str, ...] = ("h0",) * replicas
+        self.backlog = 0.0
+        self.period = 0
+
+    def run(self, policy: Policy, periods: int) -> list[int]:
+        """Replicas in each period; what is decided at the end of one holds from the next on."""
+        counts = []
+        for _ in range(periods):
+            statistics = self.step()
+            counts.append(len(self.places))
+            decision = policy.decide(statistics)
+            for rescale in decision.rescales if decision else ():
+                self.places = rescale.placement
+        return counts
+
+    def step(self, runs: float = 1.0) -> PeriodStatistics:
+        """The next period. runs: for how much of it the job is up."""
+        index, self.period = self.period, self.period + 1
+        work_s, there_s = SERVICE_S * _at(self.slower, index), len(self.places) * LENGTH_S
+        arrived = _at(self.load, index) / work_s * LENGTH_S * max(0.0, 1.0 + self.noise * self.rng.standard_normal())
+        taken = min(self.backlog + arrived, runs * there_s / work_s)
+        self.backlog += arrived - taken
+        busy_s = min(taken * work_s * max(0.0, 1.0 + self.noise * self.rng.standard_normal()), runs * there_s)
+        busy = {"source": 0.0, "m": busy_s / there_s, "sink": 0.0}
+        operators = {
+            name: {
+                "arrived": round(arrived) if name == "source" else None,
+                "backlog": round(self.backlog) if name == "source" else None,
+                "numRecordsIn": round(taken),
+                "numRecordsOut": round(taken),
+                "replicas": len(self.places) if name == "m" else 1,
+                "busyTimeMsPerSecond": 1000 * share,
+                "backPressuredTimeMsPerSecond": 1000 * (1 - runs),
+            }
+            for name, share in busy.items()
+        }
+        hosts = {name: {"host": name, "cpuUtilisation": 0.2} for name in ("h0", "h1")}
+        placement = {"source": ("h0",), "m": self.places, "sink": ("h0",)}
+        return PeriodStatistics(index * LENGTH_S, (index + 1) * LENGTH_S, operators, hosts, placement)
+
+
+def changes(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """From how many replicas to how many, in order."""
+    return [(before, after) for before, after in pairwise(counts) if before != after]
+
+
+def _at(value: ByPeriod, period: int) -> float:
+    return value(period) if callable(value) else value

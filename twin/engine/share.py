@@ -1,0 +1,63 @@
+"""A task's standing on its processor."""
+
+from __future__ import annotations
+
+
+class Share:
+    """What a task has done and could have done lately, as jobs and as flat demand."""
+
+    __slots__ = (
+        "_free_s",
+        "_since_s",
+        "attached",
+        "blocked",
+        "flat",
+        "mark_fixed",
+        "mark_s",
+        "mark_slope",
+        "resting",
+        "running",
+        "spare_s",
+        "time_sum",
+        "work_sum",
+    )
+
+    def __init__(self) -> None:
+        self.flat = 0.0  # demand while keeping up, in cores
+        self.attached = True
+        self.resting = False  # whether its flat demand is left out now: it has a job, is blocked or has gone
+        self.running = False  # has a job
+        self.blocked = False
+        self.work_sum = 0.0
+        self.time_sum = 0.0
+        self.mark_fixed = 0.0
+        self.mark_slope = 0.0
+        self.mark_s = 0.0
+        self.spare_s = 0.0  # core-seconds that it could have worked lately and did not
+        self._free_s = 0.0  # time outside of jobs and not blocked, since it was last asked for
+        self._since_s: float | None = 0.0  # since when it is neither running nor blocked
+
+    def engage(self, now_s: float) -> None:
+        """It gets a job or is blocked: its flat demand rests."""
+        if self._since_s is not None:
+            self._free_s += now_s - self._since_s
+            self._since_s = None
+
+    def disengage(self, now_s: float) -> None:
+        """Its job has ended, or it is unblocked."""
+        if not self.running and not self.blocked:
+            self._since_s = now_s
+
+    def could_s(self, now_s: float, speed: float) -> float:
+        """Core-seconds that it can have worked since `free_time_s` was last asked for, and did not before."""
+        free_s = self._free_s + (now_s - self._since_s if self._since_s is not None else 0.0)
+        return self.spare_s + free_s * speed
+
+    def free_time_s(self, now_s: float) -> float:
+        """Time in which flat work could be done, since it was last asked for."""
+        free_s = self._free_s
+        if self._since_s is not None:
+            free_s += now_s - self._since_s
+            self._since_s = now_s
+        self._free_s = 0.0
+        return free_s
