@@ -5,10 +5,16 @@ from __future__ import annotations
 
 def seconds(value: float) -> str:
     """A duration >= 0 in the unit that reads best, about three digits."""
-    if 0 < value < 1e-6:
-        return f"{value * 1e9:.3g} ns"
-    if value < 1e-3:
-        return f"{value * 1e6:.3g} µs"
-    if value < 1:
-        return f"{value * 1e3:.3g} ms"
+    factor, unit = scale(value)
+    if unit != "s" or value == 0:
+        return f"{value * factor:.3g} {unit}"
     return f"{value:.2f} s" if value < 100 else f"{value:,.0f} s"
+
+
+def scale(value_s: float) -> tuple[float, str]:
+    """The unit in which a duration >= 0 reads best, and how many of it are a second."""
+    if 0 < value_s < 1e-6:
+        return 1e9, "ns"
+    if value_s < 1e-3:
+        return 1e6, "µs"
+    return (1e3, "ms") if value_s < 1 else (1.0, "s")

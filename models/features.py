@@ -205,10 +205,13 @@ _ALL: tuple[tuple[str, Column], ...] = (
     *(("plan", column) for column in CONTEXT),
 )
 
+REVISION = 2
+"""Raised where a column of the same name has other values. 2: each tuple of a join costs by its own stream."""
+
 FEATURE_VERSION: str = hashlib.sha256(
-    "\n".join(f"{node}|{column.identity}" for node, column in _ALL).encode()
+    "\n".join([*(f"{node}|{column.identity}" for node, column in _ALL), f"revision {REVISION}"]).encode()
 ).hexdigest()[:12]
-"""12 hex digits over name, unit, group and encoding of every column."""
+"""12 hex digits over name, unit, group and encoding of every column, and the revision."""
 
 
 @dataclass(frozen=True, slots=True)

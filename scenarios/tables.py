@@ -11,24 +11,11 @@ from rich.table import Table
 
 from figures import units
 
-QUANTILES = ("mean", "p50", "p95", "p99")
-
-
-def of_run(name: str, document: Mapping[str, Any]) -> list[Table]:
-    """Metrics, operators, hosts and, if there were any, links and events; `document` is `Run.to_dict()`."""
-    tables = [_metrics(name, document), _operators(document["operators"]), _hosts(document["hosts"])]
-    links = {link: totals for link, totals in document["links"].items() if "->" in link}  # hosts' cards are above
-    if links:
-        tables.append(_links(links))
-    if document["events"]:
-        tables.append(_events(document["events"]))
-    return tables
-
 
 def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Table:
     """One line a row; `columns` maps a key of the rows to its heading. Numbers are right-aligned."""
     listed = list(rows)
-    table = _table(title)
+    table = empty(title)
     for key, heading in columns.items():
         numeric = all(_numeric(row.get(key)) for row in listed)
         table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric)
@@ -70,7 +57,7 @@ def of_regrets(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
 def _regret_row(row: Mapping[str, Any]) -> dict[str, Any]:
     if row["regret"] is None:
         return {"optimizer": row["optimizer"], "cost_model": row["cost_model"], "state": row["message"]}
-    show = _number if row["objective"].endswith("per_s") else seconds
+    show = number if row["objective"].endswith("per_s") else seconds
     state = (
         "keeps up" if row["success"] and not row["backpressured"] else "backpressured" if row["success"] else "fails"
     )
@@ -111,93 +98,12 @@ def seconds(value: float | None) -> str:
     return "-" if value is None or not math.isfinite(value) else units.seconds(value)
 
 
-def _metrics(name: str, document: Mapping[str, Any]) -> Table:
-    table = _table(f"{name}: simulated metrics")
-    for heading in ("metric", *QUANTILES):
-        table.add_column(heading, justify="left" if heading == "metric" else "right")
-    table.add_row("throughput (results/s)", _number(document["throughput_per_s"]))
-    for key, label in (("processing_latency_s", "processing latency"), ("e2e_latency_s", "end-to-end latency")):
-        latency = document[key] or {}
-        table.add_row(label, *(seconds(latency.get(quantile)) for quantile in QUANTILES))
-    grows = "yes" if document["backpressured"] else "no"
-    table.add_row("backpressured", f"{grows} ({_number(document['backpressure_per_s'])}/s unread)")
-    table.add_row("success", "yes" if document["success"] else "no")
-    table.add_row("tuples in / out", f"{document['tuples_in']:,} / {document['tuples_out']:,}")
-    return table
-
-
-def _operators(operators: Mapping[str, Mapping[str, Any]]) -> Table:
-    rows = [{"operator": name, **totals} for name, totals in operators.items()]
-    columns = {
-        "operator": "operator",
-        "kind": "kind",
-        "replicas": "replicas",
-        "rate_in_per_s": "in/s",
-        "rate_out_per_s": "out/s",
-        "busy": "busy",
-        "backpressured": "blocked",
-        "idle": "idle",
-    }
-    return of_rows("operators", columns, ({**row, **_shares(row, "busy", "backpressured", "idle")} for row in rows))
-
-
-def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Table:
-    rows = [{"host": name, **totals, **_shares(totals, "cpu")} for name, totals in hosts.items()]
-    columns = {
-        "host": "host",
-        "cpu": "CPU",
-        "memory_mb": "memory (MB)",
-        "gc_slowdown": "slowed by GC",
-        "sent_mbps": "sent (Mbit/s)",
-    }
-    return of_rows("hosts", columns, rows)
-
-
-def _links(links: Mapping[str, Mapping[str, Any]]) -> Table:
-    rows = [{"link": name, **totals, **_shares(totals, "utilisation", "busiest")} for name, totals in links.items()]
-    columns = {"link": "link", "utilisation": "in use", "busiest": "busiest period", "sent_mbps": "sent (Mbit/s)"}
-    return of_rows("links", columns, rows)
-
-
-def _events(events: Sequence[Mapping[str, Any]]) -> Table:
-    columns = {
-        "at": "at",
-        "kind": "event",
-        "component": "of",
-        "lasted": "lasted",
-        "paused": "paused",
-        "moved": "moved (MB)",
-        "detail": "detail",
-    }
-    return of_rows("events", columns, (_event_row(event) for event in events))
-
-
-def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
-    end_s = event["end_s"]
-    return {
-        **event,
-        "at": f"{event['at_s']:g} s",
-        "lasted": "to the end" if end_s is None else seconds(end_s - event["at_s"]) if end_s > event["at_s"] else None,
-        "paused": None if event["paused_s"] is None else seconds(event["paused_s"]),
-        "moved": None if event["bytes"] is None else event["bytes"] / 1e6,
-        "detail": _detail(event["detail"]),
-    }
-
-
-def _detail(detail: Mapping[str, Any]) -> str:
-    """A decision's reason says all that it orders; else every value with its name."""
-    return str(detail.get("reason") or ", ".join(f"{key} {cell(value)}" for key, value in detail.items() if value))
-
-
-def _shares(row: Mapping[str, Any], *keys: str) -> dict[str, str]:
-    return {key: f"{row[key]:.0%}" for key in keys if row.get(key) is not None}
-
-
 def _numeric(value: Any) -> bool:
     return value is None or isinstance(value, int | float) or str(value)[:1].isdigit()
 
 
-def _table(title: str) -> Table:
+def empty(title: str) -> Table:
+    """A table without columns, as all are drawn."""
     return Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False, show_edge=False
     )
@@ -210,13 +116,13 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return _number(value)
+        return number(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(cell, value))
     return str(value)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Three significant digits, thousands separated; whole numbers whole."""
     if not math.isfinite(value):
         return "-"

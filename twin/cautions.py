@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import networkx as nx
+import numpy as np
 
 from twin.deployment import Deployment
 from twin.engine.statistics import Row
 from twin.events import AnyEvent
+from twin.keys import KeySkew, zipf_shares
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map
 from twin.resolution import PARTS, resolution
 from twin.scenario import RunSettings
@@ -19,16 +22,30 @@ BLOCKED_SHARE = 0.02
 """Of the time: a window that is blocked for longer needs segments that are short against its slide."""
 
 
+CROWD = 4.0
+"""Tasks a core, and ..."""
+NEARLY_FULL, FULL = 0.9, 0.99
+"""... shares of a host in use between which segments say little about how tuples delay each other. Beyond, it is
+saturated, and what waits in channels decides."""
+
+
 def cautions(
-    deployment: Deployment, settings: RunSettings, world: World, events: Sequence[AnyEvent], rows: Sequence[Row]
+    deployment: Deployment,
+    settings: RunSettings,
+    world: World,
+    events: Sequence[AnyEvent],
+    rows: Sequence[Row],
+    hosts: Sequence[Row],
 ) -> tuple[str, ...]:
-    """One line each, with the remedy. rows: those of the operators."""
+    """One line each, with the remedy. rows: those of the operators; hosts: of the hosts."""
     totals = _totals(rows)
     unevaluated = _unevaluated(deployment, settings, totals)
     return (
         *_coarse(deployment, settings, rows),
+        *_nearly_full(deployment, settings, hosts),
         *unevaluated.values(),
         *_idle(deployment),
+        *_crowded(deployment),
         *_silent(deployment, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
     )
@@ -54,6 +71,23 @@ def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) 
         f"of {slide_s:.2g} s: throughput and latencies may be far off; set run.segments to {enough}, or fidelity: exact"
     )
     return [line]
+
+
+def _nearly_full(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+    """Where many tasks share a processor that is all but full, what each waits is a matter of chance."""
+    if settings.fidelity == "exact":
+        return []
+    tasks = Counter(place.host for name in deployment.plan.placement for place in deployment.plan.locations(name))
+    lines = []
+    for host in deployment.cluster.hosts:
+        used = [row["cpuUtilisation"] for row in rows if row["host"] == host.name]
+        share = sum(used) / max(1, len(used))
+        if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and NEARLY_FULL < share < FULL:
+            lines.append(
+                f"{host.name}: {tasks[host.name]} tasks share {host.cpu_percent / 100:g} cores, {100 * share:.0f} % "
+                "busy; latencies there may be far off in a fast run: set fidelity: exact, or give it room"
+            )
+    return lines
 
 
 Totals = dict[str, dict[str, int]]
@@ -100,6 +134,22 @@ def _idle(deployment: Deployment) -> list[str]:
         for replica in range(deployment.plan.replicas(name))
         if replica not in owners
     ]
+
+
+def _crowded(deployment: Deployment) -> list[str]:
+    """Joins that are said to match more often than tuples are of one key group."""
+    lines = []
+    for operator in deployment.query.operators:
+        if not isinstance(operator, Join) or operator.key_groups is None or operator.selectivity is None:
+            continue
+        name, skew = operator.name, deployment.workload.keys.get(operator.name, KeySkew())
+        most = float(np.sum(zipf_shares(operator.key_groups, skew.zipf) ** len(deployment.query.inputs(name))))
+        if operator.selectivity > most * 1.001:
+            lines.append(
+                f"{name}: only tuples of one key group match, with {operator.key_groups} key groups {most:.3g} of all, "
+                f"which is less than its selectivity of {operator.selectivity:g}; lower it or give fewer key_groups"
+            )
+    return lines
 
 
 def _silent(

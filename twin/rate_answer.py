@@ -21,7 +21,7 @@ class RateAnswer:
     operators: tuple[str, ...]
     """In data-flow order: the columns O."""
     sources: tuple[str, ...]
-    """As the query lists them: the columns S."""
+    """In data-flow order: the columns S."""
     hosts: tuple[str, ...]
     """As the cluster lists them: the columns H."""
     costs: CostEstimates

@@ -17,17 +17,18 @@ from twin.rates import OperatorRates, nominal_rates
 from twin.scenario import RunSettings
 
 USUAL_SEGMENTS = 2000
-"""Of a run's sources together, where nothing needs more."""
-MOST_SEGMENTS = 32_000
-"""... however much is needed, and on no more than `USUAL_TASKS` replicas."""
-USUAL_TASKS = 20
+"""Of a run's sources together, one replica each, where nothing needs more."""
+USUAL_STEPS = 100_000
+"""Segments that all replicas together handle at most, where nothing needs more."""
+MOST_STEPS = 400_000
+"""... however much is needed."""
 PARTS = 8
 """Of a slide, that a segment spans at most, where a window's results block it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """span_s: of a source's segments. needed_s: at most which it should be, for the sake of `operator`; or inf."""
+    """span_s: of a source replica's segments. needed_s: at most which it should be, for `operator`; or inf."""
 
     span_s: float
     needed_s: float
@@ -50,8 +51,9 @@ def resolution(deployment: Deployment, settings: RunSettings) -> Resolution:
     if settings.segments is not None:
         return Resolution(span_s(settings.segments), needed_s, operator)
     tasks = sum(len(places) for places in deployment.plan.placement.values())
-    finest_s = span_s(max(USUAL_SEGMENTS, MOST_SEGMENTS * min(1.0, USUAL_TASKS / tasks)))
-    return Resolution(max(finest_s, min(span_s(USUAL_SEGMENTS), needed_s)), needed_s, operator)
+    usual_s = max(span_s(USUAL_SEGMENTS), settings.horizon_s * tasks / USUAL_STEPS)
+    finest_s = settings.horizon_s * tasks / MOST_STEPS
+    return Resolution(min(usual_s, max(finest_s, needed_s)), needed_s, operator)
 
 
 def _needed(deployment: Deployment) -> tuple[float, str]:

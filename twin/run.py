@@ -11,6 +11,7 @@ from typing import Any
 from twin.engine.sketch import merge, quantile_s
 from twin.engine.statistics import Row
 from twin.metrics import BACKPRESSURE_SHARE, Latency, Metrics
+from twin.standard_errors import UNKNOWN, StandardErrors
 from twin.trace import Rows
 
 
@@ -71,12 +72,14 @@ class Run:
     link_rows: tuple[Row, ...] = ()
     event_rows: tuple[Row, ...] = ()
     links: tuple[LinkTotals, ...] = ()
+    standard_errors: StandardErrors = UNKNOWN  # of the metrics, as far as chance goes
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the metrics; operators, hosts and links by name; events in order."""
+        """For JSON: the metrics with their standard errors; operators, hosts and links by name; events in order."""
         return {
             **dataclasses.asdict(self.metrics),
+            "standard_errors": dataclasses.asdict(self.standard_errors),
             "cpu_s": self.cpu_s,
             "crashed": self.crashed,
             "operators": {each.operator: _without(each, "operator") for each in self.operators},

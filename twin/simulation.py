@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
+import numpy as np
 import simpy
 
 from twin import conservation
+from twin.batches import batches_of
 from twin.cautions import cautions
 from twin.control import Policy
 from twin.deployment import Deployment
@@ -24,6 +28,8 @@ from twin.events import AnyEvent, Failure, check_events
 from twin.rewiring import Rewiring
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, config_hash
+from twin.standard_errors import UNKNOWN, few_results, standard_errors
+from twin.steadiness import change
 from twin.version import VERSION
 from twin.wiring import Wiring
 from twin.world import World
@@ -38,15 +44,52 @@ def simulate(
     settings: RunSettings | None = None,
     events: Sequence[AnyEvent] = (),
     policy: Policy | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Run:
     """Runs a deployment for `settings.horizon_s` simulated seconds. Same arguments: the same run, on any machine.
 
     events: what happens meanwhile. policy: asked at the end of each period, and obeyed; it may keep a history, so use
-    a fresh one a run. Raises BadInput if the settings leave nothing to measure, the run would not
-    finish within hours (`twin.effort`), an event does not fit the deployment or a policy orders what cannot be;
-    ConservationError if the simulator broke a law.
+    a fresh one a run. progress: told (done, total) periods. Raises BadInput if the settings leave nothing to measure,
+    the run would not finish within hours (`twin.effort`), an event does not fit the deployment or a policy orders what
+    cannot be; ConservationError if the simulator broke a law.
     """
     settings = settings or RunSettings()
+    _check(deployment, settings, events)
+    started_s = time.process_time()
+    if events or policy is not None:
+        wiring: Wiring = Rewiring(deployment, settings, replayable=any(isinstance(each, Failure) for each in events))
+    else:
+        wiring = Wiring(deployment, settings)
+    world = wiring.build()
+    statistics = Statistics(world.env, *wiring.meters(), settings.period_s)
+    if isinstance(wiring, Rewiring):
+        _prepare_change(wiring, statistics, events, policy)
+    if progress is not None:
+        _report(statistics, settings, progress)
+    job = Job(deployment, settings, events, policy)
+    batches = None if change(deployment, events, policy) else batches_of(deployment, settings, world, statistics)
+    crash: list[float] = []
+    world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
+    with _collector_paused():
+        world.env.run(until=settings.horizon_s)
+    statistics.listeners.clear()
+    chance = None if batches is None or crash else batches.table()
+    statistics.close(settings.horizon_s)
+    conservation.check(deployment.query, world, settings.fidelity == "exact")
+    return _outcome(job, world, statistics, crash, chance, started_s)
+
+
+class Job(NamedTuple):
+    """What was to be simulated."""
+
+    deployment: Deployment
+    settings: RunSettings
+    events: Sequence[AnyEvent]
+    policy: Policy | None
+
+
+def _check(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent]) -> None:
+    """Raises BadInput as `simulate` does."""
     try:
         check_events(events, deployment)
     except ValueError as error:
@@ -57,39 +100,47 @@ def simulate(
         raise BadInput(
             f"run.warmup_s = {settings.warmup_s:g} leaves no whole period to measure; make it at most {last_start_s:g}"
         )
-    started_s = time.process_time()
-    if events or policy is not None:
-        wiring: Wiring = Rewiring(deployment, settings, replayable=any(isinstance(each, Failure) for each in events))
-    else:
-        wiring = Wiring(deployment, settings)
-    world = wiring.build()
-    statistics = Statistics(world.env, *wiring.meters(), settings.period_s)
-    if isinstance(wiring, Rewiring):
-        _prepare_change(wiring, statistics, events, policy)
-    crash: list[float] = []
-    world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
-    with _collector_paused():
-        world.env.run(until=settings.horizon_s)
-    statistics.listeners.clear()
-    statistics.close(settings.horizon_s)
-    conservation.check(deployment.query, world, settings.fidelity == "exact")
-    rows, crashed = statistics.operator_rows, bool(crash)
+
+
+def _outcome(
+    job: Job,
+    world: World,
+    statistics: Statistics,
+    crash: Sequence[float],
+    batches: np.ndarray | None,
+    started_s: float,
+) -> Run:
+    deployment, settings, events, policy = job
+    rows, warmup_s = statistics.operator_rows, settings.warmup_s
+    metrics = metrics_of(rows, warmup_s, crashed=bool(crash))
+    errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
     return Run(
-        metrics=metrics_of(rows, settings.warmup_s, crashed),
-        operators=operator_totals(rows, settings.warmup_s),
-        hosts=host_totals(statistics.host_rows, settings.warmup_s),
-        warnings=(*_crash(crash), *cautions(deployment, settings, world, events, rows)),
+        metrics=metrics,
+        standard_errors=errors,
+        operators=operator_totals(rows, warmup_s),
+        hosts=host_totals(statistics.host_rows, warmup_s),
+        warnings=(
+            *_crash(crash),
+            *cautions(deployment, settings, world, events, rows, statistics.host_rows),
+            *few_results(metrics.throughput_per_s, errors),
+        ),
         manifest=manifest(deployment, settings, events, policy.name if policy else None),
         deployment_json=deployment.model_dump_json(exclude_none=True, include=set(Deployment.model_fields)),
-        crashed=crashed,
+        crashed=bool(crash),
         cpu_s=time.process_time() - started_s,
         operator_rows=tuple(rows),
         host_rows=tuple(statistics.host_rows),
         link_rows=tuple(statistics.link_rows),
         event_rows=tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s)),
-        links=link_totals(statistics.link_rows, settings.warmup_s),
+        links=link_totals(statistics.link_rows, warmup_s),
         duplicates=world.ledger.duplicates,
     )
+
+
+def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[int, int], None]) -> None:
+    ends = count(1)
+    total = math.ceil(settings.horizon_s / settings.period_s - 1e-9)
+    statistics.listeners.append(lambda _operators, _hosts: progress(next(ends), total))
 
 
 def _prepare_change(

@@ -52,18 +52,17 @@ def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Locati
             groups = max(1, groups_of(operator.groups, replica, replicas))
             return kind(AggregateTask)(**common, **_window(wiring, operator), groups=groups)
         case Join():
-            selectivity = operator.selectivity
-            sides = len(wiring.query.inputs(operator.name))
-            if selectivity is not None and operator.key_groups is None:
-                # the same key meets on the same replica: fewer pairs, likelier matches
-                selectivity = min(1.0, selectivity * replicas ** (sides - 1))
-            return JoinTask(
+            ways = [wiring.query.partitioning(each) for each in wiring.query.inputs(operator.name)]
+            join = JoinTask(
                 **common,
                 **_window(wiring, operator),
-                sides=sides,
-                selectivity=selectivity,
+                sides=len(ways),
+                keyed=sum(way not in ("broadcast", "global") for way in ways),
+                selectivity=operator.selectivity,
                 amplification=operator.amplification,
             )
+            join.law = join.law_of(1.0 / replicas)  # key groups, if there are any, will know better
+            return join
 
 
 def _window(wiring: Wiring, operator: Aggregate | Join) -> dict[str, Any]:

@@ -182,7 +182,12 @@ class Wiring:
         inputs = self.query.inputs(operator)
         if sum(map(self.producers, inputs)) > 1 or (inputs and self.noise.jitter_scv > 0.0):
             return True
-        return any(self._overlap_at(each.producer) for each in inputs)
+        return any(self._overlap_after(each.producer) for each in inputs)
+
+    def _overlap_after(self, operator: str) -> bool:
+        """Whether those that it sends can: the results of time windows are bursts, in order."""
+        window = getattr(self.query.operator(operator), "window", None)
+        return (window is None or window.policy != "time") and self._overlap_at(operator)
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
@@ -205,15 +210,15 @@ class Wiring:
         return brokers
 
     def segment_size(self, source: Source, rate_per_s: float) -> int:
-        """Tuples a segment of a source of that rate, of all replicas.
+        """Tuples a segment of a replica of a source of that rate.
 
         Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills
         one, and coarse segments would fill it too far.
         """
         if self.exact:
             return 1
-        n = math.ceil(rate_per_s * self.span_s)
         tasks = self.world.tasks[source.name]
+        n = math.ceil(rate_per_s / len(tasks) * self.span_s)
         work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
         keeps_up = work < min(task.processor.speed for task in tasks)
         return max(1, n if keeps_up and self.cap >= DEEP else min(self.cap, n))

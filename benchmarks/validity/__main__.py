@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "validity.md")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--scale", choices=("small", "full"), default="full")
+    parser.add_argument("--theory-scale", choices=("small", "full"), help="of theory, if not that of the rest")
     parser.add_argument("--set", choices=("heldout", "dev"), default="heldout", dest="which")
     parser.add_argument("--only", nargs="*", choices=SECTIONS, default=SECTIONS, help="which sections")
     parser.add_argument("--exact-only", action="store_true", help="make the exact runs that are missing, and stop")
@@ -66,7 +67,7 @@ def _run_exactly(options: argparse.Namespace, families: list[str], store: Store)
     which, scale = options.which, options.scale
     jobs = [job for family in families for job in exact_jobs(which, chosen(family, which, scale))]
     if which == "heldout" and "theory" in options.only:
-        jobs += theory.jobs(scale, "exact")
+        jobs += theory.jobs(options.theory_scale or scale, "exact")
     if which == "heldout" and "published" in options.only and published.can_place_on_server_a():
         jobs += [job for (_, _, fidelity), job in published.jobs().items() if fidelity == "exact"]
     jobs = [job for job in jobs if not set(options.without) & set(laws_of(job.deployment))]
@@ -77,7 +78,8 @@ def _run_exactly(options: argparse.Namespace, families: list[str], store: Store)
 def _write(options: argparse.Namespace, families: list[str], store: Store) -> None:
     report, scale, workers = Report(options.out, options.scale), options.scale, options.workers
     if "theory" in options.only:
-        report.theory(theory.examine(store, workers, scale))
+        seeds = options.theory_scale or scale
+        report.theory(theory.examine(store, workers, seeds), theory.SEEDS[seeds])
     for family in families:
         report.comparison(compare(family, "heldout", chosen(family, "heldout", scale), store, workers))
     if "published" in options.only and published.can_place_on_server_a():

@@ -41,11 +41,11 @@ class Report:
         self._parts: list[str] = []
         self._verdicts: list[tuple[str, ...]] = [("section", "limits kept", "of")]
 
-    def theory(self, findings: Sequence[Finding]) -> None:
-        """Section a."""
+    def theory(self, findings: Sequence[Finding], seeds: int) -> None:
+        """Section a. seeds: runs of each law and fidelity."""
         table = theory_table(findings)
         self._title("Theory", table)
-        self._say(words.THEORY)
+        self._say(f"{words.THEORY} Each law is simulated with {seeds} seeds.")
         if not can_share():
             self._say("M/M/c is left out: no partitioning lets replicas serve one queue.")
         columns: dict[str, list[object]] = {key: [] for key in ("law", "exact", "exact_error", "fast", "fast_error")}

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from optimizers.policies.demand import ENOUGH_BUSY_MS, Demand, Need
-from optimizers.policies.room import Room, can_rescale
+from optimizers.policies.room import Room, can_rescale, continues
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -94,7 +94,7 @@ class Ds2:
     def replicas_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:
         """For each operator that can be scaled and was ever busy, how many replicas it should have."""
         last, self._last = self._last, statistics
-        if last is not None and (last.placement != statistics.placement or last.end_s < statistics.start_s - ROUNDING):
+        if last is not None and not continues(last, statistics):
             self._calm.clear()
             return {}
         if self._stood_still(statistics):

@@ -21,10 +21,12 @@ from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
+from optimizers.policies.room import can_move, continues
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
 from twin.plan import Location
+from twin.query import Partitioning
 
 STABLE_PERIODS = 3
 CHANGE = 0.1
@@ -79,23 +81,27 @@ class Monitoring:
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """All moves to a better schedule at once; None while the job settles, or if no schedule is worth its moves."""
-        if self._seen and self._seen[-1].placement != statistics.placement:
-            self._seen.clear()  # it is another deployment now
+        if self._seen and not continues(self._seen[-1], statistics):
+            self._seen.clear()  # it is another deployment now, or was down meanwhile
         self._seen.append(statistics)
         if not self._stable():
             return None
         now, measured = _hosts(statistics), Measured(self.cores, self._work(), self._traffic())
-        new = scheduled(measured, now)
-        reason = worth(measured, now, new)
+        moves = self._moves(now, scheduled(measured, now), statistics)
+        reason = worth(measured, now, now | {(each.operator, each.replica or 0): str(each.to) for each in moves})
         if not reason:
             return None
         self._seen.clear()
+        return Reconfiguration(moves=tuple(moves), reason=reason)
+
+    def _moves(self, now: Schedule, new: Schedule, statistics: PeriodStatistics) -> list[Move]:
+        """From one schedule to another, as far as they can be carried out."""
         moves = (
             Move(operator=operator, replica=number, to=host)
             for (operator, number), host in new.items()
             if host != now[operator, number]
         )
-        return Reconfiguration(moves=tuple(moves), reason=reason)
+        return [each for each in moves if can_move(each, self.deployment, statistics.placement)]
 
     def _stable(self) -> bool:
         recent = list(self._seen)[-STABLE_PERIODS:]
@@ -123,17 +129,30 @@ class Monitoring:
         return work
 
     def _traffic(self) -> dict[tuple[Replica, Replica], float]:
-        """Means likewise; an operator's output is taken as evenly spread over streams and replicas."""
+        """Means likewise; what an operator emits goes on every stream, and is dealt to its replicas evenly."""
         query, rates = self.deployment.query, dict[tuple[Replica, Replica], float]()
         for statistics in self._seen:
             for stream in query.streams:
                 ends = [len(statistics.placement[name]) for name in (stream.producer, stream.consumer)]
-                sent = statistics.operators[stream.producer]["numRecordsOut"] / len(query.outputs(stream.producer))
-                rate = sent / statistics.length_s / (ends[0] * ends[1]) / len(self._seen)
+                sent = statistics.operators[stream.producer]["numRecordsOut"] / statistics.length_s / ends[0]
+                how = query.partitioning(stream)
                 for u, v in product(range(ends[0]), range(ends[1])):
                     pair = (stream.producer, u), (stream.consumer, v)
-                    rates[pair] = rates.get(pair, 0.0) + rate
+                    rates[pair] = rates.get(pair, 0.0) + sent * _share(how, u, v, ends[1]) / len(self._seen)
         return rates
+
+
+def _share(how: Partitioning, producer: int, consumer: int, consumers: int) -> float:
+    """Of what one replica sends, what another one gets."""
+    match how:
+        case "broadcast":
+            return 1.0
+        case "forward":
+            return float(producer == consumer)
+        case "global":
+            return float(consumer == 0)
+        case _:
+            return 1.0 / consumers
 
 
 def scheduled(measured: Measured, now: Schedule) -> Schedule:

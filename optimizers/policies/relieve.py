@@ -1,10 +1,16 @@
 """Takes load off the hottest host: moves one replica from there to the host with the most idle CPU.
 
-One move a period, of the busiest replica that fits the other host; nothing while no host is above the threshold.
+One move at a time, of the busiest replica that fits the other host; nothing while no host is above the threshold. A
+host must have been hot for two periods in a row, between which nothing moved: work that is made up for after an outage
+is soon done, and a period in which a replica left says of its host what is no longer so. Where the hottest host cannot
+be helped, the next one is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from optimizers.policies.room import can_move, continues
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
@@ -17,32 +23,43 @@ GAIN = 0.1
 
 
 class Relieve:
-    """Keeps no history."""
+    """Remembers the last period."""
 
     name = "relieve"
 
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
+        self._last: PeriodStatistics | None = None
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """One move, or None."""
-        hot = max(statistics.hosts.values(), key=lambda row: row["cpuUtilisation"], default=None)
-        if hot is None or hot["cpuUtilisation"] < HOT:
+        last, self._last = self._last, statistics
+        if last is None or not continues(last, statistics):
             return None
         cores = {host.name: host.cpu_percent / 100 for host in self.deployment.cluster.hosts}
-        used = {
-            name: capacity * (statistics.hosts[name]["cpuUtilisation"] if name in statistics.hosts else 0.0)
-            for name, capacity in cores.items()
-        }
-        name = str(hot["host"])
+        shares = {name: float(row["cpuUtilisation"]) for name, row in statistics.hosts.items()}
+        before = {name: float(row["cpuUtilisation"]) for name, row in last.hosts.items()}
+        hot = [name for name, share in shares.items() if min(share, before.get(name, 0.0)) >= HOT]
+        used = {name: capacity * shares.get(name, 0.0) for name, capacity in cores.items()}
+        for name in sorted(hot, key=lambda name: -shares[name]):
+            move = self._move_from(name, statistics, cores, used)
+            if move is not None:
+                return Reconfiguration(moves=(move,), reason=f"{name} is {shares[name]:.0%} utilised")
+        return None
+
+    def _move_from(
+        self, name: str, statistics: PeriodStatistics, cores: Mapping[str, float], used: Mapping[str, float]
+    ) -> Move | None:
         here = self._replicas_on(name, statistics)
         for busy, operator, replica in here:
             # a replica that shares its host is busy for longer than it works: what the host did, in proportion
             work = used[name] * busy / sum(each[0] for each in here)
             target = min(cores, key=lambda host: ((used[host] + work) / cores[host], host))
-            if target != name and (used[target] + work) / cores[target] < hot["cpuUtilisation"] - GAIN:
-                move = Move(operator=operator, replica=replica, to=target)
-                return Reconfiguration(moves=(move,), reason=f"{name} is {hot['cpuUtilisation']:.0%} utilised")
+            if target == name or (used[target] + work) / cores[target] >= used[name] / cores[name] - GAIN:
+                continue
+            move = Move(operator=operator, replica=replica, to=target)
+            if can_move(move, self.deployment, statistics.placement):
+                return move
         return None
 
     def _replicas_on(self, host: str, statistics: PeriodStatistics) -> list[tuple[float, str, int]]:

@@ -1,4 +1,4 @@
-"""Where a running job has room for more replicas, and whether an order can be carried out."""
+"""What policies share: whether two periods are comparable, what can be carried out, where there is room."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from twin.deployment import Deployment
 from twin.events import Move, Rescale, check_move, check_rescale
 from twin.plan import Location
 
+TINY_S = 1e-9
 ENOUGH = 0.25
 """A host with a smaller share of a core (or of itself, if it is less than one) idle has no room for a replica."""
+
+
+def continues(last: PeriodStatistics, statistics: PeriodStatistics) -> bool:
+    """Whether a period follows the last one that was seen, on the same placement, without a stop in between."""
+    return last.placement == statistics.placement and statistics.start_s <= last.end_s + TINY_S
 
 
 def can_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> bool:

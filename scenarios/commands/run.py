@@ -46,7 +46,7 @@ def run(
     `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
     from optimizers.policies import policy_by_name
-    from scenarios import files, tables
+    from scenarios import files, run_tables
     from scenarios.overrides import set_value, set_values
     from scenarios.traces import check_free, write_run
     from twin.effort import estimate
@@ -72,4 +72,4 @@ def run(
     for warning in result.warnings:
         terminal.note(f"warning: {warning}")
     document = result.to_dict()
-    terminal.result(document, *tables.of_run(loaded.name, document))
+    terminal.result(document, *run_tables.of_run(loaded.name, document))

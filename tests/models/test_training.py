@@ -37,8 +37,8 @@ def labels_of(deployment: Deployment) -> list[float]:
 
 
 @cache
-def dataset() -> Dataset:
-    deployments = [random_deployment(seed, size=3) for seed in range(160)]
+def dataset(first: int = 0, stop: int = 160) -> Dataset:
+    deployments = [random_deployment(seed, size=3) for seed in range(first, stop)]
     labels_Gx5 = np.array([labels_of(each) for each in deployments])
     labels_Gx5[labels_Gx5[:, 4] == 0, :3] = np.nan
     return of_deployments(deployments, labels_Gx5)
@@ -61,9 +61,12 @@ def test_loss_falls_and_beats_a_constant() -> None:
     assert points[-1, 1] < points[0, 1] / 3
     assert points[:, 2].min() < 0.25  # a constant scores about 1 (regressions) and 0.25 (binaries)
     model = FittedNetworks("m", prediction.LearnedCostModel("m", trained()))
-    rows = {row.metric: row for row in evaluate(model, dataset().take(split(dataset(), 0).test))}
+    unseen = dataset(160, 300)
+    rows = {row.metric: row for row in evaluate(model, unseen)}
     assert set(rows) == set(METRICS)
-    assert rows["throughput_per_s"].q50 < 2  # type: ignore[operator]
+    logs = np.log(unseen.labels_Gx5[:, 0])
+    constant = np.exp(np.nanmedian(np.abs(logs - np.nanmean(np.log(dataset().labels_Gx5[:, 0])))))
+    assert rows["throughput_per_s"].q50 < 0.9 * constant  # type: ignore[operator]
 
 
 def test_same_seed_same_parameters_other_seed_others() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from optimizers.governor import governor_placement
 from optimizers.interface import plan_on
 from optimizers.policies import policy_by_name
-from optimizers.policies.monitoring import CAPACITY, IMPROVEMENT, Measured, scheduled, worth
+from optimizers.policies.monitoring import CAPACITY, IMPROVEMENT, Measured, Monitoring, scheduled, worth
 from scenarios.generator import random_scenario
 from scenarios.parameter_space import COSTREAM
+from tests.twin.worlds import deployment, sink, source
+from twin.control import PeriodStatistics
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 
@@ -94,3 +97,54 @@ def test_the_same_run_gives_the_same_decisions() -> None:
         for _ in range(2)
     )
     assert first == again
+
+
+# what is made of statistics -------------------------------------------------------------------------------------------
+
+
+def fan_out(how: str | None, replicas: int = 2) -> Monitoring:
+    """source -> a and b, of which a has several replicas, -> sink; one period in which every operator emits 1,000."""
+    job = deployment(
+        [source(), {"kind": "map", "name": "a"}, {"kind": "map", "name": "b"}, sink()],
+        [("source", "a"), ("source", "b"), ("a", "sink"), ("b", "sink")],
+        {"source": 100},
+        placement={"source": ["h"] * replicas, "a": ["h"] * replicas},
+    )
+    first, *others = job.query.streams
+    streams = (first.model_copy(update={"partitioning": how}), *others)
+    job = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
+    policy = Monitoring(job)
+    policy.decide(period(job.plan.placement))
+    return policy
+
+
+def period(placement: Any, start_s: float = 0.0, emits: int = 1000) -> PeriodStatistics:
+    row = {"numRecordsOut": emits, "busyTimeMsPerSecond": 100.0}
+    hosts = {"h": {"host": "h", "cpuUtilisation": 0.1}}
+    return PeriodStatistics(start_s, start_s + 10.0, dict.fromkeys(placement, row), hosts, placement)
+
+
+@pytest.mark.parametrize(
+    ("how", "to_each"),
+    [
+        (None, [25, 25, 25, 25]),
+        ("forward", [50, 0, 0, 50]),
+        ("global", [50, 0, 50, 0]),
+        ("broadcast", [50, 50, 50, 50]),
+    ],
+)
+def test_all_that_an_operator_emits_goes_on_every_stream(how: str | None, to_each: list[float]) -> None:
+    """100 a second, of two replicas, to the two of a as their stream says; and again to the one of b."""
+    traffic = fan_out(how)._traffic()
+    pairs = itertools.product([("source", 0), ("source", 1)], [("a", 0), ("a", 1)])
+    assert [traffic[pair] for pair in pairs] == pytest.approx(to_each)
+    assert traffic[("source", 0), ("b", 0)] == pytest.approx(50)
+
+
+def test_what_was_seen_before_an_outage_is_forgotten() -> None:
+    policy = fan_out(None)
+    placement = policy.deployment.plan.placement
+    policy.decide(period(placement, 10.0))
+    assert len(policy._seen) == 2
+    policy.decide(period(placement, 50.0))
+    assert len(policy._seen) == 1

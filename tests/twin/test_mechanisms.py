@@ -148,6 +148,11 @@ def test_bucket_holds_its_representative() -> None:
     assert all(bucket(representative_s(index)) == index for index in range(0, 1200, 7))
 
 
+def no_draws() -> Draws:
+    """Random numbers for a deal that needs none."""
+    raise AssertionError("dealt in turn, yet asked for random numbers")
+
+
 # dealing ------------------------------------------------------------------------------------------------------------
 
 
@@ -155,7 +160,7 @@ def test_bucket_holds_its_representative() -> None:
     replicas=st.integers(1, 12), sizes=st.lists(st.integers(1, 400), min_size=1, max_size=60), first=st.integers(0, 9)
 )
 def test_every_tuple_is_dealt_once_and_fairly(replicas: int, sizes: list[int], first: int) -> None:
-    dealt = deal("rebalance", Sink(name="k"), 10, first, replicas)
+    dealt = deal("rebalance", Sink(name="k"), 10, first, replicas, no_draws)
     totals = [0] * replicas
     for n in sizes:
         parts = list(dealt.parts(Segment(n, 0, 1, 0, 0, 0, 0)))
@@ -168,7 +173,7 @@ def test_every_tuple_is_dealt_once_and_fairly(replicas: int, sizes: list[int], f
 def test_groups_are_spread_over_replicas() -> None:
     assert [groups_of(7, k, 3) for k in range(3)] == [3, 2, 2]
     with pytest.raises(BadInput, match="forward needs equal replicas, got 2 -> 3"):
-        deal("forward", Sink(name="k"), 2, 0, 3)
+        deal("forward", Sink(name="k"), 2, 0, 3, no_draws)
 
 
 # the processor ------------------------------------------------------------------------------------------------------

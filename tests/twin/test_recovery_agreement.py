@@ -60,6 +60,15 @@ JOBS: dict[str, tuple[Deployment, list[float]]] = {
     "a sliding count window": (on_hosts([MAP, grouped("count", 400, 20)]), [6, 3, 3]),
     "a join": (joined(6, 2), [6.5, 3, 2]),
 }
+JOBS["replicas that meet"] = (
+    chain(
+        [MAP, grouped("time", 4, 1)],
+        200,
+        hosts=[each | {"cpu_percent": 100} for each in CLUSTER],
+        placement={"source": ["h0", "h2"], "m": ["h0", "h1", "h2"], "a": ["h0", "h1"], "sink": ["h1", "h2"]},
+    ),
+    [6.5, 6, 2],
+)
 SEGMENTS = 400
 HORIZON_S = 20.0
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEPT: dict[type[Task], tuple[str, ...]] = {
     WindowTask: ("seen", "_due", "_planned", "_pending", "_boundary_s", "_late_s", "state_tuples"),
     AggregateTask: ("history",),
-    JoinTask: ("sides", "_merger", "_position", "_unseen_mix"),
+    JoinTask: ("sides", "_merger", "_position", "_unseen_mix", "matches"),
 }
 """What a task of a class remembers."""
 

@@ -15,9 +15,9 @@ NEGLIGIBLE = 1e-16
 """A term of the binomial law, against its largest, from which on the rest is left out."""
 FINE_STEPS = 64
 """The same, for tasks that keep up among themselves."""
-QUEUED = 1.2
+QUEUED, QUEUED_ALONE = 1.15, 1.08
 """What colliding costs a task, over the chain's figure: tuples queue meanwhile, so it stays busy. A fit to exact runs
-of 4 to 24 tasks on 2 and 4 cores."""
+of 2 to 24 tasks on 2 and 4 cores, and on one core or less."""
 
 
 def collisions(capacity: float, jobs: int, flats: int, demand: float) -> float:
@@ -98,8 +98,8 @@ def crowded_rate(capacity: float, tasks: float, demand: float) -> float:
     As fluids, they would share what is left; tuples collide, and who is slowed is busy for longer and collides more.
     The number of busy tasks is taken as a birth-death chain of equal tasks whose work is done by min(k, cores).
     """
-    if capacity <= 1.0 or tasks <= capacity or demand <= 0.0:
-        return 1.0
+    if tasks <= max(1.0, capacity) or demand <= 0.0:
+        return min(1.0, capacity)
     step, fewer = min(FINE_STEPS - 1, round(FINE_STEPS * demand / capacity)), int(tasks)
     fewer_rate = _crowded(capacity, fewer, step)
     return fewer_rate + (tasks - fewer) * (_crowded(capacity, fewer + 1, step) - fewer_rate)
@@ -107,9 +107,9 @@ def crowded_rate(capacity: float, tasks: float, demand: float) -> float:
 
 @cache
 def _crowded(capacity: float, tasks: int, step: int) -> float:
-    demand = capacity * step / FINE_STEPS
-    if not step or tasks <= capacity:
-        return 1.0
+    demand, most = capacity * step / FINE_STEPS, min(1.0, capacity)
+    if not step or tasks <= max(1.0, capacity):
+        return most
     low, high = 0.0, 1.0
     while _working(capacity, tasks, high)[0] < demand:
         low, high = high, 2.0 * high
@@ -117,7 +117,7 @@ def _crowded(capacity: float, tasks: int, step: int) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if _working(capacity, tasks, middle)[0] < demand else (low, middle)
     working, busy = _working(capacity, tasks, high)
-    return max(0.0, 1.0 - QUEUED * (1.0 - working / busy))
+    return max(0.0, most - (QUEUED if capacity > 1.0 else QUEUED_ALONE) * (most - working / busy))
 
 
 def _working(capacity: float, tasks: int, odds: float) -> tuple[float, float]:

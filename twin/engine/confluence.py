@@ -44,7 +44,7 @@ class Lane:
     def width_s(self, a_s: float, b_s: float) -> float:
         """Time over which the tuples of a segment came that spans [a_s, b_s]."""
         span_s = b_s - a_s
-        if self.turns == 1:
+        if self.turns == 1 or span_s <= 0.0:  # a burst is one
             return span_s
         gap_s = b_s - self.last_s
         if gap_s > 0.0:
@@ -58,6 +58,7 @@ class Lane:
 class Confluence:
     """A task's workload, in seconds of its own work; times are those of the segments' stamps.
 
+    since_s: nothing came before.
     wait_s, clock_s: set by `add`. What the tuple at the segment's end waits for; and how long after it the work that
     is known is done, which is when the task is free again.
     """
@@ -75,15 +76,15 @@ class Confluence:
         "wait_s",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, since_s: float = 0.0) -> None:
         self.wait_s = 0.0
         self.clock_s = 0.0
-        self._at_s = 0.0  # all that came until then is known
+        self._at_s = since_s  # all that came until then is known
         self._behind_s = 0.0  # the workload at that time
         self._ahead_s = 0.0  # work known to have come later
         self._rate = 0.0  # at which work comes then
         self._knots: list[tuple[float, float, float]] = []  # time, change of the rate, work that comes at once
-        self._front_s = 0.0
+        self._front_s = since_s
         self._reach_s = 0.0
         self._idle_s = 0.0  # lately, before `_at_s`
 

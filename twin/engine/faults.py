@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.engine.checkpoint import Checkpoint, finish, restore, take_checkpoint
+from twin.engine.confluence import Confluence
 from twin.engine.fan import UNBOUNDED
 from twin.engine.ledger import Buffer
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
@@ -187,7 +188,11 @@ class Recovery:
         replayed = restore(self.world, checkpoint)
         finish(self.world, checkpoint)
         outage, self.change.outage = self.change.outage, None
+        for inbox in (inbox for inboxes in self.world.inboxes.values() for inbox in inboxes):
+            inbox.lane.last_s = self.env.now  # the outage is no gap between segments
         for task in self._tasks():
+            if task.confluence is not None:
+                task.confluence = Confluence(self.env.now)  # nor did anything wait for it there
             task.unblock()
         assert outage is not None
         outage.succeed()

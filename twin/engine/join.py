@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from twin.engine.history import History
+from twin.engine.key_law import KeyLaw
+from twin.engine.matches import Matches
 from twin.engine.merging import Merger, Piece
 from twin.engine.mixture import oldest_of_each, spreads
 from twin.engine.oldest import oldest
@@ -14,27 +16,48 @@ from twin.engine.window import MERGE_ABOVE, Results, WindowTask
 
 
 class JoinTask(WindowTask):
-    """Matches are Poisson with mean selectivity * |W1| * |W2| * ..., or amplification * tuples since the last time."""
+    """Matches: selectivity * |W1| * |W2| * ... on average, and by the law of its keys; or amplification * fresh tuples.
+
+    keyed: sides that are dealt by key; of others, all tuples are here.
+    """
 
     __slots__ = (
         "_merger",
         "_position",
         "_unseen_mix",
         "amplification",
+        "keyed",
+        "law",
+        "matches",
         "selectivity",
         "sides",
     )
 
     def __init__(
-        self, *args: Any, sides: int, selectivity: float | None, amplification: float | None, **kwargs: Any
+        self,
+        *args: Any,
+        sides: int,
+        keyed: int,
+        selectivity: float | None,
+        amplification: float | None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.selectivity = selectivity
         self.amplification = amplification
         self.sides = tuple(History() for _ in range(sides))
+        self.keyed = keyed
+        self.law = self.law_of(1.0)
+        self.matches = Matches(self.size, self.slide)
         self._merger = None if self.exact or self.by_time else Merger(sides)
         self._position = 0.0  # tuples merged so far
         self._unseen_mix = 0.0  # how far segments hide the order of the tuples of several sides
+
+    def law_of(self, share: float) -> KeyLaw:
+        """How tuples match where that share of the keys, > 0, is, all alike: fewer pairs, likelier matches."""
+        sides = len(self.sides)
+        share **= max(0, self.keyed - 1) / (sides - 1)
+        return KeyLaw.even(self.selectivity or 0.0, sides, share)
 
     # what is remembered --------------------------------------------------------------------------------------------
 
@@ -134,9 +157,14 @@ class JoinTask(WindowTask):
     def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
         """Draws the matches of the window's sides; a match is as old as the oldest of its tuples."""
         start = position - self.size
-        contents = [side.count_until(position) - side.count_until(start) for side in self.sides]
+        since = [side.count_until(start) for side in self.sides]
+        until = [side.count_until(position) for side in self.sides]
+        contents = [after - before for before, after in zip(since, until, strict=True)]
         work_s = self.scan_s * sum(contents) * fires
-        matches = self._matches(position, contents, fires)
+        if self.amplification is None:
+            matches = self.matches.count(self.draws, self.law, since, until, fires, self._crowding(sum(contents)))
+        else:
+            matches = self._measured(position, fires)
         if matches <= 0:
             return None, work_s
         ages = self._ages(start, position, contents)
@@ -186,11 +214,9 @@ class JoinTask(WindowTask):
             return None
         return oldest_of_each([born for born, _ in sides]), oldest_of_each([taken for _, taken in sides])
 
-    def _matches(self, position: float, contents: list[float], fires: int) -> int:
-        if self.amplification is None:
-            assert self.selectivity is not None
-            mean = math.prod(contents, start=self.selectivity)
-            return self.draws.poisson(mean * self._crowding(sum(contents)) * fires) if mean > 0.0 else 0
+    def _measured(self, position: float, fires: int) -> int:
+        """Results by the amplification."""
+        assert self.amplification is not None
         if self.by_time:
             since = position - self.slide
             fresh = sum(side.count_until(position) - side.count_until(since) for side in self.sides)

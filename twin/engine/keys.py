@@ -9,6 +9,7 @@ import simpy
 
 from twin.engine.aggregate import AggregateTask
 from twin.engine.join import JoinTask
+from twin.engine.key_law import KeyLaw
 from twin.engine.state import window_bytes
 from twin.engine.task import Task
 from twin.engine.two_choice import second_choice, settled_shares
@@ -139,14 +140,14 @@ class KeyGroups:
         populated = self.weights[self.weights > 0]
         self._uneven = bool(populated.max() > 1.001 * populated.min())
         held = np.bincount(owners, minlength=replicas) * self.state_bytes_each
-        likelihoods = self._likelihoods(owned)
+        laws = self._laws(owned)
         for replica, task in enumerate(self.tasks):
             task.state_bytes = float(held[replica])
             if isinstance(task, AggregateTask):
                 task.groups = max(1, round(float(distinct[replica])))
                 task.strata = self._strata(replica)
-            elif isinstance(task, JoinTask) and likelihoods is not None:
-                task.selectivity = float(likelihoods[replica])
+            elif isinstance(task, JoinTask) and laws:
+                task.law = laws[replica]
 
     def _strata(self, replica: int) -> tuple[tuple[float, float], ...]:
         """Shares of the replica's tuples, and distinct groups, of its most frequent key group, the next 2, 4 ...
@@ -167,18 +168,21 @@ class KeyGroups:
         shares, groups = np.add.reduceat(weights, edges) / weights.sum(), np.add.reduceat(distinct, edges)
         return tuple((float(share), float(each)) for share, each in zip(shares, groups, strict=True))
 
-    def _likelihoods(self, owned: np.ndarray) -> np.ndarray | None:
-        """By replica, the probability that its tuples, one a side, match; None unless a join has a selectivity. [R]
+    def _laws(self, owned: np.ndarray) -> list[KeyLaw]:
+        """By replica, how its tuples match; empty unless a join has a selectivity.
 
-        Matching tuples are of one key group. Within each, tuples match with the same probability; over all of them, the
-        operator's selectivity comes out.
+        Matching tuples are of one key group. Each has equally many keys, all alike within it, and as many as let the
+        operator's selectivity come out over all of them.
         """
-        if self._selectivity is None:
-            return None
-        powers = self.weights**self._sides
-        mine = np.bincount(self._owners(), powers, minlength=self.places)
-        alike = np.divide(mine, owned**self._sides, out=np.zeros_like(mine), where=owned > 0)
-        return np.minimum(1.0, self._selectivity * alike / powers.sum())
+        if not self._selectivity:
+            return []
+        sides, owners = self._sides, self._owners()
+        keys = (float(np.sum(self.weights**sides)) / self._selectivity) ** (1.0 / (sides - 1))  # a key group
+        powers = []
+        for j in range(sides, 2 * sides):
+            mine = np.bincount(owners, self.weights**j, minlength=self.places) * keys ** (1 - j)
+            powers.append(np.divide(mine, owned**j, out=np.zeros_like(mine), where=owned > 0))
+        return [KeyLaw.of_powers(each) for each in np.transpose(powers).tolist()]
 
 
 def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.ndarray:

@@ -21,7 +21,7 @@ from twin.engine.state import give, held_bytes, take
 from twin.engine.task import Task
 from twin.engine.transfer import carry
 from twin.plan import Location
-from twin.query import Aggregate, Join
+from twin.query import Aggregate
 
 if TYPE_CHECKING:
     from twin.engine.reconfiguration import Reconfigurer
@@ -158,5 +158,5 @@ def reshare(fan: Fan) -> None:
             continue
         if isinstance(task, AggregateTask) and isinstance(operator, Aggregate):
             task.groups = max(1, round(operator.groups * share))
-        elif isinstance(task, JoinTask) and isinstance(operator, Join) and operator.selectivity is not None:
-            task.selectivity = min(1.0, operator.selectivity / share ** (len(task.sides) - 1))
+        elif isinstance(task, JoinTask):
+            task.law = task.law_of(share)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
+BUSIEST = 0.9
+"""Of a task that keeps up, as long as others leave it enough."""
+CALM = 0.95
+"""Of the capacity, that tasks which keep up demand at most, or what is left of it is all that anyone gets."""
 FORGET = 0.7
 """Per segment, in the estimate of a flat demand."""
 
@@ -112,21 +116,34 @@ class Processor:
         self._relevel()
 
     def available(self, share: Share) -> float:
-        """Rate, in cores, that a task which keeps up would have got on average since it last asked."""
+        """Rate, in cores, that a task which keeps up would have got on average while busy since it last asked.
+
+        Among others that keep up, an equal part of the cores with each that is busy then (`crowded_rate`), though one
+        that needs more gets what they leave; beside jobs, an equal part of what all of them leave.
+        """
         now = self.env.now
         self._advance(now)
         elapsed = now - share.mark_s
         if elapsed > 0.0:
-            fixed = (self._fixed - share.mark_fixed) / elapsed
-            rate = fixed + share.flat * (self._slope - share.mark_slope) / elapsed
+            alone = (self._slope - share.mark_slope) / elapsed  # mean of 1 / (jobs + 1)
+            left = (self._fixed - share.mark_fixed) / elapsed + share.flat * alone
             self._mark(share, now)
         else:
+            alone = 1.0 / (len(self._jobs) + 1)
             own = 0.0 if share.resting else share.flat
-            rate = (self.capacity - self._flats.total + own) / (len(self._jobs) + 1)
-        crowded = crowded_rate(self.capacity, self._flats.like, self._flats.total)
-        if rate > crowded:
-            rate = crowded
-        return rate if rate > self._floor else self._floor
+            left = (self.capacity - self._flats.total + own) * alone
+        rate, free = left, 2.0 * alone - 1.0  # the share of time without jobs, if they come one by one
+        if free > 0.0 and self._flats.total < CALM * self.capacity:
+            crowded = crowded_rate(self.capacity, self._flats.like, self._flats.total)
+            if crowded > left and self.capacity > 1.0:
+                crowded = left
+            needed = share.flat / BUSIEST
+            if needed > crowded:
+                crowded = needed if needed < left else left
+            rate += free * (crowded - rate)
+        if rate < self._floor:
+            return self._floor
+        return rate if rate < 1.0 else 1.0
 
     def kept_up(self, share: Share, work_s: float, speed: float) -> None:
         """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums.

@@ -92,7 +92,7 @@ def take(task: Task, share: float) -> State:
         _replace(history, kept + in_service)
         state.pieces.append(taken)
         state.restarts, state.resumed_s = history.restarts, history.resumed_s
-    task.state_tuples = float(held_tuples(task))
+    _settle(task)
     return state
 
 
@@ -106,7 +106,7 @@ def give(task: Task, state: State) -> None:
         history.restarts = sorted({*history.restarts, *state.restarts})
         history.resumed_s = max(history.resumed_s, state.resumed_s)
         _replace(history, sorted([*present, *moved], key=lambda piece: piece[1]) + in_service)
-    task.state_tuples = float(held_tuples(task))
+    _settle(task)
 
 
 def _origin(task: Task) -> float:
@@ -134,3 +134,10 @@ def _replace(history: History, pieces: list[Piece]) -> None:
     history.restarts, history.resumed_s = restarts, resumed_s
     for piece in pieces:
         history.add(*piece)
+
+
+def _settle(task: Task) -> None:
+    """Notes what the windows hold now; matches of tuples that come or go are drawn anew."""
+    task.state_tuples = float(held_tuples(task))
+    if isinstance(task, JoinTask):
+        task.matches.clear()

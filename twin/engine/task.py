@@ -237,7 +237,8 @@ class Task(Sender):
         """On a shared processor only the work that is left becomes a job; the rest was flat demand."""
         now = self.env.now
         end_s = self._current[2]
-        could_s = self.share.could_s(now, speed)  # it cannot have worked while it had a job or was blocked
+        # it cannot have worked while it had a job or was blocked; where segments overlap, their confluence knows
+        could_s = self.share.could_s(now, speed) if self.confluence is None else work_s
         usual_s = LUMP * segment.n * self.load.work_each_s
         if 0.0 < usual_s < could_s:  # a large evaluation comes all at once
             could_s = usual_s

@@ -223,7 +223,7 @@ class WindowTask(Task):
         time_s = work_s / speed
         if results is not None and results.n > 0:
             self._send_results(results, from_s + time_s, from_s + time_s)
-        if self.blocked and not self.busy and not self.processor.shared:
+        if self.blocked and not self.processor.shared:
             # the results fill a channel: the task evaluates first, then it is blocked, and takes no tuples meanwhile
             self.busy_s += time_s
             self._blocked_since_s += time_s

@@ -1,0 +1,49 @@
+"""Values beside their errors: no more digits than the error leaves."""
+
+from __future__ import annotations
+
+import math
+
+from figures import units
+
+FEWEST_DIGITS = 2
+
+
+def place(value: float, error: float) -> int:
+    """The power of ten to which a value is written: two digits for an error of 1 to 10 %, three for one of 0.1 to 1 %.
+
+    One digit more where the error would not be seen otherwise. Both are > 0.
+    """
+    digits = max(FEWEST_DIGITS, 1 + math.floor(-math.log10(error / value)))
+    found = math.floor(math.log10(value)) - digits + 1
+    return found if error >= 0.5 * 10.0**found else found - 1
+
+
+def digits(value: float, error: float) -> int:
+    """Significant digits of a value > 0 that an error > 0 leaves."""
+    return math.floor(math.log10(value)) - place(value, error) + 1
+
+
+def number(value: float, error: float | None) -> str:
+    """A value >= 0 with its error, as in "110 ± 10"; empty if there is no error to write."""
+    if not value or not error:
+        return ""
+    at = place(value, error)
+    return f"{_to(value, at)} ± {_to(error, at)}"
+
+
+def seconds(value_s: float, error_s: float | None) -> str:
+    """A duration with its error in the unit that reads best, as in "1.04 ± 0.03 s"; empty if there is no error."""
+    factor, unit = units.scale(value_s)
+    text = number(value_s * factor, None if error_s is None else error_s * factor)
+    return text and f"{text} {unit}"
+
+
+def significant(value: float, digits: int) -> str:
+    """A value > 0 with so many digits, zeros included."""
+    return _to(value, math.floor(math.log10(value)) - digits + 1)
+
+
+def _to(value: float, at: int) -> str:
+    """Rounded to a power of ten."""
+    return f"{round(value, -at):,.{max(0, -at)}f}"

@@ -1,0 +1,83 @@
+"""Relieving hot hosts: two hot periods on one placement, the hottest host that can be helped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from optimizers.policies import policy_by_name
+from tests.twin.worlds import deployment, sink, source
+from twin.control import PeriodStatistics
+from twin.deployment import Deployment
+from twin.events import Move
+from twin.query import Stream
+
+HOSTS = [
+    {"name": name, "cpu_percent": 100, "ram_mb": 64_000, "bandwidth_mbps": 1000, "latency_ms": 1}
+    for name in ("h0", "h1", "h2")
+]
+BUSY = {"source": 0.1, "a": 0.5, "b": 0.4, "c": 0.95, "sink": 0.05}
+"""Share of a core; h0 carries the source, a and b, h1 carries c, and h2 the sink."""
+PLACES = {"source": ("h0",), "a": ("h0",), "b": ("h0",), "c": ("h1",), "sink": ("h2",)}
+
+
+def chain_job() -> Deployment:
+    names = list(BUSY)
+    middle = [{"kind": "map", "name": name} for name in "abc"]
+    streams = list(pairwise(names))
+    return deployment([source(), *middle, sink()], streams, {"source": 100}, hosts=HOSTS, placement=PLACES)
+
+
+def period(index: int, busy: Mapping[str, float] = BUSY, places: Mapping[str, Any] = PLACES) -> PeriodStatistics:
+    rows = {name: {"busyTimeMsPerSecond": 1000 * share} for name, share in busy.items()}
+    used = {name: sum(share for each, share in busy.items() if places[each] == (name,)) for name in ("h0", "h1", "h2")}
+    hosts = {name: {"host": name, "cpuUtilisation": share} for name, share in used.items()}
+    return PeriodStatistics(10.0 * index, 10.0 * index + 10.0, rows, hosts, places)
+
+
+def test_a_host_is_relieved_after_two_hot_periods_of_its_busiest_replica() -> None:
+    policy = policy_by_name("relieve", chain_job())
+    assert policy.decide(period(0)) is None
+    decision = policy.decide(period(1))
+    assert decision is not None
+    assert decision.moves == (Move(operator="a", replica=0, to="h2"),)
+
+
+def test_one_hot_period_is_not_enough() -> None:
+    policy = policy_by_name("relieve", chain_job())
+    cool = BUSY | {"a": 0.1, "c": 0.5}
+    assert [policy.decide(period(k, BUSY if k % 2 else cool)) for k in range(6)] == [None] * 6
+
+
+def test_periods_before_and_after_a_move_or_an_outage_are_not_taken_together() -> None:
+    policy = policy_by_name("relieve", chain_job())
+    policy.decide(period(0))
+    moved = PLACES | {"b": ("h2",)}
+    assert policy.decide(period(1, BUSY | {"a": 0.85}, moved)) is None
+    assert policy.decide(period(4, BUSY | {"a": 0.85}, moved)) is None, "nobody asked for two periods"
+    decision = policy.decide(period(5, BUSY | {"a": 0.85}, moved))
+    assert decision is not None and decision.moves[0].operator == "source", "a would fill h2 as much"
+
+
+def test_where_the_hottest_host_cannot_be_helped_the_next_one_is() -> None:
+    """c alone fills h1, and would fill any other host as much."""
+    policy = policy_by_name("relieve", chain_job())
+    busy = BUSY | {"c": 1.0, "a": 0.45, "b": 0.35}
+    policy.decide(period(0, busy))
+    decision = policy.decide(period(1, busy))
+    assert decision is not None and decision.moves[0].operator == "a"
+
+
+def test_what_cannot_move_stays() -> None:
+    """The replicas of a share a queue: b moves."""
+    job = chain_job()
+    streams = tuple(
+        Stream(producer=each.producer, consumer=each.consumer, partitioning="shared" if each.consumer == "a" else None)
+        for each in job.query.streams
+    )
+    shared = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
+    policy = policy_by_name("relieve", shared)
+    policy.decide(period(0))
+    decision = policy.decide(period(1))
+    assert decision is not None and decision.moves[0].operator == "b"

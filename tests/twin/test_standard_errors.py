@@ -1,0 +1,192 @@
+"""Standard errors of one run's means: against the scatter of many, and against theory of known series."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.twin.test_joins import star
+from tests.twin.worlds import chain, deployment, queue, sink, source
+from twin.deployment import Deployment
+from twin.randomness import stream
+from twin.run import Run
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+from twin.standard_errors import ERRORS, FEWEST_BATCHES, MOST_BATCHES, edges_s, few_results, ratio_error
+from twin.workload import Poisson
+
+SEEDS = 40
+WINDOW: dict[str, Any] = {"policy": "time", "size_s": 1.0, "slide_s": 0.25}
+COUNTS = {"kind": "aggregate", "name": "w", "window": WINDOW, "group_by": "int", "groups": 50, "service_time_s": 1e-4}
+JOBS: dict[str, tuple[Deployment, str]] = {
+    "queue, fast": (queue(100, 0.7, 1), "fast"),
+    "queue, exact": (queue(40, 0.6, 1), "exact"),
+    "keyed window": (chain([COUNTS], 40.0), "fast"),
+    "join with few matches": (
+        star({"a": 10, "b": 20, "c": 30}, {"policy": "time", "size_s": 1.0, "slide_s": 0.5}, selectivity=5e-5),
+        "fast",
+    ),
+}
+
+
+class Sample(NamedTuple):
+    """[SEEDS, 3]: T, mean Lp and mean Le of as many runs, and their standard errors."""
+
+    values: np.ndarray
+    errors: np.ndarray
+
+
+@pytest.fixture(scope="module", params=JOBS)
+def sample(request: pytest.FixtureRequest) -> Sample:
+    job, fidelity = JOBS[request.param]
+    runs = [simulate(job, RunSettings(**SHORT, fidelity=fidelity, seed=seed, segments=1200)) for seed in range(SEEDS)]
+    return Sample(np.array([means(run) for run in runs]), np.array([errors(run) for run in runs]))
+
+
+SHORT: dict[str, Any] = {"horizon_s": 130, "warmup_s": 10}
+
+
+def means(run: Run) -> tuple[float, float, float]:
+    metrics = run.metrics
+    assert metrics.processing_latency_s is not None and metrics.e2e_latency_s is not None
+    return metrics.throughput_per_s, metrics.processing_latency_s.mean, metrics.e2e_latency_s.mean
+
+
+def errors(run: Run) -> list[float]:
+    return [math.nan if each is None else each for each in vars_of(run.standard_errors)]
+
+
+def vars_of(record: Any) -> tuple[float | None, ...]:
+    return record.throughput_per_s, record.processing_latency_s, record.e2e_latency_s
+
+
+def test_intervals_hold_the_long_run_mean(sample: Sample) -> None:
+    """Two standard errors: a share of runs that is binomial with 90 % at least, and no error too wide by half."""
+    mean = sample.values.mean(axis=0)
+    held = (np.abs(sample.values - mean) <= ERRORS * sample.errors).sum(axis=0)
+    assert (held >= stats.binom.ppf(1e-4, SEEDS, 0.90)).all(), held
+    variances = (sample.errors**2).mean(axis=0) / sample.values.var(axis=0, ddof=1)
+    scatter = 4 * math.sqrt(2 / (SEEDS - 1))
+    assert (np.log(variances) < math.log(1.5) + scatter).all(), variances
+    assert (np.log(variances) > -scatter).all(), variances
+
+
+# series of known variance ---------------------------------------------------------------------------------------------
+
+
+def squares(make: Any, repetitions: int = 600) -> tuple[float, float, float]:
+    """Variance of the mean as estimated, on average; as it is; and the standard error of their ratio, about."""
+    found, means_ = [], []
+    for _ in range(repetitions):
+        series = make()
+        found.append((ratio_error(series, np.ones(len(series))) or 0.0) ** 2)
+        means_.append(series.mean())
+    return float(np.mean(found)), float(np.var(means_)), math.sqrt(2 / repetitions)
+
+
+def test_independent_batches() -> None:
+    rng = stream(0, "batches")
+    estimated, true, error = squares(lambda: rng.normal(size=24))
+    assert estimated / true == pytest.approx(1.05, abs=0.1 + 4 * error)
+
+
+def test_correlated_batches() -> None:
+    """Moving averages of two: without the correction, estimates were half of what they should be."""
+    rng = stream(0, "batches")
+
+    def series() -> np.ndarray:
+        noise = rng.normal(size=25)
+        return noise[1:] + noise[:-1]
+
+    estimated, true, error = squares(series)
+    assert 0.75 - 4 * error < estimated / true < 1.3 + 4 * error
+
+
+def test_batches_that_make_up_for_each_other_leave_no_error() -> None:
+    assert ratio_error(np.tile([1.0, 3.0], 12), np.ones(24)) == pytest.approx(0.0, abs=1e-12)
+    assert ratio_error(np.full(24, 7.0), np.ones(24)) == 0.0
+
+
+def test_a_ratio_knows_that_its_parts_go_together() -> None:
+    """Sums that are five times the counts, exactly: whatever the counts do, their ratio is certain."""
+    counts = stream(0, "counts").poisson(20, size=24).astype(float)
+    assert ratio_error(5.0 * counts, counts) == pytest.approx(0.0, abs=1e-12)
+    assert ratio_error(np.zeros(24), np.zeros(24)) is None
+
+
+def test_the_order_of_independent_batches_matters_little_and_units_scale() -> None:
+    rng = stream(0, "order")
+    above, below = rng.gamma(4.0, size=24), rng.gamma(9.0, size=24)
+    error = ratio_error(above, below)
+    assert error
+    assert ratio_error(1000 * above, below) == pytest.approx(1000 * error)
+    assert ratio_error(above, 10 * below) == pytest.approx(error / 10)
+    assert ratio_error(above[::-1], below[::-1]) == pytest.approx(error)
+
+
+# batches --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory_s", [0.0, 1.0, 7.3])
+@pytest.mark.parametrize("slides", [(), (0.25,), (3.0,), (2.0, 3.0), (0.3, 7.0)])
+def test_batches_are_whole_slides_no_shorter_than_the_memory(memory_s: float, slides: tuple[float, ...]) -> None:
+    edges = edges_s(13.0, 130.0, memory_s, slides)
+    lengths = np.diff(edges)
+    assert FEWEST_BATCHES <= len(lengths) <= MOST_BATCHES
+    assert edges[-1] == 130.0 and edges[0] >= 13.0
+    assert lengths == pytest.approx(lengths[0]) and lengths[0] >= memory_s - 1e-9
+    if slides:
+        assert lengths[0] / max(slides) == pytest.approx(round(lengths[0] / max(slides)))
+
+
+def test_too_few_batches_are_none() -> None:
+    assert edges_s(0.0, 59.0, 10.0, ()) == ()
+    assert edges_s(0.0, 59.0, 0.0, (10.0,)) == ()
+    assert len(edges_s(0.0, 60.0, 10.0, ())) == 7
+
+
+# runs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_periods_do_not_matter() -> None:
+    job = queue(100, 0.7, 1)
+    settings = RunSettings(horizon_s=60, warmup_s=10, period_s=10)
+    a, b = (simulate(job, settings.model_copy(update={"period_s": each})) for each in (10.0, 2.5))
+    assert errors(a) == pytest.approx(errors(b), rel=1e-6)
+
+
+def test_where_an_error_would_mean_nothing_there_is_none() -> None:
+    behind = simulate(queue(100, 1.3, 1), RunSettings(horizon_s=60))
+    assert behind.metrics.backpressured and behind.standard_errors.e2e_latency_s is None
+    assert behind.standard_errors.throughput_per_s
+    rising = {"law": "diurnal", "rate_per_s": 100.0, "period_s": 60}
+    assert all(each is None for each in vars_of(simulate(chain([], rising), RunSettings()).standard_errors))
+    wide = chain([COUNTS | {"window": {"policy": "time", "size_s": 20.0}}], 40.0)
+    assert all(each is None for each in vars_of(simulate(wide, RunSettings(horizon_s=60)).standard_errors))
+    silent = deployment([source(), {"kind": "filter", "name": "f", "selectivity": 0}, sink()], LINE, {"source": 10})
+    assert simulate(silent, RunSettings(horizon_s=60)).standard_errors.processing_latency_s is None
+
+
+LINE = [("source", "f"), ("f", "sink")]
+
+
+def test_few_results_are_warned_of() -> None:
+    rare = chain([{"kind": "filter", "name": "f", "selectivity": 0.01}], 100.0)
+    run = simulate(rare, RunSettings(horizon_s=60))
+    assert any("few results" in line for line in run.warnings)
+    assert few_results(run.metrics.throughput_per_s, run.standard_errors)
+    often = rare.model_copy(update={"workload": rare.workload.model_copy(update={"arrivals": {"source": FAST}})})
+    assert simulate(often, RunSettings(horizon_s=60)).warnings == ()
+
+
+FAST = Poisson(rate_per_s=10_000.0)
+
+
+def test_the_document_has_them_beside_the_metrics() -> None:
+    document = simulate(queue(100, 0.5, 1), RunSettings(horizon_s=60)).to_dict()
+    assert set(document["standard_errors"]) == {"throughput_per_s", "processing_latency_s", "e2e_latency_s"}
+    assert 0 < document["standard_errors"]["throughput_per_s"] < 0.1 * document["throughput_per_s"]

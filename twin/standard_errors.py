@@ -1,0 +1,105 @@
+"""How far the means of one run are from those of an endless one, by chance: standard errors from batches of a run.
+
+Stretches of a run differ as chance has it, and what they differ by says how far the mean of all is off (batch means:
+Schmeiser, Operations Research 30, 1982; Law, Simulation Modeling and Analysis, 9.5.3). A latency is a ratio, of a sum
+over a count that both vary, and its error that of a ratio estimator (Law, 9.5.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ERRORS = 2.0
+"""So many standard errors make an interval that holds the mean in about 95 of 100 runs."""
+FEWEST_BATCHES = 6
+"""Fewer say nothing of how much they vary."""
+MOST_BATCHES = 24
+"""More are only shorter, and depend on each other."""
+LARGE_ERROR = 0.1
+"""Of T, as a share of it: beyond, a run says that it has few results."""
+DEPENDENT = (-0.25, 0.4)
+"""Batches are too short whose correlation with the next is outside."""
+MICROS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class StandardErrors:
+    """Those of T (results a second), and of the means of Lp and Le (seconds); None where nothing can be said."""
+
+    throughput_per_s: float | None = None
+    processing_latency_s: float | None = None
+    e2e_latency_s: float | None = None
+
+
+UNKNOWN = StandardErrors()
+
+
+def edges_s(start_s: float, end_s: float, memory_s: float, slides_s: Sequence[float]) -> tuple[float, ...]:
+    """When batches of equal length begin and end, from `start_s` or later to `end_s`; empty if they would be too few.
+
+    memory_s: no batch is shorter. slides_s: how often windows are evaluated; each batch should see as many evaluations
+    as the others, or their number is taken for chance: it is a multiple of the longest slide, and of all if it can be.
+    """
+    measured_s = end_s - start_s
+    length_s = max(memory_s, measured_s / MOST_BATCHES)
+    beats = [max(1, round(each * MICROS)) for each in slides_s]
+    all_s = math.lcm(*beats) / MICROS
+    beat_s = all_s if all_s <= 2.0 * length_s else max(beats) / MICROS
+    if beats:
+        length_s = math.ceil(length_s / beat_s - 1e-9) * beat_s
+    count = int(measured_s / length_s + 1e-9)
+    return tuple(end_s - k * length_s for k in range(count, -1, -1)) if count >= FEWEST_BATCHES else ()
+
+
+def standard_errors(batches: np.ndarray, *, growing: bool) -> StandardErrors:
+    """Those of the metrics over batches [4, B]: seconds, results, and the sums of processing and end-to-end latencies.
+
+    growing: the brokers' backlog grows, and Le with it, so that no mean of it exists. All are None if there are fewer
+    than `FEWEST_BATCHES` batches, and those of latencies if nothing reached a sink.
+    """
+    if batches.shape[-1] < FEWEST_BATCHES:
+        return UNKNOWN
+    length_s, results, processing_s, e2e_s = batches
+    return StandardErrors(
+        throughput_per_s=ratio_error(results, length_s),
+        processing_latency_s=ratio_error(processing_s, results),
+        e2e_latency_s=None if growing else ratio_error(e2e_s, results),
+    )
+
+
+def ratio_error(numerators: np.ndarray, denominators: np.ndarray) -> float | None:
+    """The standard error of sum(numerators) / sum(denominators), both [B] by batch; None if nothing is below the line.
+
+    Neighbouring batches may depend on each other, others may not: where neighbours are much alike, or one has what the
+    other lacks, two become one.
+    """
+    below = float(denominators.sum())
+    if below <= 0.0:
+        return None
+    left = numerators - denominators * (float(numerators.sum()) / below)
+    while True:
+        squares, count = float(left @ left), len(left)
+        if squares <= 1e-24 * float(numerators @ numerators):
+            return 0.0
+        # an estimate of the correlation is too low by 1 / count
+        alike = float(left[1:] @ left[:-1]) / squares + 1.0 / count
+        if DEPENDENT[0] < alike < DEPENDENT[1] or count < 2 * FEWEST_BATCHES:
+            break
+        left = left[count % 2 :].reshape(-1, 2).sum(axis=1)
+    # half of a negative correlation, so that an error never vanishes for the chance of it
+    together = 1.0 + 2.0 * alike if alike > 0.0 else max(1.0 / count, 1.0 + alike)
+    return math.sqrt(squares * count / (count - 1) * together) / below
+
+
+def few_results(throughput_per_s: float, errors: StandardErrors) -> list[str]:
+    """The caution that results are so few that T is hardly known, if so."""
+    if not throughput_per_s or not errors.throughput_per_s:
+        return []
+    share = ERRORS * errors.throughput_per_s / throughput_per_s
+    if share <= LARGE_ERROR:
+        return []
+    return [f"throughput is known to ± {share:.0%} only (two standard errors): few results; replicate or run longer"]
