@@ -1,8 +1,8 @@
 """How much work a run will be, estimated before it begins: what would not finish is refused, with the reason.
 
-A step is what one event of the simulation costs, a few microseconds: a segment (in an exact run a tuple) that is
-handled or sent, an evaluation of a window, a change of a rate. Estimates are of the order of magnitude, and rather too
-high: what operators can take in is bounded by their processors, not by the network.
+A step is what one segment (in an exact run a tuple) costs that a simple operator handles, about five microseconds; what
+windows do with it, sharing a processor, and sending it count for more of them. Near saturation, where channels are
+full now and then, the estimate is of the order of magnitude; elsewhere it is within a factor of about three.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twin.deployment import Deployment
-from twin.effort_traffic import Load, most_replicas, traffic
+from twin.effort_segments import most_replicas
+from twin.effort_traffic import Load, traffic
 from twin.errors import BadInput
 from twin.events import AnyEvent, Scale
 from twin.keys import group_count
@@ -20,16 +21,24 @@ from twin.scenario import RunSettings
 
 MAX_STEPS = 1e9
 """More steps than these take hours: the run is refused."""
-LONG_STEPS = 1e7
-"""More steps than these take a minute."""
+STEP_S = 5e-6
+"""CPU seconds of a step, on a core of these years."""
+LONG_STEPS = 1.5e6
+"""More steps than these take about ten seconds: a person who waits should be told."""
 MAX_PAIRS = 3e7
-"""Pairs of replicas that are connected or share a processor: each takes memory."""
+"""Pairs of replicas that are connected: each takes memory."""
+MAX_TOGETHER = 8000
+"""Replicas on one processor."""
+MAX_HELD = 2.5e6
+"""Segments of results that one evaluation of a window makes: they wait in memory, all at the same time."""
 MAX_ROWS = 1e6
 """Rows of statistics, a period and component each."""
-ROW_STEPS = 5.0
+ROW_STEPS = 3.0
 """Steps that a row of statistics costs."""
-SCALE_SHARE = 80.0
-"""A change of scale costs the cube of the new replicas, over this."""
+TASK_STEPS = 150.0
+"""Steps that it takes to make a replica."""
+SCALE_SHARE = 4.0
+"""A change of scale costs the square of the new replicas, over this."""
 DRIFT_STEPS = 12.0
 """Steps that a drift of keys costs, beside ..."""
 DRIFT_STEPS_A_GROUP = 0.02
@@ -46,6 +55,11 @@ class Effort:
     def steps(self) -> float:
         """All of them."""
         return sum(load.steps for load in self.loads)
+
+    @property
+    def cpu_s(self) -> float:
+        """What they take, roughly."""
+        return self.steps * STEP_S
 
     @property
     def long(self) -> bool:
@@ -68,6 +82,9 @@ def require_feasible(deployment: Deployment, settings: RunSettings, events: Sequ
         )
     _require_memory(deployment, events)
     effort = estimate(deployment, settings, events)
+    for load in effort.loads:
+        if load.held > MAX_HELD:
+            raise BadInput(f"the run would have to hold {load.cause}; {load.remedy}")
     if effort.steps > MAX_STEPS:
         raise BadInput(f"the run would take {effort.describe()} (the limit is {MAX_STEPS:.0e} steps)")
     return effort
@@ -75,7 +92,7 @@ def require_feasible(deployment: Deployment, settings: RunSettings, events: Sequ
 
 def estimate(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
     """The effort of a run, without running it."""
-    loads = [*traffic(deployment, settings, events), *_clocks(deployment, settings), *_scaling(events)]
+    loads = [*traffic(deployment, settings, events), *_clocks(deployment, settings), *_replicas(deployment, events)]
     return Effort(tuple(sorted(loads, key=lambda load: -load.steps)))
 
 
@@ -89,13 +106,17 @@ def _require_memory(deployment: Deployment, events: Sequence[AnyEvent]) -> None:
         forward = deployment.query.partitioning(each) == "forward"
         count = replicas[each.producer] * (1 if forward else replicas[each.consumer])
         pairs[f"stream {each.producer} -> {each.consumer} connects {count:,} pairs of replicas"] = count
-    places = [each for event in events if isinstance(event, Scale) for each in event.placement]
-    places += [each for placement in deployment.plan.placement.values() for each in placement]
-    for place, count in Counter(places).items():
-        pairs[f"{place!r} holds {count:,} replicas, which all share its processor"] = float(count) ** 2
     worst = max(pairs, key=pairs.__getitem__)
     if sum(pairs.values()) > MAX_PAIRS:
         raise BadInput(f"the plan is too large to simulate: {worst}; use fewer replicas")
+    places = [each for event in events if isinstance(event, Scale) for each in event.placement]
+    places += [each for placement in deployment.plan.placement.values() for each in placement]
+    for place, count in Counter(places).items():
+        if count > MAX_TOGETHER:
+            raise BadInput(
+                f"the plan is too large to simulate: {place!r} holds {count:,} replicas, more than {MAX_TOGETHER:,}, "
+                "which all share its processor; use fewer replicas"
+            )
 
 
 # clocks --------------------------------------------------------------------------------------------------------------
@@ -124,11 +145,12 @@ def _clocks(deployment: Deployment, settings: RunSettings) -> list[Load]:
     return loads
 
 
-def _scaling(events: Sequence[AnyEvent]) -> list[Load]:
-    """Each new replica is made known to all that share its processor."""
-    return [
+def _replicas(deployment: Deployment, events: Sequence[AnyEvent]) -> list[Load]:
+    """What it takes to make them; each one that comes later is made known to all that share its processor."""
+    tasks = sum(len(places) for places in deployment.plan.placement.values())
+    return [Load(tasks * TASK_STEPS, f"the {tasks:,} replicas that are made", "use fewer")] + [
         Load(
-            len(event.placement) ** 3 / SCALE_SHARE,
+            len(event.placement) ** 2 / SCALE_SHARE,
             f"the {len(event.placement):,} replicas that events.{index} (scale) makes one by one",
             "scale to fewer",
         )

@@ -2,192 +2,175 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
-
 from twin.deployment import Deployment
-from twin.engine.channel import LOTS
-from twin.engine.partition import BURST_PARTS
+from twin.effort_rates import Outlook, flow_through, outlook
+from twin.effort_segments import Cut, most_replicas
+from twin.engine.window import MERGE_ABOVE
 from twin.events import AnyEvent, RateChange, Scale
-from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Source, Stream
+from twin.plan import Location
+from twin.query import Aggregate, AnyOperator, Join, Source, Stream
 from twin.randomness import stream
-from twin.rates import Flow, through
-from twin.resolution import resolution
+from twin.rates import Flow
 from twin.scenario import RunSettings
 from twin.workload import ArrivalLaw
 
 PHASES_READ = 20_000
 """So many phases of an arrival law are looked at; the rest of the run counts as more of the same."""
-CROWD = 50
-"""So many replicas on a processor make each segment twice the work: all of them share it."""
-HELD_STEPS = 400.0
-"""A segment of results that one evaluation makes: they wait in memory, all at the same time."""
+WINDOWED = 4.0
+"""Steps that a segment costs in a window."""
+SENT, ACROSS = 0.3, 1.3
+"""Steps that a segment costs on its way, and beyond that if it leaves its host."""
+EVALUATED = 2.0
+"""Steps of one evaluation of a window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One cause of steps: what it is, and what to do about it."""
+    """One cause of steps: what it is, and what to do about it. held: segments that wait in memory at the same time."""
 
     steps: float
     cause: str
     remedy: str
-
-
-def most_replicas(deployment: Deployment, events: Sequence[AnyEvent]) -> dict[str, int]:
-    """The most replicas of each operator at any time, policies apart."""
-    most = {name: len(places) for name, places in deployment.plan.placement.items()}
-    for event in events:
-        if isinstance(event, Scale):
-            most[event.operator] = max(most[event.operator], len(event.placement))
-    return most
+    held: float = 0.0
 
 
 def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent]) -> list[Load]:
-    """What operators handle and send, sources first; each takes in no more than its processors allow."""
-    query, exact, horizon_s = deployment.query, settings.fidelity == "exact", settings.horizon_s
-    replicas, accepted = most_replicas(deployment, events), _accepted(deployment)
-    span_s = resolution(deployment, settings).span_s
-    cap = 1 if exact else max(1, deployment.engine.channel_tuples // 2)
-    sent: dict[Stream, float] = {}  # tuples a second
-    segments: dict[Stream, float] = {}  # in all
-    crowd = _crowd(deployment, events)
-    loads = []
-    for operator in query.topological:
-        name, inputs = operator.name, query.inputs(operator.name)
-        if isinstance(operator, Source):
-            law = deployment.workload.arrivals[name]
-            phases, tuples = _offered(law, horizon_s)
-            loads.append(
-                Load(
-                    phases * replicas[name],
-                    f"the {phases:.1e} changes of rate in workload.arrivals.{name}",
-                    "make its phases longer or run.horizon_s shorter",
-                )
-            )
-            offered = [tuples * _mean_factor(name, law, events, horizon_s) / horizon_s]
-            handled = math.inf if exact else horizon_s / span_s + 2 * replicas[name]
-        else:
-            offered = [sent[each] for each in inputs]
-            handled = sum(segments[each] for each in inputs)
-        share = min(1.0, accepted[name] / max(sum(offered), 1e-300))
-        flow = _flow(operator, [rate * share for rate in offered], horizon_s)
-        taken = float(flow.in_per_s[0]) * horizon_s
-        handled = min(taken, max(handled, 2 * taken / cap))
+    """What operators handle and send, sources first; each takes in no more than its processors and cards allow."""
+    horizon_s = settings.horizon_s
+    offered, loads = {}, []
+    replicas = most_replicas(deployment, events)
+    for source in deployment.query.sources:
+        name, law = source.name, deployment.workload.arrivals[source.name]
+        phases, tuples = _offered(law, horizon_s)
+        offered[name] = tuples * _mean_factor(name, law, events, horizon_s) / horizon_s
         loads.append(
             Load(
-                handled * (1.0 + crowd[name] / CROWD),
-                f"the {taken:.1e} tuples that {name!r} takes in",
-                "lower rates or selectivities, or run.horizon_s" + (", or use fidelity fast" if exact else ""),
+                phases * replicas[name],
+                f"the {phases:.1e} changes of rate in workload.arrivals.{name}",
+                "make its phases longer or run.horizon_s shorter",
             )
         )
-        if isinstance(operator, Aggregate | Join):
-            loads.append(_results(operator, flow, cap))
-            loads.append(_evaluations(operator, flow, replicas[name], horizon_s))
-        for each in query.outputs(name):
-            sent[each] = _sent(operator, flow, each, accepted[each.consumer], horizon_s, cap)
-            how, fan = query.partitioning(each), replicas[each.consumer]
-            copies = fan if how == "broadcast" else 1
-            wide = fan > BURST_PARTS and copies == 1
-            fair = -(-fan // replicas[name])  # a part for each replica while a producer makes one segment
-            parts = fan if copies > 1 else 1 if how in ("forward", "global", "shared") else fair
-            sent[each] *= copies
-            tuples = sent[each] * horizon_s
-            begun = handled if isinstance(operator, Source | Filter | Map) else loads[-1].steps
-            segments[each] = min(tuples, max(begun * parts, tuples / cap * (LOTS if wide else 1)))
-            loads.append(
-                Load(
-                    segments[each],
-                    f"the {tuples:.1e} tuples on stream {each.producer} -> {each.consumer}",
-                    f"lower the rate or the selectivity of {name!r}, or use fewer replicas",
-                )
-            )
-    return loads
+    seen = outlook(deployment, offered, horizon_s)
+    walk = _Walk(offered, seen, Cut(deployment, settings, replicas, seen), _shared(deployment, events))
+    return loads + [load for operator in deployment.query.topological for load in walk.through(operator)]
 
 
-def _crowd(deployment: Deployment, events: Sequence[AnyEvent]) -> dict[str, int]:
-    """By operator, the most replicas of any operator that ever share a processor with one of its own."""
-    placement = deployment.plan.placement
-    placements = [(event.operator, event.placement) for event in events if isinstance(event, Scale)]
-    here = Counter(place for _, places in [*placement.items(), *placements] for place in places)
-    crowd = dict.fromkeys(placement, 0)
-    for name, places in [*placement.items(), *placements]:
-        crowd[name] = max(crowd[name], *(here[place] for place in set(places)))
-    return crowd
+class _Walk:
+    """The way of the tuples through a query, an operator after the other."""
 
+    def __init__(self, offered_per_s: Mapping[str, float], seen: Outlook, cut: Cut, shared: Container[str]) -> None:
+        self.offered_per_s = offered_per_s
+        self.seen = seen
+        self.cut = cut
+        self.shared = shared
+        self.query = cut.deployment.query
+        self.horizon_s = cut.settings.horizon_s
+        self.exact = cut.settings.fidelity == "exact"
+        self.sent: dict[Stream, float] = {}  # tuples a second
+        self.segments: dict[Stream, float] = {}  # in all
 
-def _flow(operator: AnyOperator, inputs: Sequence[float], horizon_s: float) -> Flow:
-    """The flow through an operator; a window holds no more than comes until the horizon."""
-    if isinstance(operator, Aggregate | Join):
-        window = operator.window
-        if window.policy == "time":
-            most = min(window.size, horizon_s)
-            limits: dict[str, float] = {"size_s": most, "slide_s": min(window.slide, most)}
+    def through(self, operator: AnyOperator) -> Iterator[Load]:
+        """The loads of the next operator."""
+        name, inputs = operator.name, self.query.inputs(operator.name)
+        flow = self._flow(operator)
+        taken = float(flow.in_per_s[0]) * self.horizon_s
+        if isinstance(operator, Source):
+            handled = taken if self.exact else self.cut.read(operator, self.offered_per_s[name], taken)
         else:
-            tuples = max(1, math.ceil(min(window.size, sum(inputs) * horizon_s)))
-            limits = {"size_tuples": tuples, "slide_tuples": min(int(window.slide), tuples)}
-        operator = operator.model_copy(update={"window": window.model_copy(update=limits)})
-    spread = np.full(1, np.inf)
-    return through(operator, tuple(np.array([rate]) for rate in inputs), [spread] * len(inputs))
+            handled = sum(self.segments[each] for each in inputs)
+        made = handled = min(taken, handled)
+        yield Load(
+            handled * _weight(operator, name in self.shared, max(map(self.seen.full, inputs), default=0.0)),
+            f"the {taken:.1e} tuples that {name!r} takes in",
+            "lower rates or selectivities, or run.horizon_s" + (", or use fidelity fast" if self.exact else ""),
+        )
+        if isinstance(operator, Aggregate | Join):
+            made = _evaluated(operator, flow, self.cut.replicas[name], handled, self.horizon_s)
+            yield _evaluations(operator, made)
+            yield _results(operator, self.seen.flows[name], self.cut.cap)
+        for each in self.query.outputs(name):
+            yield self._send(operator, flow, each, made)
+
+    def _flow(self, operator: AnyOperator) -> Flow:
+        name = operator.name
+        coming = [self.sent[each] for each in self.query.inputs(name)] or [self.offered_per_s[name]]
+        share = min(1.0, self.seen.accepted_per_s(name) / max(sum(coming), 1e-300))
+        let_in = [rate * share for rate in coming]
+        flow = self.seen.flows[name]
+        same = let_in == [float(rate[0]) for rate in flow.inputs_per_s]
+        return flow if same else flow_through(operator, let_in, self.horizon_s)
+
+    def _send(self, operator: AnyOperator, flow: Flow, each: Stream, made: float) -> Load:
+        """A stream carries what its consumer accepts and what is sent at once, or all. made: segments not yet dealt."""
+        emitted = float(flow.out_per_s[0]) * self.cut.copies(each)
+        if each.overflow == "block":
+            if isinstance(operator, Aggregate | Join):
+                at_once = results_at_once(flow)
+            else:
+                at_once = getattr(operator, "selectivity", 1.0) * self.cut.cap
+            emitted = min(emitted, self.seen.accepted_per_s(each.consumer) + at_once / self.horizon_s)
+        self.sent[each] = emitted
+        tuples = emitted * self.horizon_s
+        self.segments[each] = self.cut.sent(operator, each, made, tuples)
+        return Load(
+            self.segments[each] * (SENT + ACROSS * self.seen.leaving[each]),
+            f"the {tuples:.1e} tuples on stream {each.producer} -> {each.consumer}",
+            f"lower the rate or the selectivity of {operator.name!r}, or use fewer replicas",
+        )
 
 
-def _evaluations(operator: Aggregate | Join, flow: Flow, replicas: int, horizon_s: float) -> Load:
+def _weight(operator: AnyOperator, shared: bool, full: float) -> float:
+    """Steps that a segment costs which an operator takes in; full: chance that its channels are."""
+    return (WINDOWED if isinstance(operator, Aggregate | Join) else 1.0) + (1.0 + full if shared else 0.0)
+
+
+def _shared(deployment: Deployment, events: Sequence[AnyEvent]) -> set[str]:
+    """Operators of which replicas ever are on a processor with fewer cores than tasks."""
+    hosts = {host.name: host for host in deployment.cluster.hosts}
+    placements = [*deployment.plan.placement.items()]
+    placements += [(event.operator, event.placement) for event in events if isinstance(event, Scale)]
+    here = Counter(place for _, places in placements for place in places)
+    places = {text: Location.parse(text) for text in here}
+    crowded = {text for text, place in places.items() if here[text] > hosts[place.host].socket_capacity(place.socket)}
+    return {name for name, texts in placements if not crowded.isdisjoint(texts)}
+
+
+def _evaluated(operator: Aggregate | Join, flow: Flow, replicas: int, handled: float, horizon_s: float) -> float:
+    """Evaluations of an operator's window; those of a count window within a segment are few, or made together."""
     window = operator.window
-    count = replicas * horizon_s / window.slide if window.policy == "time" else float(flow.fires_per_s[0]) * horizon_s
+    if window.policy == "time":
+        return replicas * horizon_s / window.slide
+    return min(float(flow.fires_per_s[0]) * horizon_s, handled * MERGE_ABOVE)
+
+
+def _evaluations(operator: Aggregate | Join, count: float) -> Load:
+    window = operator.window
     unit = "s" if window.policy == "time" else "tuples"
     return Load(
-        count,
+        count * EVALUATED,
         f"the {count:.1e} evaluations of the window of {operator.name!r}, which slides every {window.slide:g} {unit}",
         "make its slide longer or run.horizon_s shorter",
     )
 
 
-def _at_once(flow: Flow) -> float:
-    """Results of one evaluation of a window."""
-    return float(flow.out_per_s[0]) / max(float(flow.fires_per_s[0]), 1e-300)
-
-
 def _results(operator: Aggregate | Join, flow: Flow, cap: int) -> Load:
+    at_once = results_at_once(flow)
     return Load(
-        HELD_STEPS * _at_once(flow) / cap,
-        f"the {_at_once(flow):.1e} results of one evaluation of the window of {operator.name!r}",
+        0.0,  # they count where they are sent
+        f"the {at_once:.1e} results of one evaluation of the window of {operator.name!r}",
         "make the window shorter or its results fewer",
+        held=at_once / cap,
     )
 
 
-def _sent(operator: AnyOperator, flow: Flow, each: Stream, accepted: float, horizon_s: float, cap: int) -> float:
-    """Tuples a second that leave on a stream: what its consumer accepts and what is sent at once, or all."""
-    emitted = float(flow.out_per_s[0])
-    if each.overflow == "drop":
-        return emitted
-    if isinstance(operator, Aggregate | Join):
-        at_once = _at_once(flow)
-    else:
-        at_once = getattr(operator, "selectivity", 1.0) * cap
-    return min(emitted, accepted + at_once / horizon_s)
-
-
-def _accepted(deployment: Deployment) -> dict[str, float]:
-    """Tuples a second that each operator takes in at most: by its processors, and by what its consumers accept."""
-    query, hosts = deployment.query, {host.name: host for host in deployment.cluster.hosts}
-    most: dict[str, float] = {}
-    for operator in reversed(query.topological):
-        service_s = deployment.engine.service_s(query, operator)
-        cores = sum(
-            count * min(hosts[place.host].socket_capacity(place.socket), hosts[place.host].core_speed(place.socket))
-            for place, count in Counter(deployment.plan.locations(operator.name)).items()
-        )
-        accepted = cores / service_s if service_s > 0.0 else math.inf
-        selectivity = 1.0 if isinstance(operator, Source) else getattr(operator, "selectivity", None)
-        if isinstance(operator, Source | Filter | Map) and selectivity:
-            blocking = [most[each.consumer] for each in query.outputs(operator.name) if each.overflow == "block"]
-            accepted = min([accepted, *(rate / selectivity for rate in blocking)])
-        most[operator.name] = accepted
-    return most
+def results_at_once(flow: Flow) -> float:
+    """Results of one evaluation of a window."""
+    return float(flow.out_per_s[0]) / max(float(flow.fires_per_s[0]), 1e-300)
 
 
 def _offered(law: ArrivalLaw, horizon_s: float) -> tuple[float, float]:
