@@ -22,9 +22,9 @@ BLOCKED_SHARE = 0.02
 """Of the time: a window that is blocked for longer needs segments that are short against its slide."""
 
 
-CROWD = 4.0
+CROWD = 1.5
 """Tasks a core, and ..."""
-NEARLY_FULL, FULL = 0.9, 0.99
+NEARLY_FULL, FULL = 0.8, 0.99
 """... shares of a host in use between which segments say little about how tuples delay each other. Beyond, it is
 saturated, and what waits in channels decides."""
 
@@ -41,6 +41,7 @@ def cautions(
     totals = _totals(rows)
     unevaluated = _unevaluated(deployment, settings, totals)
     return (
+        *_dropped(rows),
         *_coarse(deployment, settings, rows),
         *_nearly_full(deployment, settings, hosts),
         *unevaluated.values(),
@@ -73,6 +74,17 @@ def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) 
     return [line]
 
 
+def _dropped(rows: Sequence[Row]) -> list[str]:
+    """Tuples lost at full channels, of which no metric speaks."""
+    lines = []
+    for name in dict.fromkeys(row["operator"] for row in rows):
+        mine = [row for row in rows if row["operator"] == name]
+        lost, made = (sum(row[key] for row in mine) for key in ("numRecordsDropped", "numRecordsOut"))
+        if lost:
+            lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
+    return lines
+
+
 def _nearly_full(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
     """Where many tasks share a processor that is all but full, what each waits is a matter of chance."""
     if settings.fidelity == "exact":
@@ -85,7 +97,7 @@ def _nearly_full(deployment: Deployment, settings: RunSettings, rows: Sequence[R
         if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and NEARLY_FULL < share < FULL:
             lines.append(
                 f"{host.name}: {tasks[host.name]} tasks share {host.cpu_percent / 100:g} cores, {100 * share:.0f} % "
-                "busy; latencies there may be far off in a fast run: set fidelity: exact, or give it room"
+                "busy; latencies there may be twice or half of what they are: set fidelity: exact, or give it room"
             )
     return lines
 

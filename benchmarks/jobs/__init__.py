@@ -1,0 +1,1 @@
+"""Jobs as people write them, of no published experiment: fast runs beside exact ones."""
