@@ -64,7 +64,7 @@ def run(
     chosen = policy_by_name(policy, loaded.deployment) if policy is not None else None
     effort = estimate(loaded.deployment, loaded.run, loaded.events)
     if effort.long:
-        terminal.note(f"a long run, of some {effort.cpu_s:.0f} s: {effort.describe()}")
+        terminal.note(f"a long run: about {effort.cpu_s:.0f} CPU seconds, {effort.describe()}")
     result = simulate(loaded.deployment, loaded.run, loaded.events, chosen)
     if out is not None:
         write_run(result, loaded.name, out)
