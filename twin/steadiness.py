@@ -53,3 +53,10 @@ def memory_s(deployment: Deployment) -> float:
             lengths_s.append(law.every_s)
     lengths_s += [skew.drift_every_s or 0.0 for skew in deployment.workload.keys.values()]
     return max(lengths_s)
+
+
+def steady(deployment: Deployment, events: Sequence[AnyEvent], policy: bool) -> bool:
+    """Whether a run could be longer or shorter and tell the same: constant rates, nothing that happens or drifts."""
+    laws = deployment.workload.arrivals.values()
+    drifts = any(skew.drift_every_s is not None for skew in deployment.workload.keys.values())
+    return not events and not policy and not drifts and all(isinstance(law, Constant | Poisson) for law in laws)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
+
+if TYPE_CHECKING:
+    from twin.run import Run
+    from twin.scenario import RunSettings
 
 Set = Annotated[
     list[str] | None,
@@ -32,6 +36,10 @@ def run(
     policy: Annotated[
         str | None, typer.Option("--policy", metavar="NAME", help="Who reconfigures the running job; see `twin list`.")
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", metavar="SHARE", help="Finer and longer runs until the error is so small: 2%."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write the trace to this new folder.")
     ] = None,
@@ -43,13 +51,14 @@ def run(
 
     Examples: `twin run smart-grid` · `twin run smart-grid --set plan.placement.compare=fog-2` ·
     `twin run failover` · `twin run rush-hour-scaling --policy ds2` ·
-    `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
+    `twin run smart-grid --precision 2%` · `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
     from optimizers.policies import policy_by_name
-    from scenarios import files, run_tables
+    from scenarios import files, precise_run, run_tables
     from scenarios.overrides import set_value, set_values
-    from scenarios.traces import check_free, write_run
+    from scenarios.traces import check_free
     from twin.effort import estimate
+    from twin.precision import answer
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -62,14 +71,38 @@ def run(
             flag, path = option.split()
             loaded = set_value(loaded, f"{path}={value}", flag)
     chosen = policy_by_name(policy, loaded.deployment) if policy is not None else None
+    if precision is not None:
+        asked = precise_run.share(precision)
+
+        def one(settings: RunSettings, steps: float) -> Run:
+            fineness = settings.fidelity if settings.segments is None else f"{settings.segments:,} segments"
+            terminal.stage(f"a run of {settings.horizon_s:g} s, {fineness}: about {steps:.0e} steps")
+            fresh = policy_by_name(policy, loaded.deployment) if policy is not None else None
+            return simulate(loaded.deployment, settings, loaded.events, fresh)
+
+        found = answer(precise_run.question(loaded, asked, policy is not None), one)
+        told = precise_run.document(found, asked)
+        _close(terminal, found.finest.run, loaded.name, out)
+        for line in precise_run.reached(told):
+            terminal.note(line)
+        document = found.finest.run.to_dict() | {"precision": told}
+        terminal.result(document, *precise_run.tables(loaded.name, told), *run_tables.of_run(loaded.name, document))
+        return
     effort = estimate(loaded.deployment, loaded.run, loaded.events)
     if effort.long:
         terminal.note(f"a long run: about {effort.cpu_s:.0f} CPU seconds, {effort.describe()}")
     result = simulate(loaded.deployment, loaded.run, loaded.events, chosen)
+    _close(terminal, result, loaded.name, out)
+    document = result.to_dict()
+    terminal.result(document, *run_tables.of_run(loaded.name, document))
+
+
+def _close(terminal: Terminal, result: Run, name: str, out: Path | None) -> None:
+    """The trace, if it is wanted, and the run's warnings."""
+    from scenarios.traces import write_run
+
     if out is not None:
-        write_run(result, loaded.name, out)
+        write_run(result, name, out)
         terminal.note(f"trace written to {out}")
     for warning in result.warnings:
         terminal.note(f"warning: {warning}")
-    document = result.to_dict()
-    terminal.result(document, *run_tables.of_run(loaded.name, document))

@@ -252,3 +252,40 @@ def test_broken_file_is_one_line_and_2(text, expected, tmp_path):
     assert done.stderr.count("\n") == 1
     assert expected in done.stderr
     assert str(path) in done.stderr
+
+
+def test_a_run_is_as_precise_as_was_asked_for(tmp_path):
+    """M/M/1 beside theory: the answer lies within its own error, and the ladder says how it was found."""
+    job = {
+        "name": "queue",
+        "query": {
+            "operators": [
+                {"name": "s", "kind": "source", "service_time_s": 0},
+                {"name": "m", "kind": "map", "service_time_s": 0.0006, "service_scv": 1},
+                {"name": "k", "kind": "sink", "service_time_s": 0},
+            ],
+            "streams": [{"producer": "s", "consumer": "m"}, {"producer": "m", "consumer": "k"}],
+        },
+        "cluster": {
+            "hosts": [{"name": "h", "cpu_percent": 800, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 0}]
+        },
+        "plan": {"placement": {"s": "h", "m": "h", "k": "h"}},
+        "workload": {"arrivals": {"s": {"law": "poisson", "rate_per_s": 1000}}},
+        "run": {"horizon_s": 60, "warmup_s": 10, "period_s": 2},
+    }
+    file = tmp_path / "queue.yaml"
+    file.write_text(json.dumps(job), encoding="utf-8")  # JSON is YAML
+    done = twin("run", file, "--precision", "5%", "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["precision"]
+    assert found["needed"] == ""
+    assert len(found["runs"]) >= 2 or found["runs"][0]["fidelity"] == "exact"
+    for name, expected in (("throughput_per_s", 1000.0), ("processing_latency_s", 0.0015)):
+        each = found["estimates"][name]
+        assert each["error"] <= 0.05 * each["value"]
+        assert abs(each["value"] - expected) <= 2 * each["error"]  # four standard errors
+
+
+@pytest.mark.parametrize("nonsense", ["two", "0", "-3%", "90%", "nan", "%"])
+def test_a_precision_that_means_nothing_is_refused(nonsense, capsys):
+    assert "--precision" in refused(capsys, "run", "smart-grid", f"--precision={nonsense}")
