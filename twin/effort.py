@@ -147,8 +147,10 @@ def _clocks(deployment: Deployment, settings: RunSettings) -> list[Load]:
 
 def _replicas(deployment: Deployment, events: Sequence[AnyEvent]) -> list[Load]:
     """What it takes to make them; each one that comes later is made known to all that share its processor."""
-    tasks = sum(len(places) for places in deployment.plan.placement.values())
-    return [Load(tasks * TASK_STEPS, f"the {tasks:,} replicas that are made", "use fewer")] + [
+    return [
+        Load(len(places) * TASK_STEPS, f"the {len(places):,} replicas of {name!r} that are made", "use fewer")
+        for name, places in deployment.plan.placement.items()
+    ] + [
         Load(
             len(event.placement) ** 2 / SCALE_SHARE,
             f"the {len(event.placement):,} replicas that events.{index} (scale) makes one by one",

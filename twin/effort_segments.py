@@ -55,7 +55,7 @@ class Cut:
         """Segments of `taken` tuples that a source reads in a fast run, all replicas together."""
         horizon_s = self.settings.horizon_s
         keeps_up = self.seen.busy[source.name] < 1.0 and self.cap >= DEEP
-        whole = horizon_s / self._span_s + 2 * self.replicas[source.name]
+        whole = self.replicas[source.name] * (horizon_s / self._span_s + 2)
         return whole if keeps_up else max(whole, min(offered_per_s * horizon_s, 2.0 * taken) / self.cap)
 
     def sent(self, operator: AnyOperator, each: Stream, made: float, tuples: float) -> float:

@@ -90,7 +90,7 @@ def run(
         return
     effort = estimate(loaded.deployment, loaded.run, loaded.events)
     if effort.long:
-        terminal.note(f"a long run, of some {effort.cpu_s:.0f} s: {effort.describe()}")
+        terminal.note(f"a long run: about {effort.cpu_s:.0f} CPU seconds, {effort.describe()}")
     result = simulate(loaded.deployment, loaded.run, loaded.events, chosen)
     _close(terminal, result, loaded.name, out)
     document = result.to_dict()

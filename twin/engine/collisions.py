@@ -82,13 +82,13 @@ def mean_rate(capacity: float, served: int, others: int, busy: float) -> float:
         term *= (others - k) / (k + 1) * odds
         k += 1
         weights += term
-        mean += term * min(1.0, capacity / (served + k))
+        mean += term if served + k <= capacity else term * capacity / (served + k)
     term, k = 1.0, middle
     while k and term > NEGLIGIBLE:
         term *= k / ((others - k + 1) * odds)
         k -= 1
         weights += term
-        mean += term * min(1.0, capacity / (served + k))
+        mean += term if served + k <= capacity else term * capacity / (served + k)
     return mean / weights
 
 
