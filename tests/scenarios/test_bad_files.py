@@ -104,4 +104,4 @@ def test_a_long_run_is_announced(capsys, monkeypatch):
     with pytest.raises(SystemExit) as stopped:
         cli.main(["run", "edge-filter", "--horizon", "20"])
     assert stopped.value.code == 0
-    assert "a long run, of some" in capsys.readouterr().err.splitlines()[0]
+    assert "a long run: about" in capsys.readouterr().err.splitlines()[0]
