@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -130,11 +131,19 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _remove_partials(folder: Path) -> None:
+    """A worker whose job was cancelled may still be writing: renamed first, its folder cannot become a chunk while
+    its files are being removed one by one.
+    """
     for left in [*(folder / CHUNKS).glob(".chunk-*"), *folder.glob(".*.partial")]:
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
+        condemned = left.with_name(f".chunk-{uuid.uuid4().hex}.removed")
+        try:
+            left.rename(condemned)
+        except FileNotFoundError:  # its worker has just finished it
+            continue
+        if condemned.is_dir():
+            shutil.rmtree(condemned, ignore_errors=True)
         else:
-            left.unlink(missing_ok=True)
+            condemned.unlink(missing_ok=True)
 
 
 def _refuse_another(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

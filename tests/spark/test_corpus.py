@@ -245,6 +245,23 @@ def test_a_slow_corpus_stays_interruptible(spark: SparkSession, tmp_path: Path) 
     assert write_corpus(spark, tmp_path / "c", spec_of(24), make, simulate).resumed >= 2 * kept
 
 
+def test_a_chunk_under_removal_cannot_be_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of a cancelled job that is still writing must not turn a half-removed folder into a chunk."""
+    partial = tmp_path / "c" / "chunks" / ".chunk-000003.77.partial"
+    partial.mkdir(parents=True)
+    (partial / "runs.parquet").write_bytes(b"rows")
+    remove = shutil.rmtree
+
+    def race(path: Path, **options: bool) -> None:
+        with pytest.raises(FileNotFoundError):
+            partial.replace(partial.with_name("chunk-000003"))
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", race)
+    with sole_writer(tmp_path / "c"):
+        assert not list((tmp_path / "c" / "chunks").iterdir())
+
+
 def test_run_settings_reach_the_simulation() -> None:
     assert make(0).run == RunSettings(horizon_s=20, warmup_s=10, period_s=10)
     assert Chunk(0, 0, 4).runs == 4
