@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ def extensions() -> list[Any]:
     return made
 
 
-if os.environ.get("STREAMTWIN_COMPILE", "") not in ("", "0"):
-    setup(ext_modules=extensions(), cmdclass={"build_ext": Build}, setup_requires=NEEDS)
-else:
+if os.environ.get("STREAMTWIN_COMPILE", "") in ("", "0"):
     setup()
+elif find_spec("mypyc") is None:  # pip asks what building a wheel takes, installs it and comes again
+    setup(setup_requires=NEEDS)
+else:
+    setup(ext_modules=extensions(), cmdclass={"build_ext": Build})

@@ -18,7 +18,7 @@ from twin.engine import compiled
 ROOT = Path(__file__).resolve().parents[2]
 TRACES = """
 import hashlib, json, sys
-from scenarios.files import load
+from scenarios.files.scenario_file import load
 from twin.engine import ENGINE
 from twin.simulation import simulate
 found = {"engine": ENGINE}
