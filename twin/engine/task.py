@@ -11,12 +11,15 @@ from twin.engine.alarm import Alarm
 from twin.engine.compute.hidden import HiddenWait
 from twin.engine.compute.inputs import Inputs
 from twin.engine.segment import Segment
+from twin.engine.snapshot import Snapshot
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.sender import Sender
+from twin.engine.windows.state import State
 
 if TYPE_CHECKING:
     from twin.engine.compute.processor import Processor
     from twin.engine.draws import Draws
+    from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.pool import Pool
 
 
@@ -109,6 +112,47 @@ class Task(Sender):
     def in_service(self) -> int:
         """Tuples taken up and not yet emitted."""
         return self._current[0].n if self.busy else 0
+
+    # what it holds -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """What it would take to go on from here. What is in service has left no trace yet: it is served again."""
+        queue = [segment.copy() for segment in self.queue]
+        if self.busy:
+            queue.insert(0, self._current[0].copy())
+        return Snapshot(queue)
+
+    def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
+        """Goes back to what it was at `at_s`, without its queue; how many tuples it will read again by itself."""
+        return 0
+
+    def finish(self, snapshot: Snapshot) -> None:
+        """Sends what it was about to send at the checkpoint."""
+
+    def held(self) -> float:
+        """Tuples in its windows."""
+        return 0.0
+
+    def held_bytes(self) -> float:
+        """Their size."""
+        return 0.0
+
+    def window_bytes(self) -> float:
+        """Size of the `state_tuples`: as held_bytes, of what the last evaluation left, and of what waits to merge."""
+        return 0.0
+
+    def take(self, share: float) -> State:
+        """Takes that share of the windows' content out, evenly over their length.
+
+        What is in service is not there yet: its last piece may still be corrected, so it stays.
+        """
+        return State()
+
+    def give(self, state: State) -> None:
+        """Merges windows' content into its own, by positions."""
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """Its part of the operator's key groups has changed."""
 
     # input ---------------------------------------------------------------------------------------------------------
 

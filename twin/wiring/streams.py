@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
@@ -79,7 +79,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     beyond_s = engine.service_s_of(query, consumer, each.producer) - engine.service_s(query, consumer)
     size = engine.output_bytes(query, each.producer)
     turns = round_of(wiring.producers(each), len(wiring.locations[each.consumer]))
-    inboxes = [Inbox(cast(Task, receiver), side, room, turns, beyond_s, size) for receiver in receivers]
+    inboxes = [Inbox(receiver, side, room, turns, beyond_s, size) for receiver in receivers]
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:
