@@ -13,6 +13,7 @@ from twin.engine.compute.inputs import Inputs
 from twin.engine.segment import Segment
 from twin.engine.snapshot import Snapshot
 from twin.engine.streams.confluence import Confluence
+from twin.engine.streams.control import Alignment, Mark
 from twin.engine.streams.sender import Sender
 from twin.engine.windows.state import State
 
@@ -42,6 +43,7 @@ class Task(Sender):
         "_finish_alarm",
         "_job_since_s",
         "_last_s",
+        "alignment",
         "busy_s",
         "confluence",
         "debt_s",
@@ -80,6 +82,7 @@ class Task(Sender):
         self.load = self.hidden.load
         self.pool: Pool | None = None  # of replicas that take from one queue, in an exact run
         self.confluence: Confluence | None = None  # where segments come that may overlap
+        self.alignment: Alignment | None = None  # where control items come
         self._last_s = 0.0
         self._job_since_s = 0.0
         self._finish_alarm = Alarm(env, self._finish)
@@ -120,10 +123,11 @@ class Task(Sender):
         queue = [segment.copy() for segment in self.queue]
         if self.busy:
             queue.insert(0, self._current[0].copy())
-        return Snapshot(queue)
+        return Snapshot(queue, alignment=self.alignment)
 
     def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
         """Goes back to what it was at `at_s`, without its queue; how many tuples it will read again by itself."""
+        self.alignment = snapshot.alignment.copy() if snapshot.alignment is not None else None
         return 0
 
     def finish(self, snapshot: Snapshot) -> None:
@@ -167,9 +171,30 @@ class Task(Sender):
     def work(self) -> None:
         """Serves what is there until a service takes time or the task is blocked."""
         while self.queue and not self.busy and not self.blocked and not self.halted:
-            self._begin(self.queue.popleft())
+            segment = self.queue.popleft()
+            if segment.n:
+                self._begin(segment)
+            else:
+                self.heed(segment)
         if self.pool is not None:
             self.pool.feed(self)
+
+    # control items -------------------------------------------------------------------------------------------------
+
+    def mark(self, kind: str, value: float) -> None:
+        """Sends a control item to all consumers, behind what was sent so far."""
+        at_s = self.env.now if self.exact else self.free_s  # later tuples leave later, on the axis of the stamps
+        for port in self.ports:
+            port.mark(Mark(kind, value, self.name, at_s))
+
+    def heed(self, mark: Segment) -> None:
+        """A control item's turn has come. When all inputs are as far, so is this task, and says so."""
+        assert isinstance(mark, Mark) and mark.inbox is not None
+        alignment = self.alignment
+        if alignment is not None and alignment.take(mark.inbox.side, mark):
+            least = alignment.least(mark.kind)
+            alignment.reached(mark.kind, least)
+            self.mark(mark.kind, least)
 
     # service -------------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class WindowSnapshot(Snapshot):
 
     def __init__(self, task: WindowTask) -> None:
         serving = task._current[0].copy() if task.busy and task._pending is None else None
-        super().__init__([segment.copy() for segment in task.queue], serving, task.held())
+        super().__init__([segment.copy() for segment in task.queue], serving, task.held(), task.alignment)
         self.seen = task.seen
         self.due = list(task._due)
         self.planned = task._planned.copy()
@@ -232,7 +232,7 @@ class WindowTask(Task):
         while self.by_time and boundary_s < min(self._boundary_s, at_s + self.size):
             self._due.append(boundary_s)
             boundary_s += self.slide
-        return 0
+        return super().restore(snapshot, at_s, now_s)
 
     def finish(self, snapshot: Snapshot) -> None:
         """Sends the results of what was in service."""
@@ -387,8 +387,12 @@ class WindowTask(Task):
         while (self._due or self.queue) and not self.busy and not self.blocked and not self.halted:
             if self._due:
                 self._evaluate_at(self._due.popleft(), self.env.now)
+                continue
+            segment = self.queue.popleft()
+            if segment.n:
+                self._begin(segment)
             else:
-                self._begin(self.queue.popleft())
+                self.heed(segment)
         if self.pool is not None:
             self.pool.feed(self)
 
