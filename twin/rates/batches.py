@@ -34,7 +34,7 @@ def batch_waits_s(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means of what a stream's tuples wait for their batch [S, N], and an operator's for those they came with [O, N].
 
-    results_on: what an evaluation of a window emits [O, N]. each_on: the time that an operator takes for a tuple [O, N].
+    results_on: what an evaluation of a window emits. each_on: the time that an operator takes for a tuple. [O, N] each
     """
     job = layout.job
     before_sn = np.zeros((len(job.streams), layout.size))

@@ -1,8 +1,8 @@
-"""How long channels take to fill: a run that starts empty feels a bottleneck only when its pressure has come to the source.
+"""How long channels take to fill: a run that starts empty feels a bottleneck when its pressure has come to the source.
 
 What an operator cannot take waits in its channels, then in those of its producers, and so on up to the sources, each at
-the rate by which too much is offered. Until then nothing is held back, and results become older all the time. Letters at
-the end of a name are the axes of `twin.rates.layout`; R is the sources.
+the rate by which too much is offered. Until then nothing is held back, and results become older all the time. Letters
+at the end of a name are the axes of `twin.rates.layout`; R is the sources.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def credits_sn(layout: Layout) -> np.ndarray:
 
 
 def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray) -> np.ndarray:
-    """Time from an empty start until the channels between a source and what slows it are full; 0 of other sources. [R, N]
+    """Time from an empty start until the channels between a source and what slows it are full; of others 0. [R, N]
 
     full_sn: which streams' channels will be full.
     """
@@ -44,7 +44,7 @@ def held_back(filling_rn: np.ndarray, horizon_s: float) -> np.ndarray:
     return np.clip(1.0 - filling_rn / horizon_s, 0.0, 1.0)
 
 
-def filled(filling_n: np.ndarray, horizon_s: float) -> np.ndarray:
-    """How full channels are on average over a run in which they fill evenly, and then stay full. [N]"""
-    late = filling_n / horizon_s
+def filled(until_n: np.ndarray, horizon_s: float) -> np.ndarray:
+    """How long a full channel's wait is on average over a run, of the longest: it grows evenly until then. [N]"""
+    late = until_n / horizon_s
     return np.where(late < 1.0, 1.0 - late / 2.0, 0.5 / np.maximum(late, 1.0))

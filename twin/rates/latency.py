@@ -46,7 +46,8 @@ class Ages(NamedTuple):
     """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
 
     ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s and window_s [O, N] (see RateAnswer).
-    blocked_on: whether an operator's input channels are full. filling_rn: how long that takes, by source [R, N].
+    blocked_on: whether an operator's input channels are full, and jam_on those of which share of its replicas. [O, N]
+    filling_rn: how long that takes, by source [R, N].
     """
 
     results_s: np.ndarray
@@ -68,7 +69,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     filling_rn = filling_s(layout, offered, found, full_sn)
     link_sn, (service_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
     channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
-    channel_sn = link_sn + (channel_sn - link_sn) * filled(filling_rn.max(axis=0), horizon_s)
+    felt_rn = filling_rn / share  # what leaves then came in long before
+    channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), horizon_s)
     size = (len(job.names), layout.size)
     ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
@@ -78,7 +80,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         queue_on[o] = service_on[o]
         if not streams:
             source = job.sources.index(o)
-            slowed, late = share[source], held_back(filling_rn[source], horizon_s)
+            slowed, late = share[source], held_back(felt_rn[source], horizon_s)
             behind = np.where(slowed < 1.0, (1.0 - slowed) * late**2 * horizon_s / 2.0, wait_on[o])
             ages[:, o] = service_on[o]
             ages[1, o] += behind

@@ -117,7 +117,7 @@ class RateModel:
         )
 
     def _seen(self, share: np.ndarray, filling_rn: np.ndarray) -> np.ndarray:
-        """The highest pressure that a source shows in the run: what is offered over what it ingests from an empty start.
+        """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
 
         Below 1 where channels would not fill in the run. [N]
         """
