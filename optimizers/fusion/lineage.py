@@ -23,10 +23,19 @@ def origins(job: Job) -> dict[str, dict[str, Lineage]]:
     taken: dict[str, dict[str, Lineage]] = {}
     given: dict[str, dict[str, Lineage]] = {}
     for operator in job.topological:
-        inputs = [given[name] for name in job.producers[operator.name]]
+        inputs = _different([given[name] for name in job.producers[operator.name]])
         taken[operator.name] = {name: _merged(operator, name, inputs) for name in operator.schema_in}
         given[operator.name] = {name: _made(operator, name, taken[operator.name]) for name in operator.schema_out}
     return taken
+
+
+def _different(inputs: list[dict[str, Lineage]]) -> list[dict[str, Lineage]]:
+    """Mostly all producers give the same."""
+    found: list[dict[str, Lineage]] = []
+    for each in inputs:
+        if each not in found:
+            found.append(each)
+    return found
 
 
 def _merged(operator: FusionOperator, attribute: str, inputs: list[dict[str, Lineage]]) -> Lineage:
