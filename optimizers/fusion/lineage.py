@@ -2,7 +2,8 @@
 
 Two operators that name an attribute alike may mean different values: a map between them may compute it anew. So an
 attribute is followed from where it comes in. It keeps its name as long as every operator on the way passes it on;
-what an operator makes is `word of splitter`; where inputs disagree it is `word into join`.
+what an operator makes, also for want of it in some of its inputs, is `word of splitter`; where inputs disagree it is
+`word into join`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ def origins(job: Job) -> dict[str, dict[str, Lineage]]:
     for operator in job.topological:
         inputs = _different([given[name] for name in job.producers[operator.name]])
         taken[operator.name] = {name: _merged(operator, name, inputs) for name in operator.schema_in}
-        given[operator.name] = {name: _made(operator, name, taken[operator.name]) for name in operator.schema_out}
+        passed = {name for name in operator.passed if all(name in each for each in inputs)}
+        given[operator.name] = {
+            name: taken[operator.name][name] if name in passed else _made(operator, name)
+            for name in operator.schema_out
+        }
     return taken
 
 
@@ -45,10 +50,8 @@ def _merged(operator: FusionOperator, attribute: str, inputs: list[dict[str, Lin
     return found.pop() if len(found) == 1 else f"{attribute} into {operator.name}"
 
 
-def _made(operator: FusionOperator, attribute: str, taken: dict[str, Lineage]) -> Lineage:
-    if operator.kind == "source":
-        return attribute
-    return taken[attribute] if attribute in operator.passed else f"{attribute} of {operator.name}"
+def _made(operator: FusionOperator, attribute: str) -> Lineage:
+    return attribute if operator.kind == "source" else f"{attribute} of {operator.name}"
 
 
 def partition_attributes(job: Job) -> dict[str, frozenset[Lineage]]:
