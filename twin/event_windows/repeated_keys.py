@@ -6,7 +6,6 @@ import math
 
 from twin.errors import BadInput
 from twin.event_windows.consolidation import Keys
-from twin.event_windows.instances import Span
 
 
 def expected_keys(keys: float, events_per_pane: float) -> Keys:

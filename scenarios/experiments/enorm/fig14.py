@@ -14,7 +14,7 @@ COLUMNS = {
     "mean": "components",
     "standard_error": "standard error",
     "paper": "paper",
-    "cyclic": "jobs with circles",
+    "cyclic": "share with circles",
 }
 
 

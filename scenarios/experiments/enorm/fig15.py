@@ -28,7 +28,7 @@ COLUMNS = {
     "mean": "communication",
     "standard_error": "standard error",
     "paper": "paper",
-    "cyclic": "jobs with circles",
+    "cyclic": "share with circles",
 }
 GAPS = {
     "operators": "operators",
@@ -37,7 +37,7 @@ GAPS = {
     "least": "least possible",
     "gap": "gap",
     "worst": "largest gap",
-    "optimal": "jobs without gap",
+    "optimal": "share without gap",
     "solved": "jobs solved",
 }
 OPTIMAL = 1e-6
@@ -59,7 +59,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         ),
         "gaps": Table("How far from the least possible, on jobs small enough for an exact solution", GAPS, tuple(gaps)),
     }
-    figures = {"communication": lambda: drawn(rows, "share of transfers between components")}
+    figures = {"communication": lambda: drawn(rows, "share between components")}
     return Result(tables, figures, (*NOTES, EXACT_NOTE), ABOUT)
 
 
