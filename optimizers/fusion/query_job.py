@@ -19,7 +19,7 @@ from twin.errors import BadInput, suggest
 from twin.keys import key_groups_of
 from twin.operators import Aggregate, AnyOperator, Filter, Join, Map
 from twin.query import Query
-from twin.rates import nominal_rates
+from twin.rates.flow import nominal_rates
 from twin.spec import parse
 
 Names = Mapping[str, Collection[str]]

@@ -13,9 +13,9 @@ from typing import Any
 from scenarios.commands.terminal import plain
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.workspace import Workspace
-from scenarios.pictures import png
-from scenarios.tables import cell
-from scenarios.traces import check_free
+from scenarios.files.traces import check_free
+from scenarios.telling.pictures import png
+from scenarios.telling.tables import cell
 from twin.errors import BadInput
 from twin.version import VERSION
 

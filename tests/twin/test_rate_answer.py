@@ -14,9 +14,9 @@ from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM
 from twin.query import AnyOperator, CountWindow, Filter, Join, Query, Sink, Source, Stream, TimeWindow, Window
-from twin.rate_model import RateModel
-from twin.rate_throttle import fair_rate
-from twin.rates import flows
+from twin.rates.flow import flows
+from twin.rates.model import RateModel
+from twin.rates.throttle import fair_rate
 from twin.workload import Poisson, Workload
 
 HORIZON_S = 240.0

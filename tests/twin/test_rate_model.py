@@ -11,8 +11,8 @@ from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, Filter, Query, Sink, Source, Stream, TimeWindow
-from twin.rate_cores import fair_level
-from twin.rate_model import RateModel
+from twin.rates.cores import fair_level
+from twin.rates.model import RateModel
 from twin.workload import Poisson, Workload
 
 HORIZON_S = 240.0

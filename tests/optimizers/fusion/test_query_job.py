@@ -11,11 +11,11 @@ from optimizers.fusion.acyclic import by_communication_acyclic
 from optimizers.fusion.components import Splits, fused
 from optimizers.fusion.greedy import by_communication
 from optimizers.fusion.query_job import fusion_job
-from scenarios import files, registry
+from scenarios.files import registry, scenario_file
 from tests.optimizers.fusion.jobs import groups
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.rates import nominal_rates
+from twin.rates.flow import nominal_rates
 from twin.spec import parse
 
 HOST = {"name": "h", "cpu_percent": 800, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}
@@ -54,7 +54,7 @@ PASS = {"kind": "filter", "selectivity": 0.5}
 
 @pytest.mark.parametrize("name", registry.names())
 def test_every_scenario_of_the_library_can_be_fused(name):
-    given = files.load(name).deployment
+    given = scenario_file.load(name).deployment
     job = fusion_job(given)
     assert set(job.by_name) == {each.name for each in given.query.operators}
     rates = nominal_rates(given.query, given.workload.arrivals)
@@ -69,20 +69,20 @@ def test_every_scenario_of_the_library_can_be_fused(name):
 
 
 def test_word_count_keeps_its_splitter_apart():
-    found = by_communication(fusion_job(files.load("word-count").deployment))
+    found = by_communication(fusion_job(scenario_file.load("word-count").deployment))
     assert groups(found) == {frozenset({"sentences"}), frozenset({"split"}), frozenset({"count", "totals"})}
     assert found.components[2].cardinality == 2000
 
 
 def test_a_filter_joins_what_is_behind_it():
     """Spike detection: filter, mean of each of 54 devices, filter, sink."""
-    found = by_communication(fusion_job(files.load("spike-detection").deployment))
+    found = by_communication(fusion_job(scenario_file.load("spike-detection").deployment))
     assert groups(found) == {frozenset({"sensors"}), frozenset({"well-formed", "moving-average", "spikes", "alarms"})}
     assert found.components[1].cardinality == 54
 
 
 def test_a_total_of_all_tuples_is_not_split():
-    job = fusion_job(files.load("smart-grid-global").deployment)
+    job = fusion_job(scenario_file.load("smart-grid-global").deployment)
     assert Splits(job).cardinality(("grid-load",)) == 1
     assert frozenset({"grid-load"}) in groups(by_communication(job))
     with pytest.raises(BadInput, match="compute 'a' wants 4 replicas, but it can be split into 1 at most"):
