@@ -51,23 +51,21 @@ def form(due: Collection[Span], ends: Mapping[int, Iterable[int]], keys: Keys = 
     wanted, found = {span.start for span in due}, list[Formation]()
     first = min(wanted)
     for start in range(end - 1, first - 1, -1):
-        for stop in ends.get(start, ()):
-            if stop <= end and stop in cost:
-                _offer(cost, step, start, stop, keys(Span(start, stop)))
+        ways = [
+            (onwards[0] + keys(Span(start, stop)), onwards[1] + 1, stop)
+            for stop in ends.get(start, ())
+            if (onwards := cost.get(stop)) is not None
+        ]
+        if ways:
+            least, pieces, step[start] = min(ways)
+            cost[start] = least, pieces
         if start in wanted:
             if start not in cost:
                 raise BadInput(f"the window [{start}, {end}) is not made of whole pieces; add windows that tile it")
             found.append(Formation(Span(start, end), _path(step, start, end), cost[start][0]))
-            if start > first:
-                _offer(cost, step, start, end, keys(Span(start, end)))
+            if start > first and (whole := (keys(Span(start, end)), 1)) < cost[start]:
+                cost[start], step[start] = whole, end
     return found
-
-
-def _offer(cost: dict[int, tuple[float, int]], step: dict[int, int], start: int, stop: int, keys: float) -> None:
-    onwards = cost[stop]
-    whole = (onwards[0] + keys, onwards[1] + 1)
-    if start not in cost or whole < cost[start]:
-        cost[start], step[start] = whole, stop
 
 
 def _path(step: Mapping[int, int], start: int, end: int) -> tuple[Span, ...]:

@@ -81,6 +81,27 @@ def algorithm_1(given: Job, score: str) -> Fusion:
             component[name] = both
 
 
+def by_rate_between_literally(given: Job) -> Fusion:
+    """The two components with the largest rate between them, all pairs asked anew after each merge."""
+    splits, parts = Splits(given), [{name} for name in given.by_name]
+    while True:
+        rates = {
+            (one, other): sum(
+                each.rate_per_s
+                for each in given.transfers
+                if {each.producer, each.consumer} <= parts[one] | parts[other]
+                and (each.producer in parts[one]) != (each.consumer in parts[one])
+            )
+            for other in range(len(parts))
+            for one in range(other)
+            if splits.common(parts[one] | parts[other])
+        }
+        if not rates or not max(rates.values()):
+            return fused(given, map(tuple, parts))
+        one, other = max(rates, key=rates.__getitem__)
+        parts[one] |= parts.pop(other)
+
+
 def groups(fusion: Fusion) -> set[frozenset[str]]:
     return {frozenset(each.operators) for each in fusion.components}
 

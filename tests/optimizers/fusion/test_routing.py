@@ -96,14 +96,14 @@ def entered(name, values, component, taken):
     return number([values[where[each]] for each in sorted(component.attributes)]) % INSTANCES
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(jobs())
 def test_keys_meet_in_what_algorithms_fuse(job):
     for name, algorithm in ALGORITHMS.items():
         assert keys_meet(algorithm(job)), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(jobs())
 def test_keys_meet_in_every_component_that_is_not_refused(job):
     splits = Splits(job)
