@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from time import process_time
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from twin.errors import BadInput
 from twin.event_windows.consolidation import Formation, form, formations, naive, one_each
-from twin.event_windows.instances import Span
+from twin.event_windows.instances import Span, covering
 from twin.event_windows.panes import ending, panes_of
 from twin.event_windows.repeated_keys import expected_keys
 from twin.event_windows.window import EventWindow
@@ -138,6 +139,36 @@ def test_overlapping_windows_use_each_other():
     found = over([(5 * number, 5) for number in range(1, 101)], 600)
     assert sum(len(each.pieces) for each in found) < 2.1 * len(found)
     assert sum(map(naive, found)) > 50 * sum(len(each.pieces) for each in found)
+
+
+US = 1e-6
+
+
+@st.composite
+def event_windows(draw):
+    length = draw(st.integers(1, 12))
+    every, start = draw(st.integers(1, length)), draw(st.integers(-9, 9))
+    return EventWindow(length_s=length * US, every_s=every * US, start_s=start * US)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(event_windows(), min_size=1, max_size=3), st.lists(st.integers(-10, 40), max_size=60), st.floats(1, 50))
+def test_windows_hold_each_event_once_however_they_are_formed(windows, events, keys):
+    """From the raw events to complete windows over panes and merged pieces, against counting each window alone."""
+    grid = panes_of(windows)
+    first, last = grid.pane(-10), grid.pane(40) + 1
+    results = {
+        Span(pane, pane + 1): Counter(us for us in events if grid.pane(us) == pane) for pane in range(first, last)
+    }
+    longest = max(grid.of(covering(window, 0)[0]).length for window in windows)
+    fired = []
+    for each in formations(lambda pane: ending(windows, grid, pane), first, last, longest, expected_keys(keys, 3)):
+        results[each.window] = sum((results[piece] for piece in each.pieces), Counter())
+        fired.append(Span(grid.bounds(each.window.start).start, grid.bounds(each.window.end).start))
+        assert results[each.window] == Counter(us for us in events if us in range(*fired[-1]))
+    begin_us, end_us = grid.bounds(first).start, grid.bounds(last).start
+    whole = {each for window in windows for us in range(begin_us, end_us) for each in covering(window, us)}
+    assert sorted(fired) == sorted(each for each in whole if begin_us <= each.start and each.end <= end_us)
 
 
 def test_results_that_do_not_tile_are_refused():
