@@ -17,6 +17,7 @@ from benchmarks.table import print_table
 from scenarios.spaces.generator import SPACES, random_scenario
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
+from twin.engine import ENGINE
 from twin.profiles import STORM
 from twin.scenario import RunSettings
 from twin.simulation import simulate
@@ -80,7 +81,9 @@ def main() -> None:
     """Prints all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="random queries")
-    table_ii(parser.parse_args().runs)
+    runs = parser.parse_args().runs
+    print(f"the {ENGINE} engine")
+    table_ii(runs)
     lengths = (2, 4, 8, 16, 32)
     growth("operators", lengths, [(line_of_maps(n - 1, 3200.0), RunSettings()) for n in lengths])
     shared = [line_of_maps(n - 1, 3200.0, cores=1.0, load=0.7 / (n - 1)) for n in lengths]
