@@ -1,8 +1,8 @@
 """ALBIC (Algorithm 2): a balancing problem in which what communicates much stays, and gets, together.
 
 Step 1 scores pairs of key groups, Step 2 makes units of those that are collocated already, Step 3 pins one pair to a
-node, Step 4 balances units around that. If the load distance is then above maxLD, units are made smaller, down to single
-groups: the balance alone.
+node, Step 4 balances units around that. If the load distance is then above maxLD, units are made smaller, down to
+single groups: the balance alone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from twin.randomness import stream
 
 @dataclass(frozen=True, slots=True)
 class Albic:
-    """max_distance, max_partition, step: maxLD, maxPL and stepPL in percent; score_factor: sF. share: of the budget that
-    Step 3 may spend on bringing pairs together; None: one pair a round, as published. inner: solves Step 4.
+    """max_distance, max_partition, step: maxLD, maxPL and stepPL in percent; score_factor: sF. share: of the budget
+    that Step 3 may spend on bringing pairs together; None: one pair a round, as published. inner: solves Step 4.
 
     Raises BadInput for a step or score factor that is not > 0, or a share outside [0, 1].
     """
@@ -121,7 +121,7 @@ class _Pins:
     def joined(self, ends: tuple[int, int], allowed: float) -> bool:
         """Whether the units of two groups were brought together, within that much of the budget."""
         first, second = (int(self.unit_g[end]) for end in ends)
-        nodes = tuple(int(self.where_g[end]) for end in ends)
+        nodes = int(self.where_g[ends[0]]), int(self.where_g[ends[1]])
         if nodes[0] == nodes[1]:
             return False
         for keep, go in self._choices((first, second), nodes):

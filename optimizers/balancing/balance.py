@@ -151,9 +151,7 @@ class Balance:
     def side_constraints(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         """([G] use, [H] room) by each limited resource and by memory; room is never below what is used already."""
         found = [
-            (self.work(name), limit * self.capacity_h)
-            for name, limit in self.limits.items()
-            if name != self.bottleneck
+            (self.work(name), limit * self.capacity_h) for name, limit in self.limits.items() if name != self.bottleneck
         ]
         if self.memory_h is not None:
             found.append((np.asarray(self.state_g), self.memory_h))

@@ -8,6 +8,8 @@ does not even start; what it proves holds for the full program.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix, csr_matrix, hstack, identity, vstack
@@ -33,7 +35,7 @@ def class_bound(balance: Balance, *, classes: int = 20, seconds: float = 10.0) -
     arrive_c = coo_matrix(hstack([identity(count)] * nodes))
     room = csr_matrix(balance.capacity_h[:, None])
     unmarked = np.flatnonzero(~balance.marked_h)
-    rows = [
+    rows: list[tuple[Any, Any, Any]] = [
         (hstack([leave_c, -arrive_c, csr_matrix((count, 1))]), 0.0, 0.0),
         (hstack([-leave_h, arrive_low, -room]), -inf, mean_h - work_h),
         (hstack([-leave_h, arrive_high, room]).tocsr()[unmarked], (mean_h - work_h)[unmarked], inf),

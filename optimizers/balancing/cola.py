@@ -1,5 +1,5 @@
-"""COLA (Khandekar et al., Middleware 2009), as ALBIC describes it: all key groups start as one part; the heaviest part is
-split in two by balanced partitioning, again and again, until the parts can be spread evenly enough.
+"""COLA (Khandekar et al., Middleware 2009), as ALBIC describes it: all key groups start as one part; the heaviest part
+is split in two by balanced partitioning, again and again, until the parts can be spread evenly enough.
 
 It plans from scratch: it knows neither budget nor present nodes. The nodes are named so that as much as possible stays
 where it is, which is all that the comparison can do for it.

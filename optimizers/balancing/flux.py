@@ -47,7 +47,7 @@ def flux(balance: Balance, *, best_fit: bool) -> np.ndarray:
                     used_h[taker] += use_g[group]
                 node_g[group] = taker
                 left -= balance.costs_g[group]
-        if left == before or np.isinf(left) and (balance.load_h(node_g) == load_h).all():
+        if left == before or (np.isinf(left) and (balance.load_h(node_g) == load_h).all()):
             return node_g
 
 

@@ -18,13 +18,13 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.highs import Program, solved
 from optimizers.balancing.traffic import Traffic
 
-EXCESS = 5.0
+EXCESS = 100.0
 """What a percentage point beyond the band weighs, in pairs of mean traffic."""
 MIGRATION = 0.15
 """What a migration of mean cost weighs: a pair of a seventh of the mean traffic is not worth it."""
 FILLED = 4
 """Least loaded nodes that groups of the most loaded ones may go to only to make room."""
-GAP = 0.01
+GAP = 0.03
 """Relative, at which the program counts as solved."""
 
 
@@ -41,7 +41,7 @@ class Columns:
 def gathered(
     balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.ndarray, *, band: float, seconds: float
 ) -> np.ndarray:
-    """[G] nodes. hot_e: pairs worth bringing together. unit_g: groups that exchange much already, and may go together."""
+    """[G] nodes. hot_e: pairs worth bringing together. unit_g: groups that exchange much already, and may go as one."""
     columns = _columns(balance, traffic, hot_e, unit_g)
     if not len(columns.node_c):
         return balance.home_g.copy()
@@ -73,7 +73,9 @@ def _columns(balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.n
     member = hstack([one[:, singles[0]], members_u[:, together[0]], members_u[:, fill[0]]]).tocsc()
     node_c = np.concatenate([singles[1], together[1], fill[1]]).astype(int)
     gain_c = _gains(balance, traffic, member, node_c) / unit
+    fills = np.arange(len(node_c)) >= len(node_c) - fill.shape[1]
     useful = _possible(balance, member, node_c)
+    useful = useful[fills[useful] | (gain_c[useful] > MIGRATION)]
     return Columns(member[:, useful], node_c[useful], gain_c[useful])
 
 

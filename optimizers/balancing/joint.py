@@ -34,7 +34,7 @@ class Joint:
     band: float = 2.0
     max_partition: float = 25.0
     score_factor: float = 1.5
-    seconds: float = 1.0
+    seconds: float = 10.0
     inner: Solver = field(default_factory=lambda: Search(looks=400))
     name: str = "joint"
 

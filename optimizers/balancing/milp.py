@@ -12,7 +12,7 @@ budget cannot bring below twice its mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.counting import counting_bound
 from optimizers.balancing.draining import drained
 from optimizers.balancing.highs import Program, solved
-from optimizers.balancing.interface import Assignment, assignment
+from optimizers.balancing.interface import Assignment, Solver, assignment
 from optimizers.balancing.parsimony import thrifty
 from optimizers.balancing.search import Search
 from twin.errors import BadInput
@@ -43,7 +43,7 @@ class Milp:
     w1: float = 1000.0
     w2: float = 1.0
     w3: float = 0.0
-    start: Search = Search()
+    start: Solver = field(default_factory=Search)
     name: str = "milp"
 
     def __post_init__(self) -> None:

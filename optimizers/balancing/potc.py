@@ -1,7 +1,7 @@
 """The power of both choices (Nasir et al., ICDE 2015) as a model of loads.
 
-Each key goes to two nodes, chosen by hashing, and each tuple to the one with less load: in the long run, the key groups'
-loads are divided between their two nodes so that the loads are as even as that allows. The partial states of a group
+Each key goes to two nodes, chosen by hashing, and each tuple to the one with less load: in the long run, the loads of
+key groups are divided between their two nodes so that nodes are as even as that allows. The partial states of a group
 have to be merged, always at its first node, whatever its load: that part is not balanced.
 """
 
@@ -21,8 +21,8 @@ SWEEPS = 200
 
 @dataclass(frozen=True)
 class BothChoices:
-    """first_g, second_g: [G] nodes of a group. share_g: of its tuples that the first takes. load_h: [H] percent, merging
-    included. distance: load distance. overhead: percent of all load that is merging."""
+    """first_g, second_g: [G] nodes of a group. share_g: of its tuples that the first takes. load_h: [H] percent,
+    merging included. distance: load distance. overhead: percent of all load that is merging."""
 
     first_g: np.ndarray
     second_g: np.ndarray
@@ -57,7 +57,8 @@ def _divided(balance: Balance, first_g: np.ndarray, second_g: np.ndarray) -> np.
     """[G] the first node's share: group by group, what makes its two nodes most alike, until nothing changes."""
     work_g, capacity_h = balance.work_g, balance.capacity_h
     share_g = np.full(len(work_g), 0.5)
-    work_h = sum(np.bincount(node_g, 0.5 * work_g, len(capacity_h)) for node_g in (first_g, second_g))
+    ends = np.concatenate([first_g, second_g])
+    work_h = np.bincount(ends, np.tile(0.5 * work_g, 2), len(capacity_h))
     for _ in range(SWEEPS):
         before_g = share_g.copy()
         for group in np.flatnonzero((first_g != second_g) & (work_g > 0.0)):

@@ -31,8 +31,8 @@ KICKED = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """looks: at neighbourhoods, at most; None: 1,500 and 12 for each node above 60. seconds: after which the best so far is returned,
-    whatever was looked at. band: deviations up to that are as good as none, which saves migrations.
+    """looks: at neighbourhoods, at most; None: 1,500 and 12 for each node above 60. seconds: after which the best so
+    far is returned, whatever was looked at. band: deviations up to that are as good as none, which saves migrations.
     """
 
     looks: int | None = None
