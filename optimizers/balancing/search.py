@@ -25,8 +25,10 @@ OPPOSITE, ALIKE, OTHERS = 16, 4, 8
 """Nodes that a node exchanges with: at the other end of the order of loads, at its own, and at random."""
 STUCK = 4
 """Worst nodes without a better exchange, after which the search is kicked."""
-KICKED = 0.15
-"""Share of the migrations that a kick takes back."""
+KICKED = 8
+"""Migrations that a kick takes back."""
+WORSE = 0.3
+"""How much worse than the last local optimum the next start may be, of its distance to the bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,17 @@ class _Climb:
         for start in starts[1:]:
             best = self._better(best, self._descended(state, start))
         best = self._better(self._descended(state, starts[0]), best)
+        here = best
         while self._goes_on(best):
-            best = self._better(best, self._descended(state, self._kicked(best)))
+            found = self._descended(state, self._kicked(here))
+            here = found if self._acceptable(found, here) else here
+            best = self._better(best, found)
         return best
+
+    def _acceptable(self, found: np.ndarray, here: np.ndarray) -> bool:
+        distance = self.balance.distance(here)
+        allowed = WORSE * self.rng.random() * (distance - self.enough)
+        return self.balance.distance(found) <= distance + allowed
 
     def _better(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         return min(one, other, key=self.balance.objective)
@@ -118,6 +128,6 @@ class _Climb:
         moved = np.flatnonzero(node_g != self.balance.home_g)
         kicked = node_g.copy()
         if len(moved):
-            back = self.rng.choice(moved, max(1, min(round(KICKED * len(moved)), 12)), replace=False)
+            back = self.rng.choice(moved, min(KICKED, len(moved)), replace=False)
             kicked[back] = self.balance.home_g[back]
         return kicked if not self.balance.violation(kicked) else node_g.copy()

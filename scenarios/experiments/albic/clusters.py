@@ -1,5 +1,4 @@
-"""The synthetic clusters of Sections 5.1 and 5.3: key groups of about equal load, of which a fifth of the nodes has more
-or less.
+"""The synthetic clusters of Sections 5.1 and 5.3: groups of about equal load; a fifth of the nodes has more or less.
 
 Where the paper leaves it open: `varies` is in percentage points of a node; half the adjusted nodes get half of it more,
 half get half of it less; a random half to all of a node's groups carry that, in proportion to their load.
