@@ -64,7 +64,7 @@ class Utilisation:
             return Decision(add=max(0, ceil(needed - capacity - back - 1e-9)), keep=marked)
         if balance.mean < self.low and not balance.marked_h.any():
             order = unmarked[np.argsort(load_h[unmarked], kind="stable")]
-            spare = capacity - np.cumsum(balance.capacity_h[order])
+            spare = capacity - np.cumsum(balance.capacity_h[order][:-1])  # one stays, however little there is to do
             return Decision(remove=tuple(int(node) for node in order[: int((spare >= needed - 1e-9).sum())]))
         return Decision()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, get_args
 
@@ -18,14 +19,15 @@ SIZE = "fig3"
 
 def run(workspace: Workspace, _sizes: Sizes) -> Result:
     """Every way at every share of one-to-one communication."""
-    rows = tuple(
-        {"percent": percent, **row(topology, way, course(workspace, SIZE, topology, percent, way))}
-        for topology in get_args(Topology)
-        for percent in PERCENTS
-        for way in WAYS
-    )
+    cases = list(itertools.product(get_args(Topology), PERCENTS, WAYS))
+    rows = list[dict[str, Any]]()
+    with workspace.audience.progress("courses") as report:
+        for topology, percent, way in cases:
+            found = course(workspace, SIZE, topology, percent, way)
+            rows.append({"percent": percent, **row(topology, way, found)})
+            report(len(rows), len(cases))
     title = "40 nodes, 800 key groups, 20 operators: collocation and load distance over 40 rounds"
-    table = Table(title, {"percent": "one-to-one (%)", **COLUMNS}, rows)
+    table = Table(title, {"percent": "one-to-one (%)", **COLUMNS}, tuple(rows))
     figures: dict[str, Callable[[], Any]] = {
         f"{quantity}-{topology}": partial(_drawn, rows, topology, key, label)
         for topology in get_args(Topology)
@@ -37,7 +39,7 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
     return Result({"collocation": table}, figures, NOTES)
 
 
-def _drawn(rows: tuple[dict[str, Any], ...], topology: str, key: str, label: str) -> Any:
+def _drawn(rows: Sequence[dict[str, Any]], topology: str, key: str, label: str) -> Any:
     from figures.lines import lines
 
     shown = [each for each in rows if each["topology"] == topology]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import itertools
+from typing import Any, get_args
 
 from scenarios.experiments.albic.clusters import SIZES
 from scenarios.experiments.albic.collocating import COLUMNS, NOTES, WAYS, course, row
@@ -18,19 +19,20 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
     """Every way on every cluster."""
     from figures.lines import lines
 
-    rows = tuple(
-        {"nodes": SIZES[size][0], **row(topology, way, course(workspace, size, topology, PERCENT, way))}
-        for topology in get_args(Topology)
-        for size in SIZES
-        for way in WAYS
-    )
+    cases = list(itertools.product(get_args(Topology), SIZES, WAYS))
+    rows = list[dict[str, Any]]()
+    with workspace.audience.progress("courses") as report:
+        for topology, size, way in cases:
+            found = course(workspace, size, topology, PERCENT, way)
+            rows.append({"nodes": SIZES[size][0], **row(topology, way, found)})
+            report(len(rows), len(cases))
     title = "Half of the key groups with one-to-one communication: collocation and load distance over 40 rounds"
     shown = [each for each in rows if each["topology"] == "pairs"]
     drawn = {
         name: [each[key] for each in shown] for name, key in (("series", "way"), ("x", "nodes"), ("y", "after_40"))
     }
     return Result(
-        {"sizes": Table(title, {"nodes": "nodes", **COLUMNS}, rows)},
+        {"sizes": Table(title, {"nodes": "nodes", **COLUMNS}, tuple(rows))},
         {"collocation-pairs": lambda: lines(drawn, "nodes", "collocation factor after 40 rounds (%)")},
         (*NOTES, "Twenty migrations a round are ever fewer of the key groups as clusters grow."),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -52,14 +53,18 @@ NOTES = (
 
 def run(size: str, workspace: Workspace, sizes: Sizes) -> Result:
     """All sixteen cells."""
-    rows = tuple(_row(workspace, size, varies, budget, sizes.judged) for budget in BUDGETS for varies in VARIES)
+    rows = list[dict[str, Any]]()
+    with workspace.audience.progress("cells") as report:
+        for budget, varies in itertools.product(BUDGETS, VARIES):
+            rows.append(_row(workspace, size, varies, budget, sizes.judged))
+            report(len(rows), len(BUDGETS) * len(VARIES))
     nodes, groups, operators = SIZES[size]
     title = f"{nodes} nodes, {groups} key groups, {operators} operators: load distance, mean of {sizes.judged} clusters"
     figures: dict[str, Callable[[], Any]] = {
         f"migrations-{budget}": partial(_drawn, [row for row in rows if row["migrations"] == budget])
         for budget in BUDGETS
     }
-    return Result({"distance": Table(title, COLUMNS, rows)}, figures, NOTES)
+    return Result({"distance": Table(title, COLUMNS, tuple(rows))}, figures, NOTES)
 
 
 def _row(workspace: Workspace, size: str, varies: int, budget: int, clusters: int) -> dict[str, Any]:
