@@ -44,7 +44,7 @@ class Experiment:
 
     name: as in `twin reproduce costream.table3`. source: where it is published. summary: a line for `twin list`.
     run: computes it; all that is large or random it takes from the workspace. recipes: the corpora that `run` will ask
-    for, so that Spark makes them together, before anything else is loaded.
+    for, so that Spark makes them together, before anything else is loaded. label: what our figures are of.
     """
 
     name: str
@@ -52,3 +52,7 @@ class Experiment:
     summary: str
     run: Callable[[Workspace, Sizes], Result]
     recipes: Callable[[Sizes, int], Sequence[Recipe]] = _no_recipes
+    label: str = (
+        "Every figure of ours is of simulated runs (a *simulated corpus*), none of a real cluster. What is headed "
+        "*paper* is published, of its authors' systems and machines."
+    )

@@ -21,10 +21,6 @@ from twin.version import VERSION
 
 MANIFEST = "manifest.json"
 MADE_BY = "twin reproduce"
-_LABEL = (
-    "Every figure of ours is of simulated runs (a *simulated corpus*), none of a real cluster. What is headed *paper* "
-    "is published, of its authors' systems and machines."
-)
 
 
 def manifest_of(experiment: Experiment, workspace: Workspace, scale: str) -> dict[str, Any]:
@@ -76,7 +72,7 @@ def write(experiment: Experiment, result: Result, folder: Path, manifest: Mappin
 
 def page(experiment: Experiment, result: Result, manifest: Mapping[str, Any]) -> str:
     """Everything for a reader, in Markdown."""
-    parts = [f"# {experiment.name}", f"{_sentence(experiment.summary)} Source: {experiment.source}.", _LABEL]
+    parts = [f"# {experiment.name}", f"{_sentence(experiment.summary)} Source: {experiment.source}.", experiment.label]
     parts += [f"```sh\n{manifest['command']}\n```"]
     parts += [markdown(table) for table in result.tables.values()]
     parts += [f"![{name}]({name}.png)" for name in result.figures]

@@ -20,6 +20,8 @@ MEAN_LOAD = 60.0
 """Percent, so that `varies` of 80 stays between 0 and 100."""
 JITTER = 0.05
 """Of a group's load, either way."""
+PLANNED = "Every figure of ours is of plans for synthetic loads, computed; nothing here is simulated, or of a cluster."
+"""Label of the experiments."""
 ADJUSTED = 0.2
 """Share of the nodes."""
 

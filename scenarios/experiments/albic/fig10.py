@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, get_args
 
+from scenarios.experiments.albic.clusters import PLANNED
 from scenarios.experiments.albic.collocating import COLUMNS, NOTES, WAYS, course, row
 from scenarios.experiments.albic.jobs import Topology
 from scenarios.experiments.interface import Experiment, Result, Table
@@ -54,4 +55,5 @@ FIG10 = Experiment(
     source="ALBIC, Fig. 10, Section 5.3",
     summary="collocation and load distance of ALBIC, COLA and the joint program, by what can be collocated",
     run=run,
+    label=PLANNED,
 )

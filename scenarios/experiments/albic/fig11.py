@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, get_args
 
-from scenarios.experiments.albic.clusters import SIZES
+from scenarios.experiments.albic.clusters import PLANNED, SIZES
 from scenarios.experiments.albic.collocating import COLUMNS, NOTES, WAYS, course, row
 from scenarios.experiments.albic.jobs import Topology
 from scenarios.experiments.interface import Experiment, Result, Table
@@ -43,4 +43,5 @@ FIG11 = Experiment(
     source="ALBIC, Fig. 11, Section 5.3",
     summary="collocation and load distance of ALBIC, COLA and the joint program, by size of the cluster",
     run=run,
+    label=PLANNED,
 )

@@ -13,7 +13,7 @@ from optimizers.balancing.adaptation import adapted, moved, separately
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment
 from optimizers.balancing.search import Search
-from scenarios.experiments.albic.clusters import SIZES, cluster
+from scenarios.experiments.albic.clusters import PLANNED, SIZES, cluster
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -21,7 +21,7 @@ from twin.randomness import stream
 
 MARKED, BUDGET, FULL = 10, 20, 100.0
 ROUNDS = 15
-BAND = 1.0
+BAND = 2.0
 OVERLOADED = (1, 5)
 SEARCH = Search(looks=800, band=BAND)
 KINDS = {"integrated": "integrated", "separate": "scale-in first"}
@@ -42,8 +42,8 @@ NOTES = (
         "these; the integrated one spends some of the budget on other nodes."
     ),
     (
-        f"The integrated one lessens deviations of more than {BAND:g} point, and empties marked nodes with what budget "
-        "that leaves. Without a band the last key groups stay for long, as they hardly matter to the load distance."
+        f"The integrated one lessens deviations of more than {BAND:g} points, and empties marked nodes with the rest of "
+        "the budget. Without a band the last key groups stay for long, as they hardly matter to the load distance."
     ),
     (
         "Key groups cannot be divided, so that one may fit nowhere without a larger load distance; a round that moves "
@@ -123,7 +123,7 @@ def _first(there: np.ndarray) -> int | None:
 def _drawn(by_kind: Mapping[str, list[float]]) -> Any:
     from figures.lines import lines
 
-    drawn = {
+    drawn: dict[str, list[Any]] = {
         "series": [KINDS[kind] for kind, course in by_kind.items() for _ in course],
         "x": [number for course in by_kind.values() for number in range(len(course))],
         "y": [distance for course in by_kind.values() for distance in course],
@@ -136,4 +136,5 @@ FIG5 = Experiment(
     source="ALBIC, Fig. 5, Section 5.1",
     summary="scale-in integrated with balancing, against scale-in first",
     run=run,
+    label=PLANNED,
 )

@@ -17,7 +17,7 @@ from optimizers.balancing.interface import Solver
 from optimizers.balancing.milp import Milp
 from optimizers.balancing.search import Search
 from optimizers.interface import Status
-from scenarios.experiments.albic.clusters import SIZES, cluster
+from scenarios.experiments.albic.clusters import PLANNED, SIZES, cluster
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -122,6 +122,7 @@ def _experiment(size: str, figure: int) -> Experiment:
         source=f"ALBIC, Fig. {figure}, Section 5.1",
         summary=f"load balance under a migration budget, {nodes} nodes and {groups:,} key groups",
         run=partial(run, size),
+        label=PLANNED,
     )
 
 
