@@ -33,7 +33,7 @@ def flux(balance: Balance, *, best_fit: bool) -> np.ndarray:
     node_g, left = balance.home_g.copy(), balance.budget
     use_h = [np.bincount(node_g, use_g, len(room_h)) for use_g, room_h in balance.side_constraints]
     while True:
-        before = left
+        before_g = node_g.copy()
         load_h = balance.load_h(node_g)
         order = np.argsort(-load_h, kind="stable")
         takers = order[~balance.marked_h[order]][::-1]
@@ -47,7 +47,7 @@ def flux(balance: Balance, *, best_fit: bool) -> np.ndarray:
                     used_h[taker] += use_g[group]
                 node_g[group] = taker
                 left -= balance.costs_g[group]
-        if left == before or (np.isinf(left) and (balance.load_h(node_g) == load_h).all()):
+        if (node_g == before_g).all():
             return node_g
 
 

@@ -22,10 +22,21 @@ def partitioned(edges: csr_matrix, weights: np.ndarray, parts: int) -> np.ndarra
         return np.zeros(count, dtype=int)
     if parts == count:
         return np.arange(count)
+    if 2 < parts > count // 2:  # METIS leaves parts empty, and complains on the terminal
+        return _heaviest_first(weights, parts)
     edges = csr_matrix(edges)
     graph = pymetis.CSRAdjacency(edges.indptr.astype(int), edges.indices.astype(int))
     found = pymetis.part_graph(parts, adjacency=graph, vweights=_whole(weights), eweights=_whole(edges.data))[1]
     return np.asarray(found, dtype=int)
+
+
+def _heaviest_first(weights: np.ndarray, parts: int) -> np.ndarray:
+    """Each vertex to the part that is then lightest."""
+    part, filled = np.zeros(len(weights), dtype=int), np.zeros((parts, 2))
+    for vertex in np.argsort(-weights, kind="stable"):
+        part[vertex] = np.lexsort((filled[:, 1], filled[:, 0]))[0]
+        filled[part[vertex]] += weights[vertex], 1.0
+    return part
 
 
 def _whole(weights: np.ndarray) -> np.ndarray:

@@ -42,8 +42,8 @@ NOTES = (
         "these; the integrated one spends some of the budget on other nodes."
     ),
     (
-        f"The integrated one lessens deviations of more than {BAND:g} points, and empties marked nodes with the rest of "
-        "the budget. Without a band the last key groups stay for long, as they hardly matter to the load distance."
+        f"The integrated one lessens deviations of more than {BAND:g} points, and empties marked nodes with the rest "
+        "of the budget. Without a band the last key groups stay for long, as they hardly matter to the load distance."
     ),
     (
         "Key groups cannot be divided, so that one may fit nowhere without a larger load distance; a round that moves "

@@ -179,6 +179,8 @@ def test_metis_traps():
     assert set(partitioned(nothing, np.zeros(4), 9)) == {0, 1, 2, 3}
     assert set(partitioned(nothing, np.zeros(4), 2)) == {0, 1}
     assert partitioned(nothing, np.ones(4), 1).tolist() == [0] * 4
+    star = Traffic([0] * 9, [0] * 8, range(1, 9), [1.0] * 8).both_ways
+    assert set(partitioned(star, np.zeros(9), 7)) == set(range(7))
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,15 @@ def test_out_of_time_the_start_is_returned_with_its_bound():
     assert 0.0 <= found.bound < found.distance
 
 
+@pytest.mark.parametrize("more", [{"budget": np.inf}, {"budget": 0, "cost_g": np.zeros(60)}])
+def test_without_a_limit_all_get_even(more):
+    """Sixty groups on one node of six; the last node has twice the capacity."""
+    loads = np.random.default_rng(0).uniform(1, 10, 60)
+    problem = balance((loads,), (0,) * 60, 6, **{"capacity_h": (1, 1, 1, 1, 1, 2)} | more)
+    for name in ("search", "flux", "flux-best-fit"):
+        assert SOLVERS[name].solve(problem).distance < 10.0
+
+
 def test_unbounded_weights_are_refused():
     with pytest.raises(BadInput, match="w1 must be > 2 w2"):
         Milp(w1=2.0, w2=1.0)

@@ -64,7 +64,7 @@ def test_the_search_is_never_above_flux_nor_below_the_bound(workspace, monkeypat
     for row in result.tables["distance"].rows:
         assert row["bound"] <= row["search"] <= min(row["flux"], row["best_fit"])
         assert row["search"] < row["before"]
-    assert {name for name in result.figures} == {"migrations-10", "migrations-20"}
+    assert set(result.figures) == {"migrations-10", "migrations-20"}
     assert [each().axes for each in result.figures.values()]
 
 
