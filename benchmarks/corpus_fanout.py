@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.table import print_table
-from scenarios import corpora
+from scenarios.learning import corpora
 from spark.corpus import write_corpus
 from spark.session import session
 from twin.simulation import simulate

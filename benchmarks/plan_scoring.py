@@ -20,12 +20,12 @@ from models.prediction import LearnedCostModel
 from models.presets import OURS, PAPER
 from models.settings import TrainingSettings
 from optimizers.enumeration import PlacementSpace
-from scenarios.generator import random_scenario
-from scenarios.parameter_space import COSTREAM
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
 from twin.metrics import BINARY_METRICS, METRICS, CostModel
-from twin.placements import Placements
 from twin.randomness import stream
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
+from twin.rates.placements import Placements
 from twin.scenario import RunSettings, Scenario
 
 MEMBERS = 3

@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks.table import print_table
 from optimizers.enumeration import PlacementSpace
-from scenarios.generator import SPACES, random_scenario
+from scenarios.spaces.generator import SPACES, random_scenario
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 from twin.workload import Arrivals, Poisson, Workload
 

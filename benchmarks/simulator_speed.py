@@ -14,7 +14,7 @@ from itertools import count, islice, pairwise
 import numpy as np
 
 from benchmarks.table import print_table
-from scenarios.generator import SPACES, random_scenario
+from scenarios.spaces.generator import SPACES, random_scenario
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.profiles import STORM

@@ -22,14 +22,14 @@ from optimizers.socket_solution import load_bound
 from optimizers.socket_symmetry import Symmetry
 from optimizers.socket_tree import Heuristics, SocketTree
 from scenarios.experiments.briskstream.applications import APPLICATIONS, SERVERS, on_cluster
-from scenarios.files import load
+from scenarios.files.scenario_file import load
 from twin.cluster import Cluster, Host, Numa
 from twin.deployment import Deployment
 from twin.numa import server_a
-from twin.numa_job import NumaJob
-from twin.numa_rates import sustained
 from twin.randomness import stream
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import sustained
 from twin.spec import parse
 
 BLADES, NEAR_NS, TRAY_NS, FAR_NS = 4, 119.0, 404.0, 700.0

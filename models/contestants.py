@@ -175,7 +175,7 @@ class BoostedTrees:
 
 @dataclass(frozen=True, slots=True)
 class RateModelAlone:
-    """The analytic model of twin.rate_model, which knows the simulator's own cost constants; nothing is fitted."""
+    """The analytic model of twin.rates.model, which knows the simulator's own cost constants; nothing is fitted."""
 
     name: str = "rate model"
 

@@ -18,7 +18,7 @@ from models.facts import OperatorFacts
 from twin.deployment import Deployment
 from twin.metrics import METRICS
 from twin.query import KINDS, Aggregate, Join
-from twin.rate_answer import RateAnswer
+from twin.rates.answer import RateAnswer
 
 NEAR_FULL = 0.95
 HARDWARE = {"cpu_percent": "%", "ram_mb": "MB", "bandwidth_mbps": "Mbit/s", "latency_ms": "ms"}

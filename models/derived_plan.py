@@ -10,7 +10,7 @@ from models.description import HARDWARE
 from models.facts import LOADS, OperatorFacts, host_loads, replica_counts
 from models.graph import levels
 from twin.deployment import Deployment
-from twin.rate_answer import RateAnswer
+from twin.rates.answer import RateAnswer
 
 
 class DerivedPlan:

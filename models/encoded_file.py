@@ -19,7 +19,7 @@ from models.graph import GraphTable, Ragged
 from models.misjudged import Misjudged
 from twin import rates
 
-_HERE, _TWIN = Path(__file__).parent, Path(rates.__file__).parent
+_HERE, _RATES = Path(__file__).parent, Path(rates.__path__[0])
 _FILES: tuple[str, ...] = (
     *("columns", "derived", "derived_plan", "description", "encoding", "facts", "features", "flat_vector", "graph"),
     *("misjudged", "physics"),
@@ -32,8 +32,8 @@ _RAGGED = ("streams", "updates", "placements")
 @cache
 def code_version() -> str:
     """12 hex digits over the source of everything that decides an encoding."""
-    paths = [_HERE / f"{name}.py" for name in _FILES] + [_TWIN / "profiles.py", _TWIN / "query.py"]
-    source = b"".join(path.read_bytes() for path in [*paths, *sorted(_TWIN.glob("rate*.py"))])
+    paths = [_HERE / f"{name}.py" for name in _FILES] + [_RATES.parent / "profiles.py", _RATES.parent / "query.py"]
+    source = b"".join(path.read_bytes() for path in [*paths, *sorted(_RATES.glob("*.py"))])
     return hashlib.sha256(source).hexdigest()[:12]
 
 

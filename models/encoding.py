@@ -23,7 +23,7 @@ from models.graph import GraphTable, concatenate, joint_graph, stack
 from models.misjudged import Misjudged
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 
 CHUNK = 250
 PARALLEL_FROM = 2000

@@ -10,10 +10,10 @@ import numpy as np
 from models.physics import NO_HOST_STATE, NO_OPERATOR_STATE, HostState, OperatorState
 from twin.cluster import Host
 from twin.deployment import Deployment
-from twin.placements import Placements
 from twin.plan import ExecutionPlan
 from twin.query import Aggregate, AnyOperator, Columns, Join
-from twin.rates import OperatorRates, nominal_rates
+from twin.rates.flow import OperatorRates, nominal_rates
+from twin.rates.placements import Placements
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, ra
 from models.physics import host_states, operator_states, plan_state
 from twin.deployment import Deployment
 from twin.metrics import METRICS
-from twin.rate_answer import RateAnswer
-from twin.rate_model import RateModel
+from twin.rates.answer import RateAnswer
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 HORIZON_S: float = RunSettings().horizon_s

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.metrics import METRICS
-from twin.rate_answer import RateAnswer
+from twin.rates.answer import RateAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """An operator once its sources have been slowed until nothing is overloaded, by twin.rate_answer.
+    """An operator once its sources have been slowed until nothing is overloaded, by twin.rates.answer.
 
     offered_pressure: before that. service_s: at the speed that its socket gives it. The seconds are means over its
     results: on the way here, in its queue and service, in its window, and all since ingestion.

@@ -27,9 +27,9 @@ from models.scoring import PlanSide, score, scoring_job
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, REGRESSION_METRICS, CostEstimates
-from twin.placements import Placements
 from twin.plan import ExecutionPlan
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
+from twin.rates.placements import Placements
 
 CHUNK = 16_384
 """Plans scored at a time: the more, the more they have in common, but their states must fit in memory."""

@@ -26,7 +26,7 @@ from models.layers import Array, NetworkConfig, Parameters
 from models.physics import HOST_STATE, OPERATOR_STATE, PLAN_STATE, host_arrays, operator_arrays, plan_arrays
 from models.sharing import Sharing, in_rows, share
 from twin.deployment import Deployment
-from twin.rate_answer import RateAnswer
+from twin.rates.answer import RateAnswer
 
 BLOCKS = (64, 256, 1024)
 """Rows that go through a network's layers at a time."""

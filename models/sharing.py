@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twin.placements import distinct_rows
+from twin.rates.placements import distinct_rows
 
 
 @dataclass(frozen=True)

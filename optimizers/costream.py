@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import Problem, Solution
 from optimizers.selection import choose, estimate
-from twin.placements import Placements
 from twin.randomness import stream
+from twin.rates.placements import Placements
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ import numpy as np
 from optimizers.rules import BinRange, bin_ranges, is_valid, valid_rows
 from twin.cluster import Cluster
 from twin.errors import BadInput
-from twin.placements import distinct_rows
 from twin.query import Query
+from twin.rates.placements import distinct_rows
 
 MAX_LISTED = 50_000
 """`PlacementSpace.all` refuses to list more."""

@@ -9,7 +9,7 @@ from optimizers.enumeration import MAX_LISTED, PlacementSpace
 from optimizers.interface import Problem, Solution
 from optimizers.selection import choose, estimate
 from twin.errors import BadInput
-from twin.placements import Placements
+from twin.rates.placements import Placements
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import numpy as np
 
 from optimizers.interface import Problem, Solution
 from optimizers.socket_solution import solution
-from twin.numa_job import NumaJob
-from twin.numa_rates import Sustained, sustained
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import Sustained, sustained
 
 RELAXED = 1.1
 """Constraints grow by this factor until all replicas fit."""

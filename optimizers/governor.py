@@ -20,7 +20,7 @@ from optimizers.rules import bin_range, capability
 from optimizers.selection import choose, estimate
 from twin.cluster import Host
 from twin.deployment import Deployment
-from twin.rates import OperatorRates, nominal_rates
+from twin.rates.flow import OperatorRates, nominal_rates
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from optimizers.governor import governor_placement
 from optimizers.interface import Problem, Solution
 from optimizers.rules import bin_ranges, one_operator_moves
 from optimizers.selection import Estimated, choose, estimate, goodness
-from twin.placements import Placements
 from twin.randomness import stream
+from twin.rates.placements import Placements
 
 MAX_STARTS = 1000
 SAMPLED = 0.2

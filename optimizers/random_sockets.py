@@ -9,8 +9,8 @@ import numpy as np
 
 from optimizers.interface import Problem, Solution
 from optimizers.socket_solution import solution
-from twin.numa_job import NumaJob
 from twin.randomness import stream
+from twin.rates.numa_job import NumaJob
 
 
 @dataclass(frozen=True, slots=True)

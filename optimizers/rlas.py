@@ -1,7 +1,7 @@
 """Relative-location aware scheduling (RLAS; BriskStream, SIGMOD 2019): replication and placement on NUMA sockets.
 
 Operators get replicas by `optimizers.scaling`; each time they are placed by branch and bound over
-`optimizers.socket_tree`, under the model of `twin.numa_rates`. The best placements on the way are where the local
+`optimizers.socket_tree`, under the model of `twin.rates.numa_rates`. The best placements on the way are where the local
 search of `optimizers.socket_moves` begins, which the paper does not have. Any number of hosts will do, with any number
 of sockets each.
 """
@@ -20,9 +20,9 @@ from optimizers.socket_moves import crowded, improved, searched
 from optimizers.socket_solution import solution
 from optimizers.socket_symmetry import Symmetry
 from optimizers.socket_tree import Heuristics, SocketTree
-from twin.numa_job import Fetch, NumaJob
-from twin.numa_rates import sustained
 from twin.randomness import stream
+from twin.rates.numa_job import Fetch, NumaJob
+from twin.rates.numa_rates import sustained
 
 RATIO = 5
 """Replicas of an operator that are placed together (the paper's choice, Section 4), ..."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twin.numa_job import NumaJob
-from twin.numa_rates import free_running, sustained
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import free_running, sustained
 
 OVER = 1.001
 """An operator that is sent this much more than it can take is a bottleneck."""

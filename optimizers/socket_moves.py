@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from twin.numa_job import NumaJob
-from twin.numa_rates import sustained
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import sustained
 
 CLOSE = 1e-6
 """Loads that differ by less count as equal."""

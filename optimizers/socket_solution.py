@@ -9,8 +9,8 @@ import numpy as np
 
 from optimizers.interface import Problem, Solution, Status
 from optimizers.selection import choose, estimate
-from twin.numa_job import NumaJob
-from twin.numa_rates import binding, sustained
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import binding, sustained
 
 ANALYTIC = "rates"
 """A bound on the throughput holds for what the analytic model says, not for what another one makes of a plan."""

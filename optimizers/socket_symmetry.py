@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from twin.numa_job import NumaJob
+from twin.rates.numa_job import NumaJob
 
 MAX_STEPS = 20_000
 """A search for a symmetry gives up after so many steps: the sockets then count as different, which is never wrong."""

@@ -2,8 +2,8 @@
 
 A unit is `ratio` replicas of one operator (the compressed graph). Operators come in data-flow order, so when one is
 placed its producers are, and what it takes there is known for good. A node's bound puts all units that are not placed
-beside their producers: `twin.numa_rates.sustained`. Replicas of an operator are alike, so a node is a matrix of counts,
-and no matrix is looked at twice.
+beside their producers: `twin.rates.numa_rates.sustained`. Replicas of an operator are alike, so a node is a matrix of
+counts, and no matrix is looked at twice.
 
 Which sockets a unit may go to is narrowed by three heuristics, each of which can be switched off; without any, the
 search finds what trying every placement finds.
@@ -18,8 +18,8 @@ import numpy as np
 
 from optimizers.socket_symmetry import Symmetry
 from twin.errors import BadInput
-from twin.numa_job import NumaJob
-from twin.numa_rates import Sustained, sustained
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import Sustained, sustained
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def policies() -> dict[str, str]:
 
 def spaces() -> dict[str, str]:
     """Name and summary of every parameter space that `twin corpus --space` takes."""
-    from scenarios import generator
+    from scenarios.spaces import generator
 
     return {name: _space(space) for name, space in sorted(generator.SPACES.items())}
 
@@ -52,8 +52,8 @@ def _summary(documented: Any) -> str:
 
 def _space(space: Any) -> str:
     """Queries and hosts, and what of the hardware is not Costream's."""
-    from scenarios.parameter_space import COSTREAM
-    from scenarios.unseen_hardware import FEATURES
+    from scenarios.spaces.parameter_space import COSTREAM
+    from scenarios.spaces.unseen_hardware import FEATURES
 
     low, high = space.hosts_range
     sources, filters = ("/".join(map(str, counts)) for counts in (space.sources, space.filters))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from twin.engine.sketch import GROWTH, LOWEST_S
+from twin.engine.measure.sketch import GROWTH, LOWEST_S
 from twin.errors import BadInput
 from twin.metrics import BACKPRESSURE_SHARE
 from twin.trace import TRAINING_ROWS
@@ -88,7 +88,7 @@ def run_totals(periods: DataFrame) -> DataFrame:
 
 
 def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
-    """One row a run that has results; kind: "processing" or "e2e". Quantiles as twin.engine.sketch.quantile_s [s].
+    """One row a run that has results; kind: "processing" or "e2e". Quantiles [s] as `sketch.quantile_s` has them.
 
     The histograms of all sinks and periods are merged; the quantile is the middle of the first bucket at which a
     share q of all results is reached.

@@ -12,11 +12,13 @@ import pytest
 import typer
 
 from optimizers.interface import Problem
-from scenarios import cli, files
-from twin.rate_model import RateModel
+from scenarios import cli
+from scenarios.files import scenario_file
+from twin.rates.model import RateModel
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "scenarios" / "templates" / "report.html"])
+REPORT = ROOT / "scenarios" / "demo" / "templates" / "report.html"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), REPORT])
 COMMAND = typer.main.get_command(cli.app)
 
 
@@ -71,6 +73,6 @@ def test_the_optimizer_of_the_guide_works(monkeypatch):
     guide = ModuleType("guide")
     monkeypatch.setitem(sys.modules, "guide", guide)  # a dataclass looks its module up
     exec(compile(text.split("```python")[1].split("```")[0], "guide", "exec"), guide.__dict__)
-    deployment = files.load("edge-filter").deployment
+    deployment = scenario_file.load("edge-filter").deployment
     solution = guide.FirstHost().solve(Problem(deployment=deployment, cost_model=RateModel()))
     assert set(solution.plan.placement.values()) == {("edge-1",)}

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twin.engine.sketch import merge, quantile_s
-from twin.engine.statistics import Row
+from twin.engine.measure.sketch import merge, quantile_s
+from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
+from twin.engine.measure.statistics import Row
 from twin.metrics import BACKPRESSURE_SHARE, Latency, Metrics
-from twin.standard_errors import UNKNOWN, StandardErrors
 from twin.trace import Rows
 
 

@@ -19,9 +19,9 @@ from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile, Noise
 from twin.query import Aggregate, Join, Query, Sink, Source, Stream, TimeWindow
 from twin.scenario import RunSettings
-from twin.wiring import Wiring
+from twin.wiring.wiring import Wiring
+from twin.wiring.world import World
 from twin.workload import Constant, Workload
-from twin.world import World
 
 OFFERED = 1.5
 """Offered load of an operator that is to be always busy."""

@@ -13,26 +13,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
-from twin import conservation
-from twin.batches import batches_of
-from twin.cautions import cautions
+from twin.change.controller import Controller
+from twin.change.reconfiguration import Reconfigurer
+from twin.change.rewiring import Rewiring
+from twin.change.timeline import Timeline
 from twin.control import Policy
 from twin.deployment import Deployment
-from twin.effort import require_feasible
-from twin.engine.controller import Controller
-from twin.engine.reconfiguration import Reconfigurer
-from twin.engine.statistics import Statistics
-from twin.engine.timeline import Timeline
+from twin.engine.measure.standard_errors import UNKNOWN, few_results, standard_errors
+from twin.engine.measure.statistics import Statistics
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, check_events
-from twin.rewiring import Rewiring
+from twin.guards import conservation
+from twin.guards.cautions import cautions
+from twin.guards.effort import require_feasible
+from twin.precision.batches import batches_of
+from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, config_hash
-from twin.standard_errors import UNKNOWN, few_results, standard_errors
-from twin.steadiness import change
 from twin.version import VERSION
-from twin.wiring import Wiring
-from twin.world import World
+from twin.wiring.wiring import Wiring
+from twin.wiring.world import World
 
 MEMORY_TICK_S = 1.0
 MEMORY_TICKS = 2000
@@ -50,8 +50,8 @@ def simulate(
 
     events: what happens meanwhile. policy: asked at the end of each period, and obeyed; it may keep a history, so use
     a fresh one a run. progress: told (done, total) periods. Raises BadInput if the settings leave nothing to measure,
-    the run would not finish within hours (`twin.effort`), an event does not fit the deployment or a policy orders what
-    cannot be; ConservationError if the simulator broke a law.
+    the run would not finish within hours (`twin.guards.effort`), an event does not fit the deployment or a policy
+    orders what cannot be; ConservationError if the simulator broke a law.
     """
     settings = settings or RunSettings()
     _check(deployment, settings, events)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import print_table
-from scenarios import files
+from scenarios.files import scenario_file
 from twin.metrics import Latency
 from twin.simulation import simulate
 
@@ -27,7 +27,7 @@ HEADER = ("job", *(f"{name} (exact/exact)" for name in COLUMNS), "busy off by", 
 
 def measure(name: str, fidelity: str, seed: int) -> dict[str, Any]:
     """What is compared of one run; latencies in seconds, NaN where nothing came."""
-    scenario = files.load(str(FOLDER / f"{name}.yaml"))
+    scenario = scenario_file.load(str(FOLDER / f"{name}.yaml"))
     settings = scenario.run.model_copy(update={"fidelity": fidelity, "seed": seed})
     run = simulate(scenario.deployment, settings, scenario.events)
     metrics = run.metrics

@@ -12,13 +12,13 @@ import numpy as np
 from benchmarks.validity import ordinary
 from benchmarks.validity.ordinary_queries import KINDS as ORDINARY_KINDS
 from optimizers.enumeration import PlacementSpace
-from scenarios.generator import SPACES, random_scenario
+from scenarios.spaces.generator import SPACES, random_scenario
 from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
-from twin.rate_layout import Job, Layout
-from twin.rate_load import flow_at, load, pressure
+from twin.rates.layout import Job, Layout
+from twin.rates.load import flow_at, load, pressure
 from twin.scenario import RunSettings
 from twin.workload import Arrivals, Poisson, Workload
 

@@ -18,8 +18,8 @@ from twin.deployment import Deployment
 from twin.operators import Aggregate, Join
 from twin.query import Query
 from twin.randomness import stream
-from twin.rate_model import RateModel
-from twin.rates import steady_rates
+from twin.rates.flow import steady_rates
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 from twin.spec import parse
 

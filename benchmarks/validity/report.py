@@ -107,9 +107,9 @@ class Report:
         self._title("Conservation, determinism, progress", determinism)
         self._say(
             f"Every one of the {runs} simulations of this page, and every other one, ends with the laws of "
-            "`twin/conservation.py`: tuples made are tuples sent or waiting, tuples sent are taken, queued or in "
-            "flight, no processor works more than its capacity. A violation is an error, not a warning, so there are "
-            "none here. That random queries under random plans, partitionings and channels of few tuples neither "
+            "`twin/guards/conservation.py`: tuples made are tuples sent or waiting, tuples sent are taken, queued or "
+            "in flight, no processor works more than its capacity. A violation is an error, not a warning, so there "
+            "are none here. That random queries under random plans, partitionings and channels of few tuples neither "
             "stand still nor lose anything is `tests/twin/test_random_plans.py`. The same corpus, made by different "
             "numbers of workers and under different hash seeds, is the same to the last bit:"
         )

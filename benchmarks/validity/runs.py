@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.progress import Lines, Progress, bar
+from scenarios.telling.progress import Lines, Progress, bar
 from twin.deployment import Deployment
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings
 from twin.simulation import simulate

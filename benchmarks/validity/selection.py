@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.validity.cases import FIRST_SEEDS, KINDS, Case, case_of
 from benchmarks.validity.runs import Job, run_all, shown
 from benchmarks.validity.store import Store
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 FILE = Path(__file__).with_name("selection.json")

@@ -48,7 +48,7 @@ def corpus(
     Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60` ·
     `twin corpus spikes --runs 100 --scenario spike-detection --space costream`
     """
-    from scenarios import corpora
+    from scenarios.learning import corpora
     from spark.corpus import write_corpus
     from spark.manifest import check_corpus
     from spark.pipeline import write_card

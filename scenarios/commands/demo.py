@@ -29,9 +29,9 @@ def demo(
 
     Example: `twin demo`, then open demo/report.html
     """
-    from scenarios import tables
-    from scenarios.demo import Settings, play
-    from scenarios.demo_folder import REPORT, prepare, write
+    from scenarios.demo.folder import REPORT, prepare, write
+    from scenarios.demo.loop import Settings, play
+    from scenarios.telling import tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     settings = Settings(seed=seed, runs=runs)

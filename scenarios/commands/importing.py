@@ -34,9 +34,9 @@ def run_graph(
     """
     from dataclasses import asdict
 
-    from scenarios import files
+    from scenarios.files import scenario_file
+    from scenarios.files.traces import check_free, write_text
     from scenarios.importers.run_graph import read_run_graph
-    from scenarios.traces import check_free, write_text
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
@@ -44,7 +44,7 @@ def run_graph(
     imported = read_run_graph(source)
     for note in imported.notes:
         terminal.note(f"note: {note}")
-    text = files.dump(imported.scenario)
+    text = scenario_file.dump(imported.scenario)
     document = {
         "scenario": imported.scenario.model_dump(mode="json"),
         "measured": [asdict(each) for each in imported.measured],
@@ -69,9 +69,9 @@ def validate_runs(
 
     Example: `twin validate-runs runs --json`
     """
-    from scenarios import tables
     from scenarios.importers.run_graph import SETTINGS
-    from scenarios.validate_runs import validate
+    from scenarios.importers.validate_runs import validate
+    from scenarios.telling import tables
     from twin.scenario import RunSettings
     from twin.simulation import simulate
     from twin.spec import parse

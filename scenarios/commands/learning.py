@@ -54,7 +54,7 @@ def train(
     `twin train dataset costream --preset paper` · `twin train chains better --from model --rehearse dataset`
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    from scenarios.traces import check_free
+    from scenarios.files.traces import check_free
 
     check_free(out)
     if start is not None:
@@ -67,7 +67,7 @@ def train(
     from models import dataset as datasets
     from models.pipeline import train as train_ensembles
     from models.presets import preset as preset_of
-    from scenarios.learning import rows_of, steps, under_way, write_model
+    from scenarios.learning.learner import rows_of, steps, under_way, write_model
     from twin.metrics import METRICS
 
     with terminal.progress("rows encoded") as report:
@@ -96,8 +96,9 @@ def _fine_tune(
 ) -> None:
     from models import prediction
     from models.fine_tuning import FineTuning
-    from scenarios import fine_tuning, tables
-    from scenarios.learning import rows_of, write_model
+    from scenarios.learning import fine_tuning
+    from scenarios.learning.learner import rows_of, write_model
+    from scenarios.telling import tables
 
     model = prediction.load(start)
     with terminal.progress("rows") as report:
@@ -129,14 +130,15 @@ def evaluate(
     Examples: `twin evaluate model dataset --strata` · `twin evaluate model other-dataset --all`
     """
     from models import prediction
-    from scenarios import learning, tables
+    from scenarios.learning import learner
+    from scenarios.telling import tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     loaded = prediction.load(model)
     with terminal.progress("rows encoded") as report:
-        rows = learning.rows_of(dataset, report)
+        rows = learner.rows_of(dataset, report)
     terminal.stage("predicting" if every_row else "predicting, and training the baselines")
-    found = learning.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum)
+    found = learner.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum)
     for note in found.notes:
         terminal.note(note)
     measures = {"q50": "q-error median", "q95": "q-error 95 %", "accuracy": "balanced accuracy"}

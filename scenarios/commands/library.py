@@ -25,7 +25,9 @@ def list_all(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> 
 
     Example: `twin list --json`
     """
-    from scenarios import catalogue, registry, tables
+    from scenarios import catalogue
+    from scenarios.files import registry
+    from scenarios.telling import tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     scenarios = {entry.name: entry.summary for entry in registry.entries()}
@@ -45,14 +47,14 @@ def show(scenario: ScenarioName, as_json: AsJson = False, _seed: Seed = 0, quiet
 
     Example: `twin show smart-grid > mine.yaml`, then `twin run mine.yaml`
     """
-    from scenarios import files
+    from scenarios.files import scenario_file
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    loaded = files.load(scenario)
+    loaded = scenario_file.load(scenario)
     if as_json:
         terminal.result(loaded.model_dump(mode="json"))
     else:
-        terminal.text(files.dump(loaded))
+        terminal.text(scenario_file.dump(loaded))
 
 
 def schema(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
@@ -62,13 +64,13 @@ def schema(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> No
     """
     import json
 
-    from scenarios import files
+    from scenarios.files import scenario_file
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if as_json:
-        terminal.result(files.json_schema())
+        terminal.result(scenario_file.json_schema())
     else:
-        terminal.text(json.dumps(files.json_schema(), indent=2))
+        terminal.text(json.dumps(scenario_file.json_schema(), indent=2))
 
 
 def version(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:

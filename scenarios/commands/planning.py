@@ -71,16 +71,16 @@ def optimize(
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
     from optimizers.registry import optimizer_by_name
-    from scenarios import files
-    from scenarios.cost_models import cost_model
-    from scenarios.overrides import set_values
-    from scenarios.planning import purpose, simulated, solve
-    from scenarios.traces import check_free, write_text
+    from scenarios.files import scenario_file
+    from scenarios.files.overrides import set_values
+    from scenarios.files.traces import check_free, write_text
+    from scenarios.planning.cost_models import cost_model
+    from scenarios.planning.planner import purpose, simulated, solve
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
-    loaded = set_values(files.load(scenario), [] if seed is None else [f"run.seed={seed}"])
+    loaded = set_values(scenario_file.load(scenario), [] if seed is None else [f"run.seed={seed}"])
     objective = objective or purpose([optimizer_by_name(optimizer)])
     costs = cost_model(model, loaded.run)
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
@@ -98,7 +98,7 @@ def optimize(
     if solution.message:
         terminal.note(f"note: {solution.message}")
     if out is not None:
-        write_text(files.dump(loaded.with_plan(solution.plan)), out)
+        write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
     judge = f"simulation of the {prove} best by {model}" if prove else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
@@ -109,7 +109,7 @@ def _as_profiled(
     loaded: Scenario, terminal: Terminal, profiled: bool, file: Path | None, percentile: float | None
 ) -> Scenario | None:
     """The job as its profiles describe it; None if it is to be planned as it is."""
-    from scenarios import profile_files, profiling
+    from scenarios.profiling import measuring, profile_files
     from twin.errors import BadInput
 
     if profiled and file is not None:
@@ -118,19 +118,19 @@ def _as_profiled(
         if percentile is not None:
             raise BadInput(f"--percentile {percentile:g} is of a profile; give --profiled or --profile FILE too")
         return None
-    chosen = profiling.check_percentile(profiling.MEDIAN if percentile is None else percentile)
+    chosen = measuring.check_percentile(measuring.MEDIAN if percentile is None else percentile)
     if file is not None:
-        return profiling.instantiate(loaded, profile_files.load(file).operators, chosen)
+        return measuring.instantiate(loaded, profile_files.load(file).operators, chosen)
     with terminal.progress("operators profiled") as report:
-        found = profiling.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
-    return profiling.instantiate(loaded, found, chosen)
+        found = measuring.profile(loaded.deployment, seed=loaded.run.seed, progress=report)
+    return measuring.instantiate(loaded, found, chosen)
 
 
 def _report(
     loaded: Scenario, solution: Solution, optimizer: str, model: str, objective: str, simulated: float | None
 ) -> tuple[Any, ...]:
     """simulated: the objective of the job itself under the plan, where it was planned by its profiles."""
-    from scenarios import tables
+    from scenarios.telling import tables
 
     placement = solution.plan.model_dump(mode="json")["placement"]
     before = loaded.plan.model_dump(mode="json")["placement"]
@@ -197,22 +197,24 @@ def validate(
     Examples: `twin validate smart-grid` ·
     `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
     """
-    from scenarios import files, planning, tables
-    from scenarios.cost_models import cost_model
-    from scenarios.validation import validate as judged
+    from scenarios.files import scenario_file
+    from scenarios.planning import planner
+    from scenarios.planning.cost_models import cost_model
+    from scenarios.planning.validation import validate as judged
+    from scenarios.telling import tables
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    chosen = planning.optimizers(optimizers)
-    objective = objective or planning.purpose(chosen)
+    chosen = planner.optimizers(optimizers)
+    objective = objective or planner.purpose(chosen)
     rows: list[dict[str, Any]] = []
-    for each in [files.load(name) for name in scenarios]:
+    for each in [scenario_file.load(name) for name in scenarios]:
         terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
         run = each.run.model_copy(update={"seed": seed})
         costs = [cost_model(name.strip(), each.run) for name in models.split(",")]
         proved = judged(
             [each],
-            [planning.proving(optimizer, run, prove) for optimizer in chosen],
+            [planner.proving(optimizer, run, prove) for optimizer in chosen],
             costs,
             simulate,
             replications,

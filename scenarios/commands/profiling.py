@@ -13,7 +13,7 @@ from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from scenarios.profiling import OperatorProfile
+    from scenarios.profiling.measuring import OperatorProfile
 
 Percentile = Annotated[
     float | None, typer.Option("--percentile", metavar="P", help="Of execution times, 0 to 100; default: 50.")
@@ -46,17 +46,18 @@ def profile(
     Examples: `twin profile briskstream-wc` · `twin profile briskstream-lr --out lr.json --figure lr.png`, then
     `twin optimize briskstream-lr --optimizer rlas --profile lr.json --percentile 90`
     """
-    from scenarios import files, profile_files
-    from scenarios.profiling import MEDIAN, check_percentile
-    from scenarios.profiling import profile as measured
-    from scenarios.traces import check_free, write_bytes, write_text
+    from scenarios.files import scenario_file
+    from scenarios.files.traces import check_free, write_bytes, write_text
+    from scenarios.profiling import profile_files
+    from scenarios.profiling.measuring import MEDIAN, check_percentile
+    from scenarios.profiling.measuring import profile as measured
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     for each in (out, figure):
         if each is not None:
             check_free(each)
     chosen = check_percentile(MEDIAN if percentile is None else percentile)
-    loaded = files.load(scenario)
+    loaded = scenario_file.load(scenario)
     seed = loaded.run.seed if seed is None else seed
     with terminal.progress("operators profiled") as report:
         found = measured(loaded.deployment, samples, seed, report)
@@ -66,7 +67,7 @@ def profile(
         terminal.note(f"profiles written to {out}; plan with: twin optimize {scenario} --profile {out}")
     if figure is not None:
         from figures.profile_times import profile_times
-        from scenarios.pictures import png
+        from scenarios.telling.pictures import png
 
         write_bytes(png(profile_times({name: each.times_s for name, each in found.items()})), figure)
         terminal.note(f"figure written to {figure}")
@@ -75,7 +76,7 @@ def profile(
 
 
 def _table(name: str, found: Mapping[str, OperatorProfile], percentile: float) -> Table:
-    from scenarios import tables
+    from scenarios.telling import tables
 
     shown = dict.fromkeys((5.0, percentile, 95.0, 99.0))
     columns = {"operator": "operator", "samples": "samples", "mean": "mean"}

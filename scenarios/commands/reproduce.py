@@ -42,12 +42,13 @@ def reproduce(
 
     Examples: `twin reproduce` · `twin reproduce costream.table3` · `twin reproduce all --scale paper --out results`
     """
-    from scenarios import catalogue, tables
+    from scenarios import catalogue
     from scenarios.experiments.registry import chosen
     from scenarios.experiments.simulating import fan_out
     from scenarios.experiments.sizes import SCALES
     from scenarios.experiments.workspace import Workspace
     from scenarios.experiments.writing import check_replaceable, manifest_of, write
+    from scenarios.telling import tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if not names:

@@ -54,17 +54,19 @@ def run(
     `twin run smart-grid --precision 2%` · `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
     from optimizers.policies import policy_by_name
-    from scenarios import files, precise_run, run_tables
-    from scenarios.overrides import set_value, set_values
-    from scenarios.traces import check_free
-    from twin.effort import estimate
-    from twin.precision import answer
+    from scenarios.asking import precise_run
+    from scenarios.files import scenario_file
+    from scenarios.files.overrides import set_value, set_values
+    from scenarios.files.traces import check_free
+    from scenarios.telling import run_tables
+    from twin.guards.effort import estimate
+    from twin.precision.search import answer
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
-    loaded = set_values(files.load(scenario), set_ or [])
+    loaded = set_values(scenario_file.load(scenario), set_ or [])
     options = {"--fidelity run.fidelity": fidelity, "--horizon run.horizon_s": horizon, "--seed run.seed": seed}
     for option, value in options.items():
         if value is not None:
@@ -99,7 +101,7 @@ def run(
 
 def _close(terminal: Terminal, result: Run, name: str, out: Path | None) -> None:
     """The trace, if it is wanted, and the run's warnings."""
-    from scenarios.traces import write_run
+    from scenarios.files.traces import write_run
 
     if out is not None:
         write_run(result, name, out)

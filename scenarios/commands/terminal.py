@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.progress import Progress, bar, every_tenth
+from scenarios.telling.progress import Progress, bar, every_tenth
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

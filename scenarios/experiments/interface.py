@@ -27,11 +27,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """tables, figures: by the name of the file that they become. notes: sentences that the tables need beside them."""
+    """tables, figures: by the name of the file that they become. notes: sentences that the tables need beside them.
+    about: of what our figures are; empty: of simulated runs."""
 
     tables: Mapping[str, Table]
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    about: str = ""
 
 
 def _no_recipes(_sizes: Sizes, _seed: int) -> Sequence[Recipe]:
@@ -44,7 +46,7 @@ class Experiment:
 
     name: as in `twin reproduce costream.table3`. source: where it is published. summary: a line for `twin list`.
     run: computes it; all that is large or random it takes from the workspace. recipes: the corpora that `run` will ask
-    for, so that Spark makes them together, before anything else is loaded. label: what our figures are of.
+    for, so that Spark makes them together, before anything else is loaded.
     """
 
     name: str
@@ -52,7 +54,3 @@ class Experiment:
     summary: str
     run: Callable[[Workspace, Sizes], Result]
     recipes: Callable[[Sizes, int], Sequence[Recipe]] = _no_recipes
-    label: str = (
-        "Every figure of ours is of simulated runs (a *simulated corpus*), none of a real cluster. What is headed "
-        "*paper* is published, of its authors' systems and machines."
-    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from scenarios import corpora
-from scenarios.corpora import Make
 from scenarios.experiments.sizes import Sizes
+from scenarios.learning import corpora
+from scenarios.learning.corpora import Make
 from spark.manifest import CorpusSpec
 
 EVALUATION_SEED = 1000

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scenarios.corpora import Make
-from scenarios.progress import Audience, Progress
+from scenarios.learning.corpora import Make
+from scenarios.telling.progress import Audience, Progress
 from spark.chunk import Chunk, ChunkTask, Simulate, simulate_chunk
 from spark.manifest import (
     CHUNKS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenarios.progress import Audience
+from scenarios.telling.progress import Audience
 from spark.manifest import content_hash
 from twin.version import VERSION
 

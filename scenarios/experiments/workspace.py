@@ -17,7 +17,7 @@ from scenarios.experiments.rows import RowFilter
 from scenarios.experiments.simulating import FanOut, Job, fan_out
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.training import fitted, folder_of
-from scenarios.progress import Audience
+from scenarios.telling.progress import Audience
 from spark.manifest import content_hash
 from twin.errors import BadInput
 from twin.metrics import METRICS
@@ -56,11 +56,11 @@ class Workspace:
         self.used[name] = recipe
         if (name, misjudged) not in self._datasets:
             self.prepare([recipe])
-            from scenarios import learning
+            from scenarios.learning import learner
 
             self.audience.stage(f"reading {self._rows(name)}")
             with self.audience.progress("rows encoded") as report:
-                self._datasets[name, misjudged] = learning.rows_of(self._rows(name), report, misjudged)
+                self._datasets[name, misjudged] = learner.rows_of(self._rows(name), report, misjudged)
         return self._datasets[name, misjudged]
 
     def split(self, recipe: Recipe, rows: RowFilter | None = None) -> Split:

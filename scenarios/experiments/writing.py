@@ -13,14 +13,18 @@ from typing import Any
 from scenarios.commands.terminal import plain
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.workspace import Workspace
-from scenarios.pictures import png
-from scenarios.tables import cell
-from scenarios.traces import check_free
+from scenarios.files.traces import check_free
+from scenarios.telling.pictures import png
+from scenarios.telling.tables import cell
 from twin.errors import BadInput
 from twin.version import VERSION
 
 MANIFEST = "manifest.json"
 MADE_BY = "twin reproduce"
+_LABEL = (
+    "Every figure of ours is of simulated runs (a *simulated corpus*), none of a real cluster. What is headed *paper* "
+    "is published, of its authors' systems and machines."
+)
 
 
 def manifest_of(experiment: Experiment, workspace: Workspace, scale: str) -> dict[str, Any]:
@@ -72,7 +76,11 @@ def write(experiment: Experiment, result: Result, folder: Path, manifest: Mappin
 
 def page(experiment: Experiment, result: Result, manifest: Mapping[str, Any]) -> str:
     """Everything for a reader, in Markdown."""
-    parts = [f"# {experiment.name}", f"{_sentence(experiment.summary)} Source: {experiment.source}.", experiment.label]
+    parts = [
+        f"# {experiment.name}",
+        f"{_sentence(experiment.summary)} Source: {experiment.source}.",
+        result.about or _LABEL,
+    ]
     parts += [f"```sh\n{manifest['command']}\n```"]
     parts += [markdown(table) for table in result.tables.values()]
     parts += [f"![{name}]({name}.png)" for name in result.figures]

@@ -14,7 +14,7 @@ from benchmarks.validity.invariants import WAYS
 from benchmarks.validity.laws import laws_of
 from benchmarks.validity.selection import FILE, chosen, exact_jobs, fast_job
 from benchmarks.validity.theory import checks
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 
 
 def test_oracles_agree_where_they_meet() -> None:

@@ -16,8 +16,8 @@ from benchmarks.validity.selection import chosen, exact_jobs
 from benchmarks.validity.store import Store
 from benchmarks.validity.theory import checks
 from tests.twin.worlds import deployment, queue, sink, source
-from twin.conservation import ConservationError
 from twin.deployment import Deployment
+from twin.guards.conservation import ConservationError
 from twin.scenario import RunSettings
 
 

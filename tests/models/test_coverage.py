@@ -15,7 +15,7 @@ from models.gnn import initial
 from models.labels import Scaling
 from models.layers import NetworkConfig
 from models.prediction import LearnedCostModel
-from scenarios.generator import SPACES, random_scenario
+from scenarios.spaces.generator import SPACES, random_scenario
 from tests.models.deployments import random_deployment
 from twin.deployment import Deployment
 from twin.errors import BadInput

@@ -10,8 +10,8 @@ from models.facts import operator_facts
 from tests.models.deployments import random_deployment
 from twin.cluster import Cluster
 from twin.deployment import Deployment
-from twin.rate_model import RateModel
-from twin.rates import nominal_rates
+from twin.rates.flow import nominal_rates
+from twin.rates.model import RateModel
 
 HORIZON_S = 120.0
 

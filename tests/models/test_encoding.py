@@ -16,7 +16,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.query import Columns, Filter, Query, Sink, Source, Stream
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 
 
 def deployments(count: int = 6) -> list[Deployment]:

@@ -15,7 +15,7 @@ from models.dataset import split
 from models.kept_members import KeptMembers
 from models.settings import TrainingSettings
 from models.training import Member
-from scenarios.learning import under_way
+from scenarios.learning.learner import under_way
 from tests.models.test_training import TINY, dataset
 from twin.metrics import METRICS
 

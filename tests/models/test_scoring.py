@@ -18,8 +18,8 @@ from models.prediction import LearnedCostModel
 from tests.models.deployments import random_deployment, random_plan
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
-from twin.placements import Placements
 from twin.plan import ExecutionPlan
+from twin.rates.placements import Placements
 
 CONFIGS = {
     "default": NetworkConfig(hidden=6, outputs=5),

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from twin.deployment import Deployment
-from twin.numa_job import NumaJob
+from twin.rates.numa_job import NumaJob
 from twin.spec import parse
 
 

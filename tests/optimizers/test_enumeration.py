@@ -13,8 +13,8 @@ from scipy import stats
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.rules import bin_ranges, is_valid, valid_rows
-from scenarios.generator import random_scenario
-from scenarios.parameter_space import COSTREAM
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
 from twin.query import Filter, Query, Sink, Source, Stream

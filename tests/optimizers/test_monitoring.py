@@ -12,8 +12,8 @@ from optimizers.governor import governor_placement
 from optimizers.interface import plan_on
 from optimizers.policies import policy_by_name
 from optimizers.policies.monitoring import CAPACITY, IMPROVEMENT, Measured, Monitoring, scheduled, worth
-from scenarios.generator import random_scenario
-from scenarios.parameter_space import COSTREAM
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
 from tests.twin.worlds import deployment, sink, source
 from twin.control import PeriodStatistics
 from twin.scenario import RunSettings

@@ -18,13 +18,13 @@ from optimizers.local_search import LocalSearch
 from optimizers.random_plan import RandomPlan
 from optimizers.rules import bin_ranges, capability, is_valid
 from optimizers.selection import Estimated, choose
-from scenarios.generator import random_scenario
-from scenarios.parameter_space import COSTREAM
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput
 from twin.metrics import CostEstimates
-from twin.placements import Placements
 from twin.plan import ExecutionPlan
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
+from twin.rates.placements import Placements
 from twin.scenario import RunSettings
 
 EVERYTHING = 10**5

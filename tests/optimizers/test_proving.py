@@ -13,7 +13,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import CostEstimates, CostModel
 from twin.plan import ExecutionPlan
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 
 
 @dataclass

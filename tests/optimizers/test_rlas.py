@@ -23,10 +23,10 @@ from optimizers.spread import spread
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.numa_job import NumaJob
-from twin.numa_rates import sustained
 from twin.randomness import stream
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import sustained
 
 ON_SOCKETS = (
     "rlas",

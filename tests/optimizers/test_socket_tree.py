@@ -14,8 +14,8 @@ from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.numa import server_a, server_b
-from twin.numa_job import NumaJob
-from twin.numa_rates import sustained
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import sustained
 
 OFF = Heuristics(ratio=1, symmetry=False, collocation=False, best_fit=False)
 Job = tuple[Deployment, np.ndarray]

@@ -100,7 +100,7 @@ def test_bad_values_of_set(capsys, assignment, says):
 
 
 def test_a_long_run_is_announced(capsys, monkeypatch):
-    monkeypatch.setattr("twin.effort.LONG_STEPS", 100.0)
+    monkeypatch.setattr("twin.guards.effort.LONG_STEPS", 100.0)
     with pytest.raises(SystemExit) as stopped:
         cli.main(["run", "edge-filter", "--horizon", "20"])
     assert stopped.value.code == 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenarios import files
-from scenarios.overrides import set_value
+from scenarios.files import scenario_file
+from scenarios.files.overrides import set_value
 from twin.numa import server_a, server_b
 from twin.plan import ExecutionPlan
-from twin.rate_model import RateModel
-from twin.rates import nominal_rates
+from twin.rates.flow import nominal_rates
+from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
@@ -23,7 +23,7 @@ applications = pytest.mark.parametrize("name", THROUGHPUT)
 
 
 def load(name: str) -> Scenario:
-    return files.load(f"briskstream-{name}")
+    return scenario_file.load(f"briskstream-{name}")
 
 
 def thinned(scenario: Scenario) -> Scenario:
@@ -71,4 +71,4 @@ def test_one_word_makes_it_the_other_server(name: str) -> None:
     assert scenario.cluster == server_a()
     other = set_value(scenario, "cluster=server-b")
     assert other.cluster == server_b() and other.plan == scenario.plan
-    assert "cluster: server-b\n" in files.dump(other)
+    assert "cluster: server-b\n" in scenario_file.dump(other)

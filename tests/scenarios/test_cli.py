@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import cli, files, registry
+from scenarios import cli
+from scenarios.files import registry, scenario_file
 from twin.trace import TABLES, read_table
 from twin.version import VERSION
 
@@ -190,11 +191,11 @@ def test_what_show_prints_is_a_scenario_file(tmp_path, capsys):
         cli.main(["show", "word-count"])
     assert stopped.value.code == 0
     path.write_text(capsys.readouterr().out)
-    assert files.load(str(path)) == files.load("word-count")
+    assert scenario_file.load(str(path)) == scenario_file.load("word-count")
 
 
 def test_schema_and_version_in_json():
-    assert json.loads(twin("schema", "--json").stdout) == files.json_schema()
+    assert json.loads(twin("schema", "--json").stdout) == scenario_file.json_schema()
     assert json.loads(twin("version", "--json").stdout) == {"version": VERSION}
 
 

@@ -7,9 +7,10 @@ import pickle
 import pytest
 
 from optimizers.rules import bin_ranges, is_valid
-from scenarios import corpora, files
-from scenarios.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, OneQuery, ScenarioFamily
-from scenarios.parameter_space import COSTREAM
+from scenarios.files import scenario_file
+from scenarios.learning import corpora
+from scenarios.spaces.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR, OneQuery, ScenarioFamily
+from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput
 from twin.query import Query
 from twin.scenario import RunSettings
@@ -17,7 +18,7 @@ from twin.scenario import RunSettings
 
 @pytest.fixture(scope="module")
 def base():
-    return files.load("smart-grid")
+    return scenario_file.load("smart-grid")
 
 
 def test_a_family_keeps_the_query_and_varies_the_rest_within_its_bounds(base):
@@ -46,7 +47,7 @@ BENCHMARKS = ("advertisement", "spike-detection", "smart-grid-global", "smart-gr
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_one_query_is_kept_and_all_else_comes_from_the_space(name):
-    base = files.load(name)
+    base = scenario_file.load(name)
     assert {operator.kind for operator in base.query.operators} <= {"source", "filter", "aggregate", "join", "sink"}
     make = OneQuery(base, "costream", seed=2)
     drawn = [make(index) for index in range(60)]
@@ -64,7 +65,7 @@ def test_one_query_is_kept_and_all_else_comes_from_the_space(name):
 
 
 def test_one_query_needs_a_space_that_has_rates_for_its_sources():
-    base = files.load("word-count")
+    base = scenario_file.load("word-count")
     names = [f"source-{index}" for index in range(4)]
     operators = [{"name": name, "kind": "source"} for name in names] + [
         {"name": "join", "kind": "join", "selectivity": 0.1, "window": {"policy": "time", "size_s": 1}},
@@ -75,7 +76,7 @@ def test_one_query_needs_a_space_that_has_rates_for_its_sources():
     with pytest.raises(BadInput, match="4 sources"):
         OneQuery(base.model_copy(update={"query": query}), "costream", seed=0)
     with pytest.raises(BadInput, match="has events"):
-        OneQuery(files.load("failover"), "costream", seed=0)
+        OneQuery(scenario_file.load("failover"), "costream", seed=0)
 
 
 def test_makers_give_the_same_scenario_again_also_in_another_process(base):

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import files
-from scenarios.demo import Settings
-from scenarios.demo_folder import OWN, prepare
+from scenarios.demo.folder import OWN, prepare
+from scenarios.demo.loop import Settings
+from scenarios.files import scenario_file
 from twin.errors import BadInput
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = """
 import sys
 from pathlib import Path
-from scenarios.demo import Settings, play
-from scenarios.demo_folder import prepare, write
-from scenarios.progress import Lines
+from scenarios.demo.loop import Settings, play
+from scenarios.demo.folder import prepare, write
+from scenarios.telling.progress import Lines
 planning = dict(budget=60, sim_budget=4, replications=2, references=2)
 settings = Settings(runs=100, members=1, patience=2, master="local[2]", **planning)
 out = Path(sys.argv[1])
@@ -114,7 +114,7 @@ def test_the_whole_loop(tmp_path):
     assert len(rows) == 6
     assert rows[0]["backpressured"] == "True"  # the naive plan of this scenario cannot keep up
     assert min(float(row["regret"]) for row in rows) >= 0
-    assert files.load(str(out / "learned-plan.yaml")).query == files.load("smart-grid").query
+    assert scenario_file.load(str(out / "learned-plan.yaml")).query == scenario_file.load("smart-grid").query
     assert (out / "regret.png").read_bytes().startswith(b"\x89PNG")
     page = Page()
     text = (out / "report.html").read_text()

@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios import files, registry
-from scenarios.overrides import set_value, set_values
-from scenarios.yaml_text import parse_text, to_text
+from scenarios.files import registry, scenario_file
+from scenarios.files.overrides import set_value, set_values
+from scenarios.files.yaml_text import parse_text, to_text
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
@@ -24,10 +24,10 @@ EDGE_FILTER = (registry.LIBRARY / "edge-filter.yaml").read_text()
 
 @pytest.mark.parametrize("name", registry.names())
 def test_library_scenario_round_trips(name: str) -> None:
-    scenario = files.load(name)
+    scenario = scenario_file.load(name)
     assert scenario.name == name
     assert len(scenario.description) > 60
-    assert files.parse_scenario(files.dump(scenario), name) == scenario
+    assert scenario_file.parse_scenario(scenario_file.dump(scenario), name) == scenario
 
 
 def test_library_has_an_entry_a_file() -> None:
@@ -56,7 +56,7 @@ positive = st.floats(min_value=1e-3, max_value=1e6)
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
-    base = files.load("edge-filter")
+    base = scenario_file.load("edge-filter")
     names = draw(st.lists(words.filter(lambda name: name not in ("~x",)), min_size=2, max_size=2, unique=True))
     sockets = draw(st.integers(1, 3))
     distances = tuple(tuple(0.0 if i == j else 120.5 for j in range(sockets)) for i in range(sockets))
@@ -87,11 +87,11 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 @given(scenarios())
 def test_dump_loads_back_equal(scenario: Scenario) -> None:
-    assert files.parse_scenario(files.dump(scenario), "dumped") == scenario
+    assert scenario_file.parse_scenario(scenario_file.dump(scenario), "dumped") == scenario
 
 
 def test_dump_leaves_defaults_out() -> None:
-    text = files.dump(files.load("edge-filter"))
+    text = scenario_file.dump(scenario_file.load("edge-filter"))
     assert "slide_s" not in text
     assert "null" not in text
     assert "engine" not in text
@@ -99,7 +99,7 @@ def test_dump_leaves_defaults_out() -> None:
 
 
 def test_schema_knows_every_key_of_the_library() -> None:
-    schema = files.json_schema()
+    schema = scenario_file.json_schema()
     json.dumps(schema)
     assert {"query", "cluster", "plan", "workload", "engine", "run"} <= set(schema["properties"])
     assert "kind" in schema["$defs"]["Filter"]["required"]
@@ -130,7 +130,7 @@ def test_mistake_is_one_line_with_its_place(tmp_path: Path, old: str, new: str, 
     path = tmp_path / "broken.yaml"
     path.write_text(EDGE_FILTER.replace(old, new, 1))
     with pytest.raises(BadInput) as caught:
-        files.load(str(path))
+        scenario_file.load(str(path))
     message = str(caught.value)
     assert "\n" not in message
     for part in [str(path), *expected]:
@@ -144,7 +144,7 @@ def test_what_is_no_scenario_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "odd.yaml"
     path.write_text(text)
     with pytest.raises(BadInput, match=r"odd\.yaml"):
-        files.load(str(path))
+        scenario_file.load(str(path))
 
 
 def test_deep_nesting_and_binary_files_are_refused(tmp_path: Path) -> None:
@@ -152,16 +152,16 @@ def test_deep_nesting_and_binary_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.yaml").write_bytes(bytes(range(256)))
     for name in ("deep.yaml", "binary.yaml"):
         with pytest.raises(BadInput, match=name):
-            files.load(str(tmp_path / name))
+            scenario_file.load(str(tmp_path / name))
 
 
 def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="did you mean 'smart-grid'"):
-        files.load("smart-grit")
+        scenario_file.load("smart-grit")
     with pytest.raises(BadInput, match="does not exist"):
-        files.load(str(tmp_path / "none.yaml"))
+        scenario_file.load(str(tmp_path / "none.yaml"))
     with pytest.raises(BadInput, match="folder"):
-        files.load(str(tmp_path))
+        scenario_file.load(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
     ],
 )
 def test_set_changes_one_value(assignment: str, path: tuple[str | int, ...], value: object) -> None:
-    before = files.load("edge-filter")
+    before = scenario_file.load("edge-filter")
     found: object = set_value(before, assignment)
     for part in path:
         found = found[part] if isinstance(part, int) or isinstance(found, dict) else getattr(found, part)  # type: ignore[index]
@@ -189,14 +189,14 @@ def test_set_changes_one_value(assignment: str, path: tuple[str | int, ...], val
 
 
 def test_set_reaches_names_with_dots() -> None:
-    data = files.load("edge-filter").model_dump(mode="json")
+    data = scenario_file.load("edge-filter").model_dump(mode="json")
     data = json.loads(json.dumps(data).replace('"hot"', '"hot.v1.2"'))
-    scenario = files.parse_scenario(json.dumps(data), "json")
+    scenario = scenario_file.parse_scenario(json.dumps(data), "json")
     assert set_value(scenario, "query.operators.hot.v1.2.selectivity=0.7").query.operators[1].selectivity == 0.7  # type: ignore[union-attr]
 
 
 def test_set_values_apply_in_order() -> None:
-    scenario = set_values(files.load("edge-filter"), ["run.horizon_s=60", "run.horizon_s=90"])
+    scenario = set_values(scenario_file.load("edge-filter"), ["run.horizon_s=60", "run.horizon_s=90"])
     assert scenario.run.horizon_s == 90.0
     assert set_values(scenario, []) == scenario
 
@@ -220,7 +220,7 @@ def test_set_values_apply_in_order() -> None:
 )
 def test_bad_set_is_one_line(assignment: str, expected: str) -> None:
     with pytest.raises(BadInput) as caught:
-        set_value(files.load("edge-filter"), assignment)
+        set_value(scenario_file.load("edge-filter"), assignment)
     assert "--set" in str(caught.value)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)

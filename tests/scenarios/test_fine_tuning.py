@@ -6,7 +6,7 @@ import pytest
 
 from models.fine_tuning import FineTuning
 from models.prediction import LearnedCostModel
-from scenarios import fine_tuning
+from scenarios.learning import fine_tuning
 from tests.models import test_training
 from tests.models.test_fine_tuning import QUICK, new, old, trained
 from tests.scenarios.test_cli import refused

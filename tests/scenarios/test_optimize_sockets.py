@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import files
+from scenarios.files import scenario_file
 
 TWIN = [sys.executable, "-c", "from scenarios.cli import main; main()"]
 
@@ -28,7 +28,7 @@ def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Pa
         found["bound"] / found["predicted"] - 1
     )
     assert "more than this plan bears" in found["message"] and "is full" in found["message"]
-    planned = files.load(str(out))
+    planned = scenario_file.load(str(out))
     assert sum(len(places) for places in planned.plan.placement.values()) > 100
     assert {place.host for name in planned.plan.placement for place in planned.plan.locations(name)} == {"server"}
 
@@ -41,7 +41,7 @@ def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Pa
     ],
 )
 def test_what_cannot_be_planned_is_one_line(tmp_path: Path, change: dict[str, object], message: str) -> None:
-    text = files.dump(files.load("briskstream-fd"))
+    text = scenario_file.dump(scenario_file.load("briskstream-fd"))
     if "service_time_s" in change:
         text = text.replace("kind: map, service_time_s: 5.14e-07", "kind: map, service_time_s: 0")
     else:

@@ -17,17 +17,17 @@ from models.features import raw_row
 from models.flat_vector import flat_vector
 from models.graph import JointGraph, joint_graph
 from optimizers.policies import policy_by_name
-from scenarios import files
-from scenarios.generator import SPACES, random_scenario
+from scenarios.files import scenario_file
+from scenarios.spaces.generator import SPACES, random_scenario
 from twin.deployment import Deployment
-from twin.effort import estimate
+from twin.guards.effort import estimate
 from twin.metrics import METRICS
-from twin.numa_job import NumaJob
-from twin.numa_rates import sustained
 from twin.operators import Columns, columns_out
 from twin.query import Filter, Query
-from twin.rate_answer import RateAnswer
-from twin.rate_model import RateModel
+from twin.rates.answer import RateAnswer
+from twin.rates.model import RateModel
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import sustained
 from twin.run import Run
 from twin.scenario import RunSettings
 from twin.simulation import simulate
@@ -92,7 +92,7 @@ def test_nor_does_an_exact_run(seed: int, order: int) -> None:
 
 @pytest.mark.parametrize("name", EVENTFUL)
 def test_nor_does_what_happens_to_it(name: str) -> None:
-    scenario = files.load(name)
+    scenario = scenario_file.load(name)
     horizon_s = min(scenario.run.horizon_s, 40.0)
     how = scenario.run.model_copy(update={"horizon_s": horizon_s, "warmup_s": 0.0, "segments": 300})
     events = [event for event in scenario.events if event.at_s < horizon_s]
@@ -126,7 +126,7 @@ def by_name(answer: RateAnswer) -> dict[str, list[float]]:
 
 @pytest.mark.parametrize("name", ["briskstream-lr", "numa-cluster"])
 def test_nor_does_the_model_of_sockets(name: str) -> None:
-    job = files.load(name).deployment
+    job = scenario_file.load(name).deployment
     loads = []
     for each in (job, shuffled(job, 2)):
         model = NumaJob(each)

@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenarios import files, profile_files
-from scenarios.overrides import set_value, set_values
-from scenarios.profiling import OperatorProfile, instantiate, profile
+from scenarios.files import scenario_file
+from scenarios.files.overrides import set_value, set_values
+from scenarios.profiling import profile_files
+from scenarios.profiling.measuring import OperatorProfile, instantiate, profile
 from tests.scenarios.test_cli import refused, twin
 from twin.errors import BadInput
 from twin.query import Join
-from twin.rates import nominal_rates
+from twin.rates.flow import nominal_rates
 
-LR = files.load("briskstream-lr")
+LR = scenario_file.load("briskstream-lr")
 SAMPLES = 3000
 
 
@@ -61,7 +62,7 @@ def test_percentiles_order_how_optimistic_a_job_looks(found: dict[str, OperatorP
 
 @pytest.mark.parametrize("name", ["spike-detection", "advertisement"])
 def test_jobs_with_windows_and_joins_keep_their_rates(name: str) -> None:
-    scenario = files.load(name)
+    scenario = scenario_file.load(name)
     known = instantiate(scenario, profile(scenario.deployment, 4000, seed=0))
     true, told = (nominal_rates(each.query, each.workload.arrivals) for each in (scenario, known))
     for operator in known.query.operators:
@@ -103,7 +104,7 @@ def test_what_cannot_be_profiled_or_planned_with_is_refused(found: dict[str, Ope
 
 
 def test_same_seed_same_profile_and_other_seed_another() -> None:
-    quick = files.load("edge-filter").deployment
+    quick = scenario_file.load("edge-filter").deployment
     assert profile(quick, 50, seed=1) == profile(quick, 50, seed=1) != profile(quick, 50, seed=2)
 
 
@@ -113,7 +114,7 @@ def test_profile_model_plan_and_simulate_in_one_command(tmp_path: Path) -> None:
     done = twin("profile", "smart-grid", "--out", out, "--figure", figure, "--json", "--percentile", 75)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    scenario = files.load("smart-grid")
+    scenario = scenario_file.load("smart-grid")
     assert set(document["operators"]) == {each.name for each in scenario.query.operators}
     assert document["percentile"] == 75 and document["manifest"]["scenario"] == "smart-grid"
     assert figure.read_bytes().startswith(b"\x89PNG")
@@ -121,7 +122,7 @@ def test_profile_model_plan_and_simulate_in_one_command(tmp_path: Path) -> None:
     once = json.loads(twin("optimize", "smart-grid", "--profiled", *options).stdout)
     again = json.loads(twin("optimize", "smart-grid", "--profile", out, *options, "--out", plan).stdout)
     assert once["placement"] == again["placement"] and once["predicted"] == again["predicted"]
-    written = files.load(str(plan))
+    written = scenario_file.load(str(plan))
     assert written.query == scenario.query
     run = json.loads(twin("run", plan, "--json").stdout)
     assert again["simulated"] == pytest.approx(run["processing_latency_s"]["mean"])
@@ -152,5 +153,7 @@ def test_mistakes_are_one_line_and_2(
 
 def test_a_job_with_a_free_operator_is_one_line_and_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "free.yaml"
-    path.write_text(files.dump(set_values(files.load("briskstream-wc"), ["query.operators.sink.service_time_s=0"])))
+    path.write_text(
+        scenario_file.dump(set_values(scenario_file.load("briskstream-wc"), ["query.operators.sink.service_time_s=0"]))
+    )
     assert "'sink' has a profile with zero cost" in refused(capsys, "profile", path, "--samples", 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 
-from scenarios.progress import Lines, bar, every_tenth
+from scenarios.telling.progress import Lines, bar, every_tenth
 
 
 def test_every_tenth_reports_each_tenth_once():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios import rounding
+from scenarios.telling import rounding
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios import files
+from scenarios.files import scenario_file
 from scenarios.importers.graph_text import parse_graph, parse_records
 from scenarios.importers.run_graph import REFERENCE_CLOCK_HZ, read_run_graph
 from twin.errors import BadInput
@@ -273,7 +273,7 @@ def test_a_loop_that_only_one_edge_explains_is_mended(write):
 
 def test_an_imported_run_survives_yaml(write):
     scenario = read_run_graph(write(JOINED)).scenario
-    assert files.parse_scenario(files.dump(scenario), "run.yaml") == scenario
+    assert scenario_file.parse_scenario(scenario_file.dump(scenario), "run.yaml") == scenario
 
 
 # what is no run ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.validate_runs import CYCLES, fitted, relative_error, validate
+from scenarios.importers.validate_runs import CYCLES, fitted, relative_error, validate
 from tests.scenarios.test_run_graph import (
     HOSTS,
     LINEAR,
@@ -22,7 +22,7 @@ from tests.scenarios.test_run_graph import (
 )
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.rates import nominal_rates
+from twin.rates.flow import nominal_rates
 from twin.scenario import RunSettings
 
 SETTINGS = RunSettings(horizon_s=60, warmup_s=20, period_s=10)

@@ -11,15 +11,15 @@ from scipy import stats
 
 from optimizers import OPTIMIZERS
 from optimizers.exhaustive import Exhaustive
-from scenarios.generator import random_scenario
-from scenarios.parameter_space import COSTREAM
-from scenarios.simulated_cost import SimulatedCostModel, replicate
-from scenarios.validation import Outcome, half_width95, regret_of, validate
+from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
+from scenarios.planning.validation import Outcome, half_width95, regret_of, validate
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput
 from twin.metrics import Latency, Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 OBJECTIVES = ("processing_latency_s", "e2e_latency_s", "throughput_per_s")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios.generator import SPACES, random_scenario
-from scenarios.parameter_space import COSTREAM
+from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
 from spark.card import card, spread
 from spark.card_text import card_text
 from spark.corpus import write_corpus

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from scenarios.experiments.recipes import CorpusRecipe
 from scenarios.experiments.simulating import Job, in_process
-from scenarios.progress import Lines
+from scenarios.telling.progress import Lines
 from spark.pipeline import write_dataset
 
 pytestmark = pytest.mark.spark

@@ -10,8 +10,8 @@ import numpy as np
 import simpy
 
 from twin.arrivals.law import ArrivalLaw
-from twin.engine.broker import Broker
-from twin.engine.clock import Clock, clock
+from twin.engine.arrival.broker import Broker
+from twin.engine.arrival.clock import Clock, clock
 from twin.engine.segment import Segment
 from twin.randomness import stream
 from twin.run import Run

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twin.effort import LONG_STEPS, MAX_STEPS, estimate
 from twin.errors import BadInput
+from twin.guards.effort import LONG_STEPS, MAX_STEPS, estimate
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

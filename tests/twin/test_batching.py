@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import chain, queue
 from twin.deployment import Deployment
-from twin.engine.batching import fill_wait_s
+from twin.engine.streams.batching import fill_wait_s
 from twin.errors import BadInput
 from twin.profiles import FLINK, STORM
 from twin.scenario import RunSettings

@@ -46,7 +46,7 @@ def changed(deployment: Deployment, links: list[dict[str, Any]] | None = None, *
 def test_random_changes_conserve_tuples(
     engine: dict[str, Any], links: Any, events: list[AnyEvent], fidelity: str, slow: bool
 ) -> None:
-    """The laws of twin.conservation, checked inside: also for each hop of each stream."""
+    """The laws of twin.guards.conservation, checked inside: also for each hop of each stream."""
     deployment = job(rate=200, service_s=8e-3 if slow else 5e-4, key_groups=6, state_bytes_per_group=1e5)
     result = run(
         changed(deployment, links, **engine), *events, fidelity=fidelity, horizon_s=12, checkpoint_interval_s=2

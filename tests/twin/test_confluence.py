@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
-from twin.engine.confluence import Confluence, Lane, round_of
+from twin.engine.streams.confluence import Confluence, Lane, round_of
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 

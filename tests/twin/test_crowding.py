@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
-from twin.engine.collisions import crowded_rate
+from twin.engine.compute.collisions import crowded_rate
 from twin.profiles import STORM
 from twin.scenario import RunSettings
 from twin.simulation import simulate

@@ -9,12 +9,12 @@ import pytest
 
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
-from twin.effort import LONG_STEPS, TASK_STEPS, estimate
-from twin.effort_traffic import ACROSS, EVALUATED, SENT, WINDOWED
-from twin.engine.channel import Port
-from twin.engine.processor import Processor
+from twin.engine.compute.processor import Processor
+from twin.engine.streams.channel import Port
 from twin.engine.task import Task
-from twin.engine.window import WindowTask
+from twin.engine.windows.window import WindowTask
+from twin.guards.effort import LONG_STEPS, TASK_STEPS, estimate
+from twin.guards.effort_traffic import ACROSS, EVALUATED, SENT, WINDOWED
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 

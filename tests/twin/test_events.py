@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scenarios import files
+from scenarios.files import scenario_file
 from tests.twin.changing import HOSTS, column, job, run
 from tests.twin.worlds import chain, queue
 from twin.errors import BadInput
@@ -75,7 +75,7 @@ def test_events_are_read_from_and_written_to_scenario_files() -> None:
         {"kind": "failure", "at_s": 3, "host": "h1", "recover_after_s": 2},
         {"kind": "scale", "at_s": 9, "operator": "a", "placement": {"h1": 3}},
     )
-    assert files.parse_scenario(files.dump(given), "again").events == given.events
+    assert scenario_file.parse_scenario(scenario_file.dump(given), "again").events == given.events
     assert config_hash(given, given.run, given.events) != config_hash(given, given.run)
 
 

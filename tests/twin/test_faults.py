@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.twin.changing import column, e2e_s, job, run
-from twin.engine.checkpoint import KEPT
-from twin.engine.faults import outages
+from twin.change.checkpoint import KEPT
+from twin.change.faults import outages
 from twin.events import AnyEvent, Failure, Migration, Scale
 
 BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])

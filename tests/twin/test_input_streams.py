@@ -12,7 +12,7 @@ from twin.deployment import Deployment
 from twin.profiles import STORM
 from twin.scenario import RunSettings
 from twin.simulation import simulate
-from twin.wiring import Wiring
+from twin.wiring.wiring import Wiring
 
 NARROW, WIDE = {"ints": 1}, {"ints": 3, "strings": 20}
 RATES = {"narrow": 70, "wide": 20}

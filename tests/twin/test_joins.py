@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
-from twin.engine.oldest import older, oldest
-from twin.rate_model import RateModel
-from twin.rates import nominal_rates
+from twin.engine.windows.oldest import older, oldest
+from twin.rates.flow import nominal_rates
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 

@@ -13,11 +13,11 @@ from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.wiring import Wiring, World
+from twin.wiring.wiring import Wiring, World
 
 
 def keyed(

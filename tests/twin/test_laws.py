@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenarios.generator import SPACES, random_scenario
+from scenarios.spaces.generator import SPACES, random_scenario
 from tests.twin.worlds import HOST, chain, deployment, sink, source
-from twin.rates import nominal_rates
+from twin.rates.flow import nominal_rates
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 
@@ -55,7 +55,7 @@ def _numbers(node: Any) -> list[float]:
 
 SCRIPT = """
 import json, sys
-from scenarios.generator import SPACES, random_scenario
+from scenarios.spaces.generator import SPACES, random_scenario
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 out = []

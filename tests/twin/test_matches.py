@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tests.twin.worlds import deployment, sink, source
+from twin.change.checkpoint import KEPT
 from twin.deployment import Deployment
-from twin.engine.checkpoint import KEPT
 from twin.engine.draws import Draws
-from twin.engine.join import JoinTask
-from twin.engine.key_law import KeyLaw, counted, repeats
-from twin.engine.matches import Matches
-from twin.engine.window import Results
+from twin.engine.windows.join import JoinTask
+from twin.engine.windows.key_law import KeyLaw, counted, repeats
+from twin.engine.windows.matches import Matches
+from twin.engine.windows.window import Results
 from twin.keys import zipf_shares
 from twin.scenario import RunSettings
 from twin.simulation import simulate

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twin.worlds import chain
+from twin.engine.compute.processor import Processor
 from twin.engine.draws import Draws
-from twin.engine.history import History
-from twin.engine.oldest import older
-from twin.engine.partition import deal, groups_of
-from twin.engine.processor import Processor
+from twin.engine.measure.sketch import GROWTH, add_linear, bucket, merge, quantile_s, representative_s
 from twin.engine.segment import Segment
-from twin.engine.sketch import GROWTH, add_linear, bucket, merge, quantile_s, representative_s
+from twin.engine.streams.partition import deal, groups_of
+from twin.engine.windows.history import History
+from twin.engine.windows.oldest import older
 from twin.errors import BadInput
 from twin.query import Sink
 from twin.randomness import child_seed, stream

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.twin.changing import column, e2e_s, job, run
-from twin.engine.history import History
-from twin.engine.ledger import Buffer
-from twin.engine.scaling import even_flows
+from twin.change.scaling import even_flows
+from twin.engine.measure.ledger import Buffer
 from twin.engine.segment import Segment
+from twin.engine.windows.history import History
 from twin.events import AnyEvent, LinkDegradation, Migration, Scale
 from twin.run import Run
 
@@ -216,7 +216,7 @@ def test_even_flows_make_shares_even(shares: list[float], data: st.DataObject) -
 def test_state_that_is_split_and_joined_again_is_the_same_number_of_tuples(
     counts: list[int], forgotten: int, share: float
 ) -> None:
-    from twin.engine import state
+    from twin.engine.windows import state
 
     history = History()
     for k, n in enumerate(counts):

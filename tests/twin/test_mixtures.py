@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twin.engine.history import History
-from twin.engine.mixture import oldest_of_each, oldest_of_some, spreads
+from twin.engine.windows.history import History
+from twin.engine.windows.mixture import oldest_of_each, oldest_of_some, spreads
 
 SPREADS = st.lists(st.tuples(st.integers(1, 30), st.floats(0, 5), st.floats(0, 5)), min_size=1, max_size=4)
 

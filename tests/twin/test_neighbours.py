@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twin.engine.load import Load
-from twin.engine.neighbours import FEW, Neighbours
+from twin.engine.compute.load import Load
+from twin.engine.compute.neighbours import FEW, Neighbours
 
 
 @dataclass

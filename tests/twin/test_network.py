@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.cluster import Cluster
 from twin.deployment import Deployment
-from twin.engine.network import Nic
 from twin.engine.segment import Segment
+from twin.engine.streams.network import Nic
 from twin.errors import BadInput
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 from twin.routes import Routes
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.wiring import Wiring
+from twin.wiring.wiring import Wiring
 
 
 def host(name: str, **more: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from tests.optimizers.numa_jobs import deployment, small_jobs
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.numa import server_a, server_b
-from twin.numa_job import NumaJob
-from twin.numa_rates import binding, free_running, sustained, times
 from twin.profiles import BRISK
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import binding, free_running, sustained, times
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
-from twin.engine.partition import SCAN_REPLICAS, Deal
 from twin.engine.segment import Segment
-from twin.engine.turns import Turns
-from twin.engine.two_choice import second_choice, settled_shares
+from twin.engine.streams.partition import SCAN_REPLICAS, Deal
+from twin.engine.streams.turns import Turns
+from twin.engine.streams.two_choice import second_choice, settled_shares
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
 from twin.profiles import STORM
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
+from twin.rates.queues import erlang_c, mmc_wait_s, mmck_loss
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse
-from twin.theory import erlang_c, mmc_wait_s, mmck_loss
-from twin.wiring import Wiring
+from twin.wiring.wiring import Wiring
 
 
 def with_stream(job: Deployment, consumer: str, keys: dict[str, Any] | None = None, **changes: Any) -> Deployment:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenarios import files
+from scenarios.files import scenario_file
 from twin.metrics import METRICS
-from twin.placements import Placements, distinct_rows
 from twin.plan import ExecutionPlan
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
+from twin.rates.placements import Placements, distinct_rows
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -31,7 +31,7 @@ def test_rows_too_long_for_one_number_are_told_apart_as_well():
 
 @pytest.fixture(scope="module")
 def job():
-    return files.load("smart-grid").deployment
+    return scenario_file.load("smart-grid").deployment
 
 
 def test_a_row_is_a_plan_with_the_jobs_replicas(job):

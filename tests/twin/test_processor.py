@@ -12,10 +12,10 @@ import simpy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from twin.engine.collisions import collisions, crowded_rate, mean_rate
-from twin.engine.flats import Flats, grained
-from twin.engine.processor import CALM, Processor
-from twin.engine.share import Share
+from twin.engine.compute.collisions import collisions, crowded_rate, mean_rate
+from twin.engine.compute.flats import Flats, grained
+from twin.engine.compute.processor import CALM, Processor
+from twin.engine.compute.share import Share
 
 CAPACITIES = st.sampled_from([0.3, 1.0, 1.5, 2.0, 5.0])
 DEMANDS = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0, 1e-9]))

@@ -13,12 +13,12 @@ from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.numa import server_a, server_b
-from twin.numa_job import NumaJob
-from twin.numa_rates import sustained
 from twin.plan import ExecutionPlan
 from twin.profiles import BRISK
-from twin.rate_answer import RateAnswer
-from twin.rate_model import RateModel
+from twin.rates.answer import RateAnswer
+from twin.rates.model import RateModel
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import sustained
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 from twin.spec import parse

@@ -23,8 +23,8 @@ from twin.query import (
     TimeWindow,
     Window,
 )
-from twin.rate_joins import pairs
-from twin.rates import flows, nominal_rates, steady_rates
+from twin.rates.flow import flows, nominal_rates, steady_rates
+from twin.rates.joins import pairs
 from twin.workload import Constant, Poisson
 
 positive = st.floats(0.01, 1e4)

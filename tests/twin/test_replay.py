@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from scenarios import files
-from scenarios.overrides import set_value
+from scenarios.files import scenario_file
+from scenarios.files.overrides import set_value
 from tests.twin.arrivals import RATES, arrived, broker_of, clock_of, counts, groups, law_of
 from tests.twin.worlds import chain
 from twin.errors import BadInput
@@ -130,11 +130,13 @@ def test_bad_recordings_are_explained(tmp_path: Path, text: str, more: dict[str,
 
 
 def test_a_recording_lies_beside_its_scenario_file(tmp_path: Path) -> None:
-    text = files.dump(files.load("edge-filter")).replace("law: poisson, rate_per_s: 800", "law: replay, path: in.csv")
+    text = scenario_file.dump(scenario_file.load("edge-filter")).replace(
+        "law: poisson, rate_per_s: 800", "law: replay, path: in.csv"
+    )
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(BadInput, match=r"in\.csv cannot be read: .*; check the path"):
-        files.load(str(tmp_path / "mine.yaml"))
+        scenario_file.load(str(tmp_path / "mine.yaml"))
     (tmp_path / "in.csv").write_text(RATES)
-    loaded = files.load(str(tmp_path / "mine.yaml"))
-    assert files.parse_scenario(files.dump(loaded), "dumped") == loaded
+    loaded = scenario_file.load(str(tmp_path / "mine.yaml"))
+    assert scenario_file.parse_scenario(scenario_file.dump(loaded), "dumped") == loaded
     assert set_value(loaded, "workload.arrivals.sensors.speed=2").workload.arrivals["sensors"].speed == 2

@@ -12,11 +12,11 @@ from scipy import stats
 from tests.twin.test_joins import star
 from tests.twin.worlds import chain, deployment, queue, sink, source
 from twin.deployment import Deployment
+from twin.engine.measure.standard_errors import ERRORS, FEWEST_BATCHES, MOST_BATCHES, edges_s, few_results, ratio_error
 from twin.randomness import stream
 from twin.run import Run
 from twin.scenario import RunSettings
 from twin.simulation import simulate
-from twin.standard_errors import ERRORS, FEWEST_BATCHES, MOST_BATCHES, edges_s, few_results, ratio_error
 from twin.workload import Poisson
 
 SEEDS = 40

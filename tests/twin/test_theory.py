@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.twin.worlds import HOST, chain, queue
-from twin.engine.waiting import departure_gap_scv, tuple_wait_s, walk_wait
+from twin.engine.compute.waiting import departure_gap_scv, tuple_wait_s, walk_wait
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenarios import files
+from scenarios.files import scenario_file
 from tests.twin.arrivals import DIURNAL, LAWS, SPIKES, STEPS, TWO_STATES, clock_of, counts, groups, law_of
 from twin.arrivals.law import MIN_RATE_PER_S
 from twin.errors import BadInput
@@ -222,6 +222,6 @@ def test_errors_name_keys_that_are_called_like_a_law_too() -> None:
 
 @pytest.mark.parametrize("data", [TWO_STATES, DIURNAL, STEPS, SPIKES])
 def test_laws_are_written_as_they_are_read(data: dict[str, Any]) -> None:
-    base = files.load("edge-filter")
+    base = scenario_file.load("edge-filter")
     scenario = base.model_copy(update={"workload": Workload(arrivals={"sensors": law_of(data)})})
-    assert files.parse_scenario(files.dump(scenario), "dumped") == scenario
+    assert scenario_file.parse_scenario(scenario_file.dump(scenario), "dumped") == scenario

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from twin.engine.measure.sketch import add_linear
 from twin.engine.segment import Segment
-from twin.engine.sketch import add_linear
 from twin.engine.task import Task
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from twin.engine.channel import Inbox
+    from twin.engine.streams.channel import Inbox
 
 
 @dataclass(slots=True)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.alarm import Alarm
-from twin.engine.confluence import Confluence
-from twin.engine.hidden import HiddenWait
-from twin.engine.inputs import Inputs
+from twin.engine.compute.hidden import HiddenWait
+from twin.engine.compute.inputs import Inputs
 from twin.engine.segment import Segment
-from twin.engine.sender import Sender
+from twin.engine.streams.confluence import Confluence
+from twin.engine.streams.sender import Sender
 
 if TYPE_CHECKING:
+    from twin.engine.compute.processor import Processor
     from twin.engine.draws import Draws
-    from twin.engine.processor import Processor
 
 
 _NOTHING = (Segment(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)

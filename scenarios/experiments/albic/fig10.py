@@ -37,7 +37,7 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
             ("distance", "last", "load distance, last 10 rounds (points)"),
         )
     }
-    return Result({"collocation": table}, figures, NOTES)
+    return Result({"collocation": table}, figures, NOTES, about=PLANNED)
 
 
 def _drawn(rows: Sequence[dict[str, Any]], topology: str, key: str, label: str) -> Any:
@@ -55,5 +55,4 @@ FIG10 = Experiment(
     source="ALBIC, Fig. 10, Section 5.3",
     summary="collocation and load distance of ALBIC, COLA and the joint program, by what can be collocated",
     run=run,
-    label=PLANNED,
 )

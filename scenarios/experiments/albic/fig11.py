@@ -35,6 +35,7 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
         {"sizes": Table(title, {"nodes": "nodes", **COLUMNS}, tuple(rows))},
         {"collocation-pairs": lambda: lines(drawn, "nodes", "collocation factor after 40 rounds (%)")},
         (*NOTES, "Twenty migrations a round are ever fewer of the key groups as clusters grow."),
+        about=PLANNED,
     )
 
 
@@ -43,5 +44,4 @@ FIG11 = Experiment(
     source="ALBIC, Fig. 11, Section 5.3",
     summary="collocation and load distance of ALBIC, COLA and the joint program, by size of the cluster",
     run=run,
-    label=PLANNED,
 )

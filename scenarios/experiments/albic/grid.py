@@ -64,7 +64,7 @@ def run(size: str, workspace: Workspace, sizes: Sizes) -> Result:
         f"migrations-{budget}": partial(_drawn, [row for row in rows if row["migrations"] == budget])
         for budget in BUDGETS
     }
-    return Result({"distance": Table(title, COLUMNS, tuple(rows))}, figures, NOTES)
+    return Result({"distance": Table(title, COLUMNS, tuple(rows))}, figures, NOTES, about=PLANNED)
 
 
 def _row(workspace: Workspace, size: str, varies: int, budget: int, clusters: int) -> dict[str, Any]:
@@ -122,7 +122,6 @@ def _experiment(size: str, figure: int) -> Experiment:
         source=f"ALBIC, Fig. {figure}, Section 5.1",
         summary=f"load balance under a migration budget, {nodes} nodes and {groups:,} key groups",
         run=partial(run, size),
-        label=PLANNED,
     )
 
 

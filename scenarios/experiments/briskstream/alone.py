@@ -8,10 +8,10 @@ from scenarios.experiments.briskstream.applications import Case
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
 from twin.numa import SERVER
-from twin.numa_job import NumaJob
-from twin.numa_rates import times
 from twin.plan import ExecutionPlan
 from twin.query import Query, Sink, Source, Stream
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import times
 from twin.simulation import simulate
 from twin.workload import Constant, Workload
 

@@ -9,17 +9,17 @@ from typing import Any
 
 from optimizers.interface import Optimizer, Problem
 from optimizers.socket_solution import load_bound
-from scenarios import files
 from scenarios.experiments.briskstream.engines import BRISK, under
 from scenarios.experiments.workspace import Workspace
-from scenarios.simulated_cost import replicate
+from scenarios.files import scenario_file
+from scenarios.planning.simulated_cost import replicate
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.numa import server_a, server_b
-from twin.numa_job import Fetch, NumaJob
-from twin.numa_rates import free_running, sustained
 from twin.plan import ExecutionPlan
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
+from twin.rates.numa_job import Fetch, NumaJob
+from twin.rates.numa_rates import free_running, sustained
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -52,7 +52,7 @@ class Case:
     @property
     def scenario(self) -> Scenario:
         """The library's scenario on these sockets, saturated."""
-        found = under(files.load(APPLICATIONS[self.application]), self.engine)
+        found = under(scenario_file.load(APPLICATIONS[self.application]), self.engine)
         return on_cluster(found, SERVERS[self.server](self.sockets))
 
     @property

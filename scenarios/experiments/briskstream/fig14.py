@@ -25,9 +25,9 @@ from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
-from twin.numa_job import NumaJob
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
+from twin.rates.numa_job import NumaJob
 from twin.scenario import RunSettings
 
 CHUNK = 25

@@ -12,9 +12,9 @@ from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
-from twin.numa_job import NumaJob
-from twin.numa_rates import sustained
 from twin.plan import ExecutionPlan
+from twin.rates.numa_job import NumaJob
+from twin.rates.numa_rates import sustained
 
 APPLICATION = "WC"
 

@@ -19,7 +19,7 @@ from scenarios.experiments.briskstream.published import PERCENTILE
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
-from scenarios.profiling import SAMPLES, OperatorProfile, instantiate, profile
+from scenarios.profiling.measuring import SAMPLES, OperatorProfile, instantiate, profile
 
 PERCENTILES = (10.0, 25.0, PERCENTILE, 75.0, 90.0, 95.0)
 APPLICATIONS = ("WC", "FD")

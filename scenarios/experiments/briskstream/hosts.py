@@ -14,16 +14,16 @@ import numpy as np
 from optimizers.first_fit import FirstFit
 from optimizers.rlas import Rlas
 from optimizers.spread import spread
-from scenarios import files
 from scenarios.experiments.briskstream.applications import measured, plan_of, solved, with_replicas
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
+from scenarios.files import scenario_file
 from twin.cluster import Cluster
 from twin.deployment import Deployment
-from twin.numa_job import NumaJob
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
+from twin.rates.numa_job import NumaJob
 from twin.scenario import Scenario
 
 SCENARIO = "numa-cluster"
@@ -41,7 +41,7 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
     """Plans and simulates for each network."""
     from figures.lines import lines
 
-    base = files.load(SCENARIO)
+    base = scenario_file.load(SCENARIO)
     rows: list[dict[str, Any]] = []
     for gigabits in GIGABITS:
         scenario = with_network(base, gigabits)

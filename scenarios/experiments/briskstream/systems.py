@@ -12,7 +12,7 @@ from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
-from twin.engine.sketch import merge, quantile_s
+from twin.engine.measure.sketch import merge, quantile_s
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 

@@ -12,7 +12,7 @@ from scenarios.experiments.briskstream.published import TABLE_7
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
-from twin.numa_job import NumaJob
+from twin.rates.numa_job import NumaJob
 
 CASES = (Case("WC"), Case("WC", "B"))
 PLANNERS = {"as published": Rlas(improve=False), "with local search": Rlas()}

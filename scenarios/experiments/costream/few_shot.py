@@ -14,7 +14,7 @@ from models.dataset import Dataset, Split
 from models.fine_tuning import FineTuning, fine_tune, rehearsing
 from models.prediction import LearnedCostModel
 from scenarios.experiments.training import Joined
-from scenarios.progress import Progress
+from scenarios.telling.progress import Progress
 from twin.metrics import METRICS
 from twin.randomness import stream
 

@@ -22,13 +22,13 @@ from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.recipes import EVALUATION_SEED, main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
-from scenarios.generator import random_scenario
-from scenarios.parameter_space import COSTREAM
-from scenarios.simulated_cost import objective_of, replicate
-from scenarios.validation import Outcome
-from twin.placements import Placements
+from scenarios.planning.simulated_cost import objective_of, replicate
+from scenarios.planning.validation import Outcome
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed, stream
+from twin.rates.placements import Placements
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 

@@ -14,9 +14,9 @@ from scenarios.experiments.recipes import label, main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.training import Joined
 from scenarios.experiments.workspace import Workspace
-from scenarios.planning import Bound, proving
+from scenarios.planning.planner import Bound, proving
 from twin.metrics import BINARY_METRICS, CostModel
-from twin.rate_model import RateModel
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 if TYPE_CHECKING:

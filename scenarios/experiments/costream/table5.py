@@ -13,7 +13,7 @@ from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_
 from scenarios.experiments.rows import Within
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
-from scenarios.unseen_hardware import EXTRAPOLATIONS, Extrapolation
+from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, Extrapolation
 from twin.metrics import BINARY_METRICS
 
 _MEAN_COLUMNS = {"model": "model", "ranges": "ranges", **{metric: COLUMNS[metric] for metric in SHORT}}

@@ -12,7 +12,7 @@ import pytest
 from scenarios.experiments.simulating import Job, in_process
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
-from scenarios.progress import Audience, Lines
+from scenarios.telling.progress import Audience, Lines
 from twin.deployment import Deployment
 from twin.run import Run
 from twin.scenario import RunSettings

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -64,6 +62,7 @@ def test_the_search_is_never_above_flux_nor_below_the_bound(workspace, monkeypat
     for row in result.tables["distance"].rows:
         assert row["bound"] <= row["search"] <= min(row["flux"], row["best_fit"])
         assert row["search"] < row["before"]
+    assert "nothing here is simulated" in result.about
     assert set(result.figures) == {"migrations-10", "migrations-20"}
     assert [each().axes for each in result.figures.values()]
 
@@ -89,9 +88,3 @@ def test_collocation_is_told_of_every_way(workspace, monkeypatch):
     assert set(found) == set(few)
     assert found["COLA"]["after_1"] > found["ALBIC, pairs for 60 % of the budget"]["after_2"]
     assert found["COLA"]["migrations"] > 100
-
-
-def test_the_label_says_that_nothing_is_simulated():
-    for each in (grid.FIG2, grid.FIG3, grid.FIG4, fig5.FIG5, fig10.FIG10, fig11.FIG11):
-        assert "nothing here is simulated" in each.label
-    assert replace(grid.FIG2, label="x").label == "x"

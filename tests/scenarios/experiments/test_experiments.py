@@ -20,7 +20,7 @@ from scenarios.experiments.registry import EXPERIMENTS
 from scenarios.experiments.rows import Within
 from scenarios.experiments.workspace import Workspace
 from scenarios.experiments.writing import manifest_of, write
-from scenarios.unseen_hardware import EXTRAPOLATIONS
+from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS
 from tests.scenarios.experiments.conftest import SEED, TINY, coarsely, silent
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS

@@ -7,7 +7,7 @@ import pytest
 from models.evaluation import Row
 from scenarios.experiments.costream.judging import COLUMNS, SHORT, line, published
 from scenarios.experiments.costream.published import TABLE_III, TABLE_IV, TABLE_V
-from scenarios.unseen_hardware import EXTRAPOLATIONS
+from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS
 from twin.metrics import METRICS, REGRESSION_METRICS
 
 REPORTED = {

@@ -12,9 +12,9 @@ from scenarios.experiments.costream import fig9, fig10, planners
 from scenarios.experiments.sizes import SMALL
 from scenarios.experiments.workspace import Workspace
 from scenarios.experiments.writing import markdown
-from scenarios.generator import random_scenario
-from scenarios.progress import Lines
-from twin.rate_model import RateModel
+from scenarios.spaces.generator import random_scenario
+from scenarios.telling.progress import Lines
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 TINY = replace(SMALL, queries=2, candidates=20, horizon_s=40.0)

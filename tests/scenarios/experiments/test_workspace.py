@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scenarios import corpora
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, label, main_corpus
 from scenarios.experiments.sizes import PAPER
 from scenarios.experiments.workspace import Workspace
+from scenarios.learning import corpora
 from spark.manifest import CHUNKS
 from tests.scenarios.experiments.conftest import SEED, TINY, coarse, coarsely, silent
 from twin.trace import TRAINING_ROWS

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import files
 from scenarios.experiments.briskstream import hosts
 from scenarios.experiments.sizes import SMALL
 from scenarios.experiments.workspace import Workspace
-from scenarios.progress import Lines
-from twin.numa_job import NumaJob
+from scenarios.files import scenario_file
+from scenarios.telling.progress import Lines
+from twin.rates.numa_job import NumaJob
 
 
 def test_all_planners_are_judged_on_the_same_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = files.dump(files.load("numa-cluster"))
+    text = scenario_file.dump(scenario_file.load("numa-cluster"))
     small = tmp_path / "small.yaml"
     text = text.replace("cores: 18", "cores: 3").replace("cpu_percent: 7200", "cpu_percent: 1200")
     small.write_text(text.replace("rate_per_s: 14000000", "rate_per_s: 3000000"), encoding="utf-8")
@@ -32,7 +32,7 @@ def test_all_planners_are_judged_on_the_same_machines(tmp_path: Path, monkeypatc
 
 
 def test_a_planner_of_hosts_sees_no_sockets() -> None:
-    job = files.load(hosts.SCENARIO).deployment
+    job = scenario_file.load(hosts.SCENARIO).deployment
     blind = NumaJob(hosts.without_sockets(job))
     assert len(blind.locations) == 3 and blind.capacity_l.sum() == pytest.approx(NumaJob(job).capacity_l.sum())
     assert len(NumaJob(hosts.first_host(job)).locations) == 4

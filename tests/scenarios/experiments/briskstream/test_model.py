@@ -19,7 +19,7 @@ from scenarios.experiments.registry import EXPERIMENTS
 from scenarios.experiments.sizes import SMALL
 from scenarios.experiments.workspace import Workspace
 from scenarios.experiments.writing import manifest_of, write
-from scenarios.progress import Lines
+from scenarios.telling.progress import Lines
 from twin.numa import SERVER
 from twin.plan import ExecutionPlan
 

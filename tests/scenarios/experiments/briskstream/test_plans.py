@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenarios import files
 from scenarios.experiments.briskstream import fig12, fig13, fig14, fig15, fig16, systems
 from scenarios.experiments.briskstream.applications import APPLICATIONS, Case
 from scenarios.experiments.briskstream.engines import RATIOS, STORM_BY_RATIOS, under
@@ -20,7 +19,8 @@ from scenarios.experiments.registry import EXPERIMENTS
 from scenarios.experiments.sizes import SMALL
 from scenarios.experiments.workspace import Workspace
 from scenarios.experiments.writing import manifest_of, write
-from scenarios.progress import Lines
+from scenarios.files import scenario_file
+from scenarios.telling.progress import Lines
 
 ONE = Case("WC", sockets=1)
 
@@ -102,7 +102,7 @@ def test_engines_stand_beside_the_paper_and_brisk_is_the_fastest(workspace: Work
 
 
 def test_ratios_multiply_every_time_and_send_tuples_alone() -> None:
-    before = files.load(APPLICATIONS["FD"])
+    before = scenario_file.load(APPLICATIONS["FD"])
     after = under(before, STORM_BY_RATIOS)
     factor = RATIOS[STORM_BY_RATIOS].factor
     assert 1 / 0.24 < factor < 1 / 0.05

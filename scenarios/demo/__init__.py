@@ -1,0 +1,1 @@
+"""`twin demo`: the whole loop, its folder and its page."""

@@ -1,0 +1,84 @@
+"""`--set PATH=VALUE`: one value of a scenario replaced, the result checked as a whole.
+
+Operators and hosts are addressed by name: `query.operators.parse.selectivity=0.5`, `cluster.hosts.edge-1.ram_mb=500`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from scenarios.files.yaml_text import parse_text
+from twin.errors import BadInput, suggest
+from twin.scenario import Scenario
+from twin.spec import parse
+
+Node = dict[str, Any] | list[Any]
+
+
+def set_value(scenario: Scenario, assignment: str, flag: str = "--set") -> Scenario:
+    """The scenario with one value replaced, as `path.to.key=value` says; the value is read as YAML.
+
+    flag: the option that this came from, for errors.
+
+    Raises BadInput if the path leads nowhere (with the nearest key), or if the result is not a valid scenario.
+    """
+    path, equals, text = assignment.partition("=")
+    path = path.strip()
+    if not equals or not path:
+        raise BadInput(f"{flag} {assignment}: write PATH=VALUE, such as run.horizon_s=60")
+    data = scenario.model_dump(mode="json")
+    if path.startswith("engine."):  # a profile known by name is written as its name; open it
+        data["engine"] = scenario.engine.model_dump(mode="json")
+    where = f"{flag} {path}"
+    parent, key = _resolve(data, path, where)
+    parent[key] = parse_text(text, where)  # type: ignore[index]
+    return parse(Scenario, data, where=flag)
+
+
+def set_values(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
+    """All assignments, applied in order. Raises BadInput as `set_value` does."""
+    for assignment in assignments:
+        scenario = set_value(scenario, assignment)
+    return scenario
+
+
+def _resolve(data: Node, path: str, where: str) -> tuple[Node, str | int]:
+    """The container and the key in it that `path` names."""
+    node: Any = data
+    rest, walked = path, ""
+    while True:
+        if not isinstance(node, dict | list):
+            inside = f"{walked} is {node!r}" if node is not None else f"{walked} is not given"
+            raise BadInput(f"{where}: {inside} and has no parts; set {walked} as a whole")
+        key, label, rest = _step(node, rest, where, walked)
+        if not rest:
+            return node, key
+        walked = f"{walked}.{label}" if walked else label
+        node = node[key]
+
+
+def _step(node: Node, rest: str, where: str, walked: str) -> tuple[Any, str, str]:
+    """The longest key of `node` that begins `rest` (names may hold dots): its index, its label, what remains."""
+    keys = _keys(node)
+    for label in sorted(keys, key=len, reverse=True):
+        if rest == label or rest.startswith(f"{label}."):
+            return keys[label], label, rest[len(label) + 1 :]
+    word = rest.partition(".")[0]
+    known = list(keys)
+    raise BadInput(f"{where}: no {word!r} in {walked or 'the scenario'}; {suggest(word, known)}")
+
+
+def _keys(node: Node) -> dict[str, Any]:
+    if isinstance(node, dict):
+        return {str(key): key for key in node}
+    return {_label(each, index): index for index, each in enumerate(node)}
+
+
+def _label(item: Any, index: int) -> str:
+    """An item's name; streams have none and are addressed as producer->consumer; anything else by its number."""
+    if isinstance(item, dict) and "name" in item:
+        return str(item["name"])
+    if isinstance(item, dict) and "producer" in item:
+        return f"{item['producer']}->{item['consumer']}"
+    return str(index)

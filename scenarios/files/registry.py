@@ -1,0 +1,58 @@
+"""The scenario library: every YAML file in `scenarios/library` is a scenario, named after the file.
+
+Adding a scenario is adding a file. Names and descriptions are read without building the scenario, so that listing
+them is quick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from scenarios.files.yaml_text import parse_text
+from twin.errors import BadInput, suggest
+
+LIBRARY = Path(__file__).parents[1] / "library"
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One scenario of the library, as `twin list` shows it."""
+
+    name: str
+    summary: str
+    path: Path
+
+
+def names(library: Path = LIBRARY) -> tuple[str, ...]:
+    """All names in the library, sorted."""
+    return tuple(sorted(path.stem for path in library.glob("*.yaml")))
+
+
+def entries(library: Path = LIBRARY) -> tuple[Entry, ...]:
+    """All scenarios of the library with the first sentence of their descriptions."""
+    return tuple(_entry(library / f"{name}.yaml") for name in names(library))
+
+
+def find(name_or_path: str, library: Path = LIBRARY) -> Path:
+    """The file of a library name, or the path itself if it looks like one.
+
+    Raises BadInput if it is neither, with the nearest name.
+    """
+    if name_or_path in names(library):
+        return library / f"{name_or_path}.yaml"
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    if path.suffix in SUFFIXES or len(path.parts) > 1:
+        problem = "is a folder; name a YAML file in it" if path.is_dir() else "does not exist; check the path"
+        raise BadInput(f"scenario file {name_or_path} {problem}")
+    remedy = suggest(name_or_path, names(library))
+    raise BadInput(f"unknown scenario {name_or_path!r}; {remedy} ('twin list' shows all)")
+
+
+def _entry(path: Path) -> Entry:
+    data = parse_text(path.read_text(encoding="utf-8"), str(path))
+    description = str(data.get("description", "")) if isinstance(data, dict) else ""
+    return Entry(name=path.stem, summary=" ".join(description.split()).partition(". ")[0].rstrip("."), path=path)

@@ -1,0 +1,121 @@
+"""Scenario files: strict YAML to `Scenario` and back, and the JSON Schema that editors use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from scenarios.files import registry
+from scenarios.files.yaml_text import parse_text, to_text
+from twin.cluster import Cluster
+from twin.errors import BadInput
+from twin.numa import cluster_name
+from twin.scenario import Scenario
+from twin.spec import parse
+
+MAX_BYTES = 20_000_000
+"""A scenario file larger than this is refused: somebody named the wrong file."""
+
+
+def load(name_or_path: str) -> Scenario:
+    """The scenario of that library name, or in that YAML file. Files that it names lie relative to its own folder.
+
+    Raises BadInput, in one line, if there is no such name or file, if it is not YAML (with the line), or if it does
+    not describe a scenario (with the path of the key).
+    """
+    path = registry.find(name_or_path)
+    return parse(Scenario, _with_paths(_mapping(path), path.parent), where=name_or_path)
+
+
+def parse_scenario(text: str, where: str) -> Scenario:
+    """The scenario in a YAML text; `where` names the text in errors. Raises BadInput as `load` does."""
+    return parse(Scenario, _as_mapping(parse_text(text, where), where), where=where)
+
+
+def dump(scenario: Scenario) -> str:
+    """A YAML text that loads back equal. Defaults are left out; short mappings stand on one line."""
+    return to_text(_without_defaults(scenario, scenario.model_dump(mode="json")))
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a scenario file. A union's tag, such as `kind`, is required, as in the file."""
+    schema = Scenario.model_json_schema()
+    for definition in schema.get("$defs", {}).values():
+        tags = [name for name, field in definition.get("properties", {}).items() if "const" in field]
+        if tags:
+            definition["required"] = sorted({*definition.get("required", []), *tags})
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _mapping(path: Path) -> Mapping[str, Any]:
+    return _as_mapping(parse_text(read_text(path), str(path)), str(path))
+
+
+def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`data` with the files that its arrival laws replay named from the root, if they are named from `folder`."""
+
+    def named(law: object) -> object:
+        if isinstance(law, Mapping) and law.get("law") == "replay" and isinstance(law.get("path"), str):
+            return {**law, "path": str((folder / law["path"]).resolve())}
+        return law
+
+    workload = data.get("workload")
+    arrivals = workload.get("arrivals") if isinstance(workload, Mapping) else None
+    if not isinstance(workload, Mapping) or not isinstance(arrivals, Mapping):
+        return dict(data)
+    laws = {name: named(law) for name, law in arrivals.items()}
+    return {**data, "workload": {**workload, "arrivals": laws}}
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises BadInput if it is missing, a folder, too large, unreadable, or not UTF-8."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"{path} has {path.stat().st_size} bytes, too many for a scenario; is it the right one?")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is not a text file in UTF-8; is it the right one?") from None
+    except IsADirectoryError:
+        raise BadInput(f"{path} is a folder; name a YAML file in it") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}; check the path") from None
+
+
+def _as_mapping(data: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise BadInput(f"{where}: a scenario file is a mapping of keys such as query and cluster, this holds {found}")
+    return data
+
+
+def _without_defaults(spec: BaseModel, dumped: Mapping[str, Any]) -> dict[str, Any]:
+    """`dumped` (the JSON form of `spec`) without fields at their default; a union's tag stays, whatever its value."""
+    kept: dict[str, Any] = {}
+    for name, field in type(spec).model_fields.items():
+        value = getattr(spec, name)
+        is_tag = name in ("kind", "policy", "law")
+        if is_tag or field.is_required() or value != field.get_default(call_default_factory=True):
+            kept[name] = _compact(value, dumped[name])
+    return _in_reading_order(kept)
+
+
+def _compact(value: Any, dumped: Any) -> Any:
+    if isinstance(value, Cluster) and (name := cluster_name(value)):
+        return name
+    if isinstance(value, BaseModel) and isinstance(dumped, Mapping):
+        return _without_defaults(value, dumped)
+    if isinstance(value, tuple | list) and isinstance(dumped, list):
+        return [_compact(each, plain) for each, plain in zip(value, dumped, strict=True)]
+    if isinstance(value, Mapping) and isinstance(dumped, Mapping):
+        return {key: _compact(value[key], plain) for key, plain in dumped.items()}
+    if isinstance(dumped, float) and dumped.is_integer() and abs(dumped) < 1e15:
+        return int(dumped)
+    return dumped
+
+
+def _in_reading_order(kept: dict[str, Any]) -> dict[str, Any]:
+    first = [key for key in ("name", "kind", "policy", "law", "description") if key in kept]
+    return {key: kept[key] for key in [*first, *(key for key in kept if key not in first)]}

@@ -1,0 +1,1 @@
+"""Cost models: what they learn from, training, fine-tuning."""

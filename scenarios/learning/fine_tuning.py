@@ -1,0 +1,83 @@
+"""Fine-tuning as the command line does it: a model and new rows in; ensembles, and a table of before and after, out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models import evaluation
+from models.checkpoint import Ensemble
+from models.contestants import FittedNetworks
+from models.dataset import Dataset, split
+from models.fine_tuning import FineTuning, fine_tune, rehearsing
+from models.prediction import LearnedCostModel
+from scenarios.learning import learner
+from scenarios.telling.progress import Progress
+
+COLUMNS = {
+    "metric": "metric",
+    "queries": "queries",
+    "rows": "runs",
+    "q50_before": "median before",
+    "q50": "q-error after",
+    "q95_before": "95 % before",
+    "q95": "after",
+    "accuracy_before": "accuracy before",
+    "accuracy": "after",
+}
+"""Headings of `Tuned.rows`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """ensembles: the model after it. rows: on held-out rows of the new queries, and of the old ones if these were
+    given: `models.evaluation.Row` of the model after it, and `..._before`. sizes: rows in each part of the training."""
+
+    ensembles: tuple[Ensemble, ...]
+    rows: tuple[dict[str, Any], ...]
+    sizes: dict[str, int]
+
+
+def tune(
+    model: LearnedCostModel, new: Dataset, old: Dataset | None, how: FineTuning, seed: int, report: Progress
+) -> Tuned:
+    """The model trained on with new rows, and with as many of the rows that it was trained on, if they are given.
+
+    Raises BadInput if the new rows are too few or teach nothing, or the old ones are not what it was trained on.
+    """
+    dataset, parts = new, split(new, seed)
+    held_out = [("new", new, parts.test)]
+    if old is not None:
+        old_parts = learner.training_split(model, old)
+        dataset, parts = rehearsing(new, parts, old, old_parts, seed)
+        held_out.append(("old", old, old_parts.test))
+    after = LearnedCostModel(
+        model.name, fine_tune(model.ensembles, dataset, parts, how, seed, _steps(model.ensembles, report))
+    )
+    rows = tuple(row for name, rows, test in held_out for row in _compared(name, rows, test, model, after))
+    return Tuned(after.ensembles, rows, {name: len(part) for name, part in parts._asdict().items()})
+
+
+def _compared(
+    queries: str, dataset: Dataset, test: np.ndarray, before: LearnedCostModel, after: LearnedCostModel
+) -> Iterable[dict[str, Any]]:
+    """Nothing is said of a model before it that did not know these kinds of operators yet."""
+    part = dataset.take(test)
+    found = evaluation.evaluate(FittedNetworks(after.name, after), part)
+    known = evaluation.evaluate(FittedNetworks(before.name, before), part) if before.knows(part.graphs) else None
+    for number, row in enumerate(found):
+        old = {name: known[number]._asdict()[name] if known else None for name in ("q50", "q95", "accuracy")}
+        yield {**row._asdict(), "queries": queries, **{f"{name}_before": value for name, value in old.items()}}
+
+
+def _steps(ensembles: tuple[Ensemble, ...], report: Progress) -> Callable[[str, int, int, int, float], None]:
+    """Steps done, of the ensemble that is being tuned."""
+    members = {each.name: len(each.members) for each in ensembles}
+
+    def told(name: str, member: int, step: int, each: int, _loss: float) -> None:
+        report(member * each + step, members[name] * each)
+
+    return told

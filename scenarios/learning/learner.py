@@ -1,0 +1,181 @@
+"""Training and evaluation as the command line and the demo use them: folders in, folders or tables out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models import dataset as datasets
+from models import encoded_file, evaluation, strata
+from models.checkpoint import Ensemble, save
+from models.contestants import CONTESTANTS, Fitted, FittedNetworks, RateModelAlone
+from models.dataset import Dataset, Split, split
+from models.encoding import PARALLEL_FROM
+from models.features import FEATURE_VERSION
+from models.kept_members import KeptMembers
+from models.misjudged import Misjudged
+from models.prediction import LearnedCostModel
+from models.settings import TrainingSettings
+from scenarios.files.traces import check_free
+from scenarios.telling.pictures import png
+from scenarios.telling.progress import Progress
+from twin.errors import BadInput
+from twin.metrics import BINARY_METRICS, METRICS
+from twin.version import VERSION
+
+CURVE = "learning_curve.png"
+RIVALS = ("trees-ratio", "flat-log", "flat-raw", "rates")
+"""Of models.contestants.CONTESTANTS: what a model is shown beside; all train within a minute or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """rows: as Costream's Table III. part: `test` (held out of training) or `all`, and how many runs it is over.
+    strata: where the model's error sits. notes: what could not be judged, and why."""
+
+    rows: tuple[evaluation.Row, ...]
+    part: str
+    runs: int
+    strata: tuple[strata.StratumRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; strata only if asked for."""
+        found = {
+            "part": self.part,
+            "runs": self.runs,
+            "rows": [row._asdict() for row in self.rows],
+            "notes": self.notes,
+        }
+        return found | ({"strata": [row._asdict() for row in self.strata]} if self.strata else {})
+
+
+def rows_of(folder: Path, report: Progress | None = None, misjudged: Misjudged | None = None) -> Dataset:
+    """The dataset in a folder, as models see it. Its encoding, if it took long, is kept there for the next time.
+
+    Raises BadInput as `models.dataset.read`.
+    """
+    found = datasets.read(folder, report, misjudged=misjudged)
+    if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoded_file.path_in(folder, misjudged).exists():
+        with suppress(OSError):  # a folder that cannot be written to only costs the time again
+            encoded_file.write(folder, found.encoded, found.config_hash, misjudged)
+    return found
+
+
+def steps(
+    settings: TrainingSettings, metrics: Sequence[str], report: Progress
+) -> Callable[[str, int, int, int, float], None]:
+    """What training tells (ensemble's name, member, step, steps, loss), as steps done of all networks' steps."""
+    names = ["all"] if settings.heads == "all" and len(metrics) > 1 else list(metrics)
+
+    def told(name: str, member: int, step: int, each: int, _loss: float) -> None:
+        before = names.index(name) * settings.members + member
+        report(before * each + step, len(names) * settings.members * each)
+
+    return told
+
+
+def under_way(
+    out: Path, dataset: Dataset, settings: TrainingSettings, metrics: Sequence[str], seed: int
+) -> KeptMembers:
+    """Where the networks of a training are kept until the model in `out` is written, in a hidden folder beside it."""
+    rows = hashlib.sha256(dataset.labels_Gx5.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
+    training: dict[str, Any] = {"version": VERSION, "features": FEATURE_VERSION, "rows": rows}
+    training |= {"encoding": encoded_file.code_version(), "settings": settings.model_dump(mode="json")}
+    training |= {"metrics": list(metrics), "seed": seed}
+    return KeptMembers(out.with_name(f".{out.name}.training"), training)
+
+
+def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
+    """A model directory with a picture of its learning curve, whole or not at all. Raises BadInput if `out` exists."""
+    from figures.learning_curve import learning_curve as drawn
+
+    check_free(out)
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        for ensemble in ensembles:
+            save(ensemble, partial)
+        (partial / CURVE).write_bytes(png(drawn(learning_curve(ensembles))))
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
+    """The table that `figures.learning_curve` draws, from the manifests of the ensembles."""
+    table: dict[str, list[Any]] = {"member": [], "step": [], "training_loss": [], "validation_loss": []}
+    for ensemble in ensembles:
+        for number, member in enumerate(ensemble.manifest["members"]):
+            for step, training, validation in member["curve"]:
+                table["member"].append(f"{ensemble.name} {number}")
+                table["step"].append(step)
+                table["training_loss"].append(training)
+                table["validation_loss"].append(validation)
+    return table
+
+
+def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[str, list[Any]]:
+    """The table that `figures.predicted_vs_simulated` draws: the test rows that have the metric."""
+    rows = training_split(model, dataset).test
+    simulated = dataset.labels_Gx5[rows, METRICS.index(metric)]
+    predicted = model.predict_graphs(dataset.graphs).cost(metric)[rows]
+    known = ~np.isnan(simulated)
+    return {"simulated": simulated[known].tolist(), "predicted": predicted[known].tolist()}
+
+
+def training_split(model: LearnedCostModel, dataset: Dataset) -> Split:
+    """The split that the model was trained with. Raises BadInput if the dataset is not the one it was trained on."""
+    manifest = model.ensembles[0].manifest
+    parts = split(dataset, int(manifest["seed"]))
+    sizes = {name: len(rows) for name, rows in parts._asdict().items()}
+    if sizes != dict(manifest["rows"]):
+        raise BadInput(
+            f"model {model.name!r} was trained on a dataset of {sum(manifest['rows'].values())} rows, this one has "
+            f"{len(dataset)}, so its test rows are unknown; add --all to evaluate on every row"
+        )
+    return parts
+
+
+def evaluate(
+    model: LearnedCostModel, dataset: Dataset, *, every_row: bool, seed: int, by_stratum: bool = False
+) -> Table:
+    """The model and its rivals on the test rows of its own dataset, or it and the rate model on every row of another.
+
+    The rivals are trained on the same rows as the model. Raises BadInput as `training_split` and
+    `LearnedCostModel.predict_graphs`.
+    """
+    metrics = [metric for metric in METRICS if any(metric in ensemble.metrics for ensemble in model.ensembles)]
+    fitted: list[Fitted] = [FittedNetworks(model.name, model)]
+    if every_row:
+        rows = np.arange(len(dataset))
+        fitted.append(RateModelAlone())
+    else:
+        parts = training_split(model, dataset)
+        rows = parts.test
+        fitted += [CONTESTANTS[key].fit(dataset, parts, seed, metrics) for key in RIVALS]
+    part = dataset.take(rows)
+    found = [row for each in fitted for row in evaluation.evaluate(each, part) if row.metric in metrics]
+    found += evaluation.replicate_rows(dataset, metrics)
+    return Table(
+        rows=tuple(sorted(found, key=lambda row: metrics.index(row.metric))),
+        part="all" if every_row else "test",
+        runs=len(rows),
+        strata=tuple(strata.strata_of(fitted[0], dataset, rows)) if by_stratum else (),
+        notes=tuple(_without_accuracy(part, metrics)),
+    )
+
+
+def _without_accuracy(dataset: Dataset, metrics: Sequence[str]) -> Iterator[str]:
+    for metric in metrics:
+        truth = dataset.labels_Gx5[:, METRICS.index(metric)]
+        if metric in BINARY_METRICS and not evaluation.has_both(truth):
+            yield f"{metric} is {bool(truth[0])} in all {len(truth)} rows, so it has no accuracy; evaluate on more rows"

@@ -1,0 +1,1 @@
+"""Plans: chosen, and proved."""

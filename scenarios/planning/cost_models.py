@@ -1,0 +1,29 @@
+"""Cost models by name: `rates` (analytic), `sim` (the simulator itself), or the folder of a learned model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scenarios.planning.simulated_cost import SimulatedCostModel
+from twin.errors import BadInput, suggest
+from twin.metrics import CostModel
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+
+
+def cost_model(name: str, settings: RunSettings) -> CostModel:
+    """The cost model of that name or folder; `settings` is the run whose cost is asked for.
+
+    Raises BadInput if it is neither a known name nor a folder that holds a model.
+    """
+    if name == "rates":
+        return RateModel(horizon_s=settings.horizon_s)
+    if name == "sim":
+        return SimulatedCostModel(simulate, settings)
+    if not Path(name).is_dir():
+        remedy = suggest(name, ("rates", "sim"))
+        raise BadInput(f"--cost-model {name!r} is neither rates, sim, nor a folder that 'twin train' wrote; {remedy}")
+    from models import prediction  # the only cost model that needs JAX
+
+    return prediction.load(Path(name))

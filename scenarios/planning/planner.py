@@ -1,0 +1,112 @@
+"""Planning as the command line and the demo use it: names in, solutions and re-planned scenarios out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from optimizers.interface import Optimizer, Problem, Purposeful, Solution
+from optimizers.proving import Proving
+from optimizers.registry import optimizer_by_name
+from optimizers.selection import choose, estimate
+from scenarios.planning.simulated_cost import SimulatedCostModel, objective_of
+from scenarios.telling.progress import Progress
+from twin.errors import BadInput
+from twin.metrics import CostModel
+from twin.plan import ExecutionPlan
+from twin.randomness import child_seed
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+USUAL = "processing_latency_s"
+"""The target metric of optimizers that take any."""
+GIVEN = "as-given"
+PROOF = 2**31
+"""The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsGiven:
+    """An optimizer that keeps the plan which stands in the scenario: the row that all others are compared with."""
+
+    name: str = GIVEN
+
+    def solve(self, problem: Problem) -> Solution:
+        """The deployment's own plan with its estimate. Never raises."""
+        started_s = time.perf_counter()
+        candidates = estimate(problem, [problem.deployment.plan])
+        return choose(problem, candidates, evaluations=1, started_s=started_s, complete=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An optimizer with a cost model and a budget of its own, whatever those of the problem; as one row of a table."""
+
+    name: str
+    optimizer: Optimizer
+    cost_model: CostModel
+    budget: int
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput if the optimizer cannot take the problem."""
+        return self.optimizer.solve(replace(problem, cost_model=self.cost_model, budget=self.budget))
+
+
+def optimizers(names: str) -> list[Optimizer]:
+    """The optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise BadInput("--optimizers names none; give at least one, such as local-search")
+    return [AsGiven() if name == GIVEN else optimizer_by_name(name) for name in wanted]
+
+
+def proving(optimizer: Optimizer, settings: RunSettings, count: int) -> Optimizer:
+    """The optimizer with its `count` best plans simulated, and the best of these taken; itself if count is 0.
+
+    The simulated seeds are others than those of `settings`, by which the choice may be judged later.
+    """
+    if count == 0:
+        return optimizer
+    fresh = settings.model_copy(update={"seed": child_seed(settings.seed, PROOF)})
+    return Proving(optimizer, SimulatedCostModel(simulate, fresh), count)
+
+
+def purpose(optimizers: Iterable[Optimizer]) -> str:
+    """The target metric that optimizers work towards, if it is the same one for all of them; else the usual one."""
+    wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in optimizers}
+    return wanted.pop() if len(wanted) == 1 else USUAL
+
+
+def solve(
+    scenario: Scenario,
+    optimizer: str,
+    model: CostModel,
+    *,
+    objective: str,
+    budget: int,
+    prove: int = 0,
+    seconds: float | None = None,
+    report: Progress | None = None,
+) -> Solution:
+    """The optimizer's solution; its random numbers are those of the scenario's seed. prove: as in `proving`.
+
+    seconds, report: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that the
+    optimizer cannot take.
+    """
+    chosen = proving(optimizer_by_name(optimizer), scenario.run, prove)
+    problem = Problem(
+        deployment=scenario.deployment,
+        cost_model=model,
+        objective=objective,
+        seed=scenario.run.seed,
+        budget=budget,
+        seconds=seconds,
+        report=report,
+    )
+    return chosen.solve(problem)
+
+
+def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float:
+    """The target metric of one simulated run of the scenario's job under another plan; inf if nothing arrived."""
+    return objective_of(simulate(scenario.with_plan(plan).deployment, scenario.run).metrics, objective)

@@ -1,0 +1,1 @@
+"""Profiles of operators: measured, written, read."""

@@ -1,0 +1,1 @@
+"""What random scenarios are drawn from."""

@@ -1,0 +1,131 @@
+"""Results as tables to read: documents (what --json prints) in, rich tables out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from figures import units
+
+
+def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One line a row; `columns` maps a key of the rows to its heading. Numbers are right-aligned."""
+    listed = list(rows)
+    table = empty(title)
+    for key, heading in columns.items():
+        numeric = all(_numeric(row.get(key)) for row in listed)
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric)
+    for row in listed:
+        table.add_row(*(cell(row.get(key)) for key in columns))
+    return table
+
+
+def glossary(title: str, meanings: Mapping[str, str]) -> Table:
+    """Names with what they mean, a line each."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=True)
+    table.add_column("name", no_wrap=True)
+    table.add_column("meaning")
+    for name, meaning in meanings.items():
+        table.add_row(name, meaning)
+    return table
+
+
+def of_regrets(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """A regret table a scenario; rows are `scenarios.planning.validation.ValidationRow` as mappings."""
+    columns = {
+        "optimizer": "optimizer",
+        "cost_model": "cost model",
+        "predicted": "predicted",
+        "simulated": "simulated",
+        "regret": "regret",
+        "state": "in the simulator",
+        "plan_s": "planning",
+    }
+    names = dict.fromkeys(row["scenario"] for row in rows)
+    return [
+        of_rows(
+            f"{name}: {rows[0]['objective']}", columns, (_regret_row(row) for row in rows if row["scenario"] == name)
+        )
+        for name in names
+    ]
+
+
+def _regret_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    if row["regret"] is None:
+        return {"optimizer": row["optimizer"], "cost_model": row["cost_model"], "state": row["message"]}
+    show = number if row["objective"].endswith("per_s") else seconds
+    state = (
+        "keeps up" if row["success"] and not row["backpressured"] else "backpressured" if row["success"] else "fails"
+    )
+    regret = f"{row['regret']:+.1%}" if math.isfinite(row["regret"]) else "not comparable"
+    return {
+        **row,
+        "predicted": show(row["predicted"]),
+        "simulated": show(row["simulated"]) + (f" ± {show(row['ci95'])}" if row["ci95"] else ""),
+        "regret": regret + (f" ± {row['regret_ci95']:.1%}" if row["regret_ci95"] else ""),
+        "state": state,
+        "plan_s": seconds(row["plan_s"]),
+    }
+
+
+def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Summaries of relative errors (`scenarios.importers.validate_runs.Summary`), a line a group."""
+    columns = {
+        "group": "of",
+        "quantities": "values",
+        "median": "median",
+        "p90": "90 %",
+        "within_5_percent": "within 5 %",
+    }
+    shares = ("median", "p90", "within_5_percent")
+    rows = [{"group": name, **row, **{key: f"{row[key]:.1%}" for key in shares}} for name, row in groups.items()]
+    return of_rows(title, columns, rows)
+
+
+def places(where: Any) -> str:
+    """Where an operator's replicas sit, as a plan is written: a place, a list of them, or counts by place."""
+    if isinstance(where, Mapping):
+        return ", ".join(f"{place} x {count}" for place, count in where.items())
+    return where if isinstance(where, str) else ", ".join(where)
+
+
+def seconds(value: float | None) -> str:
+    """A duration in the unit that reads best; a dash if there is none."""
+    return "-" if value is None or not math.isfinite(value) else units.seconds(value)
+
+
+def _numeric(value: Any) -> bool:
+    return value is None or isinstance(value, int | float) or str(value)[:1].isdigit()
+
+
+def empty(title: str) -> Table:
+    """A table without columns, as all are drawn."""
+    return Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False, show_edge=False
+    )
+
+
+def cell(value: Any) -> str:
+    """A value as people read it: a dash for none, yes and no, numbers with three digits."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(cell, value))
+    return str(value)
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated; whole numbers whole."""
+    if not math.isfinite(value):
+        return "-"
+    if float(value).is_integer() or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

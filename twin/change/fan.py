@@ -1,0 +1,145 @@
+"""The ways into one operator, while it is being changed.
+
+Behind each index of its producers' deals sits a replica, a buffer for tuples whose state is on its way, or nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, cast
+
+from twin.engine.draws import Draws
+from twin.engine.measure.ledger import Buffer
+from twin.engine.streams.channel import Inbox, Paths, Port
+from twin.engine.task import Task
+from twin.randomness import stream as random_stream
+from twin.wiring.streams import make_inboxes, make_port
+
+if TYPE_CHECKING:
+    from twin.change.rewiring import Rewiring
+    from twin.engine.streams.keys import KeyGroups
+    from twin.plan import Location
+    from twin.query import Stream
+
+UNBOUNDED = 10**15
+"""Credits of a buffer: redirected tuples never block their producers."""
+NO_SHARE = 1e-12
+
+
+class Fan:
+    """One operator's. At index i of a deal, `slots[i]` receives, at `places[i]`, the part `shares[i]` of the tuples.
+
+    Seats of buffers and replicas that are gone are kept, without a share, for whoever comes next.
+    """
+
+    def __init__(self, wiring: Rewiring, operator: str) -> None:
+        self.wiring = wiring
+        self.operator = operator
+        tasks = wiring.world.tasks[operator]
+        self.slots: list[Task | Buffer] = list(tasks)
+        self.places: list[Location] = [wiring.places[task] for task in tasks]
+        self.inboxes: dict[Stream, list[Inbox]] = {
+            stream: list(wiring.world.inboxes[stream.producer, stream.consumer])
+            for stream in wiring.query.inputs(operator)
+        }
+        first = next((port for _, _, port in self.ports()), None)
+        self.shares: list[float] = list(first.deal.weights) if first else []
+        self._free: list[int] = []
+        if self.keys is not None:
+            self.keys.tasks = cast(list[Task], self.slots)
+
+    @property
+    def keys(self) -> KeyGroups | None:
+        """The operator's key groups, if it has them."""
+        return self.wiring.world.key_groups.get(self.operator)
+
+    def ports(self) -> Iterator[tuple[Stream, Task, Port]]:
+        """Every producer replica's end of every stream into the operator."""
+        for stream in self.wiring.query.inputs(self.operator):
+            position = self.wiring.query.outputs(stream.producer).index(stream)
+            for task in self.wiring.world.tasks[stream.producer]:
+                yield stream, task, task.ports[position]
+
+    def index(self, receiver: Task | Buffer) -> int:
+        """Where a replica or buffer sits. Raises ValueError if it does not."""
+        return self.slots.index(receiver)
+
+    # who sits where ------------------------------------------------------------------------------------------------
+
+    def add(self, receiver: Task | Buffer, place: Location) -> int:
+        """Seats a replica or buffer that gets no tuples yet; its index."""
+        if self._free:
+            index = self._free.pop(0)
+            self.slots[index], self.places[index] = receiver, place
+        else:
+            index = len(self.slots)
+            self.slots.append(receiver)
+            self.places.append(place)
+            self.shares.append(0.0)
+        capacity = self.wiring.engine.channel_tuples if isinstance(receiver, Task) else UNBOUNDED
+        for stream, inboxes in self.inboxes.items():
+            made = make_inboxes(self.wiring, stream, [receiver], capacity)
+            inboxes[index : index + 1] = made
+            self.wiring.world.inboxes[stream.producer, stream.consumer] += made
+        self.renew()
+        return index
+
+    def leave(self, receiver: Task | Buffer) -> None:
+        """Empties a seat whose share is gone."""
+        index = self.index(receiver)
+        self.slots[index] = Buffer()
+        self._free = sorted([*self._free, index])
+
+    def renew(self) -> None:
+        """All paths into the operator, after somebody came or moved."""
+        for stream, producer, port in self.ports():
+            port.flush()  # batches are made for the receivers that there were
+            port.paths = self._paths(stream, producer)
+        self.refresh()
+
+    def renew_from(self, producer: Task, stream: Stream, port: Port) -> None:
+        """The paths from one producer, after it moved."""
+        port.flush()
+        port.paths = self._paths(stream, producer)
+        port.refresh()
+
+    def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
+        """A new producer replica's port, dealing as that of a sibling does."""
+        deal = sibling.deal
+        if self.wiring.exact:
+            draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
+            deal = deal.another(draws)
+        else:  # all deal together
+            deal.producers += 1
+        return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)
+
+    def _paths(self, stream: Stream, producer: Task) -> Paths:
+        size = self.wiring.engine.output_bytes(self.wiring.query, stream.producer)
+        return self.wiring.network.paths(self.wiring.places[producer], self.places, self.inboxes[stream], size)
+
+    # who gets what -------------------------------------------------------------------------------------------------
+
+    def shift(self, source: int, target: int, amount: float, groups: Sequence[int] = ()) -> None:
+        """Redirects a share of all tuples, or key groups, from one index to another."""
+        keys = self.keys
+        if keys is not None:
+            for group in groups:
+                keys.owner[group] = target
+        else:
+            self.shares[source] -= amount
+            self.shares[target] += amount
+            if self.shares[source] < NO_SHARE:
+                self.shares[source] = 0.0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Deals and sending costs of all producers, after any change."""
+        keys = self.keys
+        if keys is not None:
+            keys.places = len(self.slots)
+            keys.refresh()
+            self.shares = list(keys.shares())
+        for _, task, port in self.ports():
+            port.deal.reweigh(list(self.shares))
+            port.refresh()
+            task.send_s = sum(each.send_s for each in task.ports)

@@ -1,0 +1,162 @@
+"""Direct state migration (ALBIC, section 3): redirect, buffer, serialise, transfer, deserialise, replay.
+
+A whole replica stops, takes its state and its queue along, and goes on elsewhere. Key groups, or a share of a keyed
+operator without them, move between replicas that go on working: their new tuples wait in a buffer at the target
+until the state is there; their old ones are processed at the source before it is serialised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from twin.change.fan import Fan
+from twin.change.transfer import carry
+from twin.engine.measure.ledger import Buffer, EventRecord
+from twin.engine.task import Task
+from twin.engine.windows.aggregate import AggregateTask
+from twin.engine.windows.join import JoinTask
+from twin.engine.windows.state import give, held_bytes, take
+from twin.plan import Location
+from twin.query import Aggregate
+
+if TYPE_CHECKING:
+    from twin.change.reconfiguration import Reconfigurer
+
+Process = Generator[simpy.Event, Any, None]
+LOOK_S = 1e-3
+"""How often a waiting migration looks whether a task has finished its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A share of an operator's tuples, with its state, from one index of its fan to another."""
+
+    source: int
+    target: int
+    amount: float
+    groups: tuple[int, ...] = ()
+
+
+def group_flows(fan: Fan, groups: Sequence[int], target: int) -> list[Flow]:
+    """What it takes to bring key groups to an index: one flow from each of their owners."""
+    keys = fan.keys
+    assert keys is not None
+    owners = dict.fromkeys(keys.owner[group] for group in groups if keys.owner[group] != target)
+    return [
+        Flow(owner, target, sum(keys.weights[group] for group in mine), tuple(mine))
+        for owner in owners
+        for mine in [[group for group in groups if keys.owner[group] == owner]]
+    ]
+
+
+# a replica to another place ----------------------------------------------------------------------------------------
+
+
+def move_replica(change: Reconfigurer, task: Task, operator: str, place: Location, record: EventRecord) -> Process:
+    """Stops a replica, moves it with its state and queue, and lets it go on."""
+    env, wiring = change.env, change.wiring
+    start = wiring.places[task]
+    if place == start:
+        change.refuse(record, f"it is at {place} already")
+        return
+    task.block()
+    while task.busy:
+        yield env.timeout(LOOK_S)
+    paused_s = env.now
+    size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)
+    send_s, fetch_s = wiring.network.costs_s(start, place, size)
+    yield from _work(task, send_s)
+    yield from carry(wiring, start, place, size)
+    wiring.relocate(task, operator, place)
+    yield from _work(task, fetch_s)
+    record.paused_s = float(env.now - paused_s)
+    record.bytes = float(size)
+    task.unblock()
+
+
+def _work(task: Task, work_s: float) -> Process:
+    """CPU work of a paused task, at the speed that its processor gives it."""
+    if work_s <= 0.0:
+        return
+    processor = task.processor
+    work_s *= processor.slowdown
+    processor.work_s += work_s
+    if processor.shared:
+        done = task.env.event()
+
+        def finished() -> None:
+            done.succeed()
+
+        processor.start(task.share, work_s, finished)
+        yield done
+    else:
+        yield task.env.timeout(work_s / processor.speed)
+
+
+# a share of an operator to another replica -------------------------------------------------------------------------
+
+
+def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -> Process:
+    """Moves a share of a replica's input and state to another; if interrupted, everything stays as it was."""
+    env, wiring = change.env, change.wiring
+    source, target = fan.slots[flow.source], fan.slots[flow.target]
+    assert isinstance(source, Task) and isinstance(target, Task)
+    buffer = Buffer()
+    change.world.ledger.buffers.append(buffer)
+    slot = fan.add(buffer, fan.places[flow.target])
+    part = min(1.0, flow.amount / fan.shares[flow.source]) if flow.amount > 0.0 else 0.0
+    fan.shift(flow.source, slot, flow.amount, flow.groups)
+    try:
+        until = source.tuples_in + change.outstanding(source)
+        while source.tuples_in < until or (source.busy and not fan.shares[flow.source]):
+            yield env.timeout(LOOK_S)
+        paused_s = env.now
+        size = part * held_bytes(source)
+        size += len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0
+        start, place = fan.places[flow.source], fan.places[flow.target]
+        send_s, fetch_s = wiring.network.costs_s(start, place, size)
+        state = take(source, part)
+        yield from _beside(source, send_s)
+        yield from carry(wiring, start, place, size)
+        yield from _beside(target, fetch_s)
+        give(target, state)
+        record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
+        record.bytes = float((record.bytes or 0.0) + size)
+    except simpy.Interrupt:  # the job is down; the state comes back from the checkpoint
+        _settle(fan, buffer, flow, flow.source)
+        raise
+    _settle(fan, buffer, flow, flow.target)
+
+
+def _settle(fan: Fan, buffer: Buffer, flow: Flow, index: int) -> None:
+    """The share, and what was buffered of it, goes to that index."""
+    fan.shift(fan.index(buffer), index, flow.amount, flow.groups)
+    fan.leave(buffer)
+    receiver = fan.slots[index]
+    assert isinstance(receiver, Task)
+    buffer.open(receiver, receiver.env.now)
+
+
+def _beside(task: Task, work_s: float) -> Process:
+    """CPU work of a task that goes on working: it is done with the next tuples, and takes its time here."""
+    if work_s > 0.0:
+        task.debt_s += work_s
+        yield task.env.timeout(work_s * task.processor.slowdown / task.processor.speed)
+
+
+def reshare(fan: Fan) -> None:
+    """After shares have changed: how many groups live on a replica, and how likely two of its tuples match."""
+    if fan.keys is not None:
+        return  # they see to it themselves
+    operator = fan.wiring.query.operator(fan.operator)
+    for task, share in zip(fan.slots, fan.shares, strict=True):
+        if share <= 0.0:
+            continue
+        if isinstance(task, AggregateTask) and isinstance(operator, Aggregate):
+            task.groups = max(1, round(operator.groups * share))
+        elif isinstance(task, JoinTask):
+            task.law = task.law_of(share)

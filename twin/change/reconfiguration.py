@@ -1,0 +1,158 @@
+"""Carries out moves and scalings, one at a time for each operator, and again if a failure comes in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from twin.change import migration, scaling
+from twin.change.fan import Fan
+from twin.engine.measure.ledger import EventRecord
+from twin.engine.streams.route import destination
+from twin.engine.task import Task
+from twin.errors import BadInput
+from twin.events import Move, Rescale
+from twin.plan import Location
+
+if TYPE_CHECKING:
+    from twin.change.rewiring import Rewiring
+    from twin.engine.measure.statistics import Statistics
+
+Process = Generator[simpy.Event, Any, Any]
+
+
+class Reconfigurer:
+    """Changes a running job. `outage`: the event that ends the current one; None while the job is up."""
+
+    def __init__(self, wiring: Rewiring, statistics: Statistics) -> None:
+        self.wiring = wiring
+        self.world = wiring.world
+        self.env = wiring.world.env
+        self.statistics = statistics
+        self.outage: simpy.Event | None = None
+        self.on_change: Callable[[], None] = lambda: None  # a checkpoint, where there are any
+        self.under_way = 0
+        self._transfers: list[simpy.Process] = []  # what a failure interrupts
+        self._locks: dict[str, simpy.Resource] = {}
+
+    # requests ------------------------------------------------------------------------------------------------------
+
+    def move(self, move: Move) -> Process:
+        """A process that carries out a move."""
+        record = self.world.ledger.record("migration", move.operator, self.env.now)
+        yield from self._whole(move.operator, record, lambda: self._moved(move, record))
+
+    def rescale(self, rescale: Rescale) -> Process:
+        """A process that gives an operator other replicas."""
+        record = self.world.ledger.record("scale", rescale.operator, self.env.now)
+        wanted = [Location.parse(text) for text in rescale.placement]
+        yield from self._whole(
+            rescale.operator, record, lambda: scaling.rescale(self, rescale.operator, wanted, record)
+        )
+
+    def _whole(self, operator: str, record: EventRecord, attempt: Callable[[], Process]) -> Process:
+        lock = self._locks.setdefault(operator, simpy.Resource(self.env))
+        self.under_way += 1
+        with lock.request() as turn:
+            yield turn
+            done = False
+            while not done:
+                while self.outage is not None:
+                    yield self.outage
+                done = yield from attempt()
+                if not done:
+                    record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1
+        self.under_way -= 1
+        record.end_s = self.env.now
+        self.on_change()
+
+    def _moved(self, move: Move, record: EventRecord) -> Process:
+        tasks = self.world.tasks[move.operator]
+        for replica in (move.replica, move.to_replica):
+            if replica is not None and replica >= len(tasks):
+                self.refuse(record, f"it has no replica {replica}; it has {len(tasks)}, counted from 0")
+                return True
+        if move.replica is not None:
+            assert move.to is not None
+            record.detail |= {"replica": move.replica, "to": move.to}
+            task, place = tasks[move.replica], Location.parse(move.to)
+            return (yield from self.interruptible(migration.move_replica(self, task, move.operator, place, record)))
+        assert move.to_replica is not None
+        record.detail |= {"key_groups": list(move.key_groups), "to_replica": move.to_replica}
+        fan = self.wiring.fan(move.operator)
+        target = fan.index(tasks[move.to_replica])
+        return (yield from self.together(migration.group_flows(fan, move.key_groups, target), fan, record))
+
+    def refuse(self, record: EventRecord, why: str) -> None:
+        """Notes that nothing was done, and why."""
+        record.detail["refused"] = why
+        self.world.ledger.warnings.append(f"{record.kind} of {record.component} at {record.at_s:g} s: {why}")
+
+    # parts ---------------------------------------------------------------------------------------------------------
+
+    def interruptible(self, work: Process) -> Process:
+        """Runs work that a failure ends early; whether it was done."""
+        process = self.env.process(_caught(work))
+        self._transfers.append(process)
+        done = yield process
+        self._transfers = [other for other in self._transfers if other is not process]
+        return bool(done)
+
+    def together(self, flows: Sequence[migration.Flow], fan: Fan, record: EventRecord) -> Process:
+        """Carries out flows of state at the same time; whether all were done."""
+        processes = [self.env.process(_caught(migration.move_part(self, fan, flow, record))) for flow in flows]
+        self._transfers += processes
+        results = yield self.env.all_of(processes)
+        self._transfers = [other for other in self._transfers if other not in processes]
+        migration.reshare(fan)
+        return all(results.values())
+
+    def interrupt(self) -> None:
+        """A failure: whatever is being moved is back where it was."""
+        for process in self._transfers:
+            if process.is_alive:
+                process.interrupt()
+        self._transfers = []
+
+    def outstanding(self, task: Task) -> int:
+        """Tuples queued at a task, on the way to it, and waiting to be sent to it."""
+        flying = sum(
+            segment.n
+            for segment in self.world.in_flight()
+            if (inbox := destination(segment)) is not None and inbox.task is task
+        )
+        unsent = sum(
+            segment.n
+            for tasks in self.world.tasks.values()
+            for producer in tasks
+            for port in producer.ports
+            for path, segment in port.unsent()
+            if path.inbox.task is task
+        )
+        return task.queued + flying + unsent
+
+    def check(self, moves: Sequence[Move], rescales: Sequence[Rescale], whose: str) -> None:
+        """Raises BadInput if a policy orders what cannot be."""
+        from twin.events import check_move, check_rescale
+
+        placement = {name: tuple(map(str, tasks)) for name, tasks in self.world.tasks.items()}
+        for rescale in rescales:
+            try:
+                check_rescale(rescale, self.wiring.deployment, whose)
+            except ValueError as error:
+                raise BadInput(str(error)) from None
+        for move in moves:
+            try:
+                check_move(move, self.wiring.deployment, whose, None if rescales else placement)
+            except ValueError as error:
+                raise BadInput(str(error)) from None
+
+
+def _caught(work: Process) -> Process:
+    try:
+        yield from work
+    except simpy.Interrupt:
+        return False
+    return True

@@ -1,0 +1,59 @@
+"""State on its way from one place to another: over the same network cards and links as the tuples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, cast
+
+import simpy
+
+from twin.engine.measure.ledger import Ledger
+from twin.engine.segment import Segment
+from twin.engine.streams.channel import Inbox
+
+if TYPE_CHECKING:
+    from twin.change.rewiring import Rewiring
+    from twin.engine.task import Task
+    from twin.plan import Location
+
+PIECE_BYTES = 65_536
+"""State travels in pieces, so that tuples of other streams get their turn in between."""
+PIECES = 100
+"""At most this many."""
+
+
+class Arrival:
+    """Where pieces arrive: in place of a task, it only tells that all are there."""
+
+    __slots__ = ("event", "ledger", "missing")
+
+    def __init__(self, env: simpy.Environment, ledger: Ledger, pieces: int) -> None:
+        self.event = env.event()
+        self.ledger = ledger
+        self.missing = pieces
+
+    def deliver(self, segment: Segment) -> None:
+        """A piece has arrived."""
+        self.ledger.transfers -= 1
+        self.missing -= 1
+        if not self.missing:
+            self.event.succeed()
+
+
+def carry(wiring: Rewiring, start: Location, end: Location, size: float) -> Generator[simpy.Event, Any, None]:
+    """Sends `size` bytes from a place to another and ends when the last one is there; at once within a host."""
+    world = wiring.world
+    pieces = min(PIECES, math.ceil(size / PIECE_BYTES))
+    if not pieces or start.host == end.host:
+        return
+    arrival = Arrival(world.env, world.ledger, pieces)
+    path = wiring.network.path(start, end, Inbox(cast("Task", arrival), 0, 0), size / pieces)
+    assert path.nic is not None
+    for left in range(pieces, 0, -1):
+        now = world.env.now
+        world.ledger.transfers += 1
+        path.nic.transmit(Segment(1, now, now, now, now, now, now, inbox=path.inbox), path)
+        if left > 1:  # the next piece goes when this one has left the card
+            yield world.env.timeout(world.nics[start.host].wait_s(now))
+    yield arrival.event

@@ -1,0 +1,1 @@
+"""How tuples reach a job: clocks, brokers, recordings."""

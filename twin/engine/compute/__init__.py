@@ -1,0 +1,1 @@
+"""Who gets the processor, and how long work and its waiting take."""

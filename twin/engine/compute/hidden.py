@@ -1,0 +1,104 @@
+"""The waiting that a task's segments hide, from slow averages of its load, ready to be put into their stamps."""
+
+from __future__ import annotations
+
+import math
+
+from twin.engine.compute.inputs import Inputs
+from twin.engine.compute.load import Load
+from twin.engine.compute.neighbours import Neighbours
+from twin.engine.compute.waiting import (
+    CRITICAL,
+    departure_gap_scv,
+    hidden_share,
+    merged_gap_scv,
+    residual_wait_s,
+    tuple_wait_s,
+)
+from twin.engine.draws import Draws
+from twin.rates.queues import erlang_c
+
+RENEW_S = 1.0
+"""Simulated seconds for which a computed mean is used: the averages behind it are slow."""
+
+
+class HiddenWait:
+    """One task's. `neighbours`: all tasks on its processor, itself among them; None if it is not shared."""
+
+    __slots__ = (
+        "_mean_s",
+        "_often",
+        "_until_s",
+        "gap_scv_after",
+        "inputs",
+        "load",
+        "neighbours",
+        "servers",
+        "service_scv",
+        "streams",
+        "tuple_scv",
+    )
+
+    def __init__(self, tuple_scv: float, inputs: Inputs) -> None:
+        self.load = Load()
+        self.inputs = inputs
+        self.tuple_scv = tuple_scv
+        self.service_scv = tuple_scv  # where streams differ, of all that comes
+        self.neighbours: Neighbours | None = None
+        self.servers = 1  # that take from the same queue, this one included
+        self.streams = 1.0  # of producer replicas, that meet here
+        self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
+        self._mean_s = 0.0
+        self._often = 0.0  # probability that a tuple waits
+        self._until_s = 0.0
+
+    def sample(self, draws: Draws, n: int, span_s: float, speed: float, now_s: float) -> tuple[float, float]:
+        """(wait, deviation of the service from its mean) of a tuple in a segment of n, in seconds.
+
+        span_s: over which the segment's work is spread, with that of all others that come meanwhile. speed: reference
+        cores that the task gets. The wait is 0 or exponential, so that its quantiles are those of a
+        queue and not only its mean.
+        """
+        if now_s >= self._until_s:
+            self._renew(n, span_s, speed, now_s)
+        varied_s = self.load.work_each_s / speed * (draws.service() - 1.0)
+        if self._mean_s > 0.0 and draws.uniform() < self._often:
+            return self._mean_s * draws.exponential() / self._often, varied_s
+        return 0.0, varied_s
+
+    def _renew(self, n: int, span_s: float, speed: float, now_s: float) -> None:
+        load = self.load
+        load.refresh()
+        n = max(n, round(load.tuples_per_s * span_s))
+        self.service_scv = self.tuple_scv + (1.0 + self.tuple_scv) * self.inputs.scv()
+        self._mean_s, used = self._mean(n, speed, now_s)
+        self._often = used if self.servers == 1 or used >= 1.0 else erlang_c(self.servers, used)
+        self._until_s = now_s + RENEW_S
+        gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
+        self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
+
+    def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:
+        """(mean hidden wait in seconds, utilisation of the speed that the task gets)."""
+        load = self.load
+        speed = load.smooth_speed(speed)
+        used = load.work_per_s / speed
+        if used >= CRITICAL or used <= 0.0:
+            return 0.0, min(used, 1.0)
+        service_s = load.work_each_s / speed
+        if self.neighbours is None:
+            args = n, used, load.gap_scv, self.service_scv, service_s, self.servers, self.streams
+            return residual_wait_s(*args), used
+        gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
+        wait_s = tuple_wait_s(used, gap_scv, self.service_scv, service_s, self.servers)
+        return wait_s * hidden_share(self._drift(self.neighbours, n, speed, now_s)), used
+
+    def _drift(self, neighbours: Neighbours, n: int, speed: float, now_s: float) -> float:
+        """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile."""
+        load = self.load
+        duration_s = n / load.tuples_per_s
+        variance, others = n * load.work_each_s**2 * self.service_scv, 0.0
+        if speed < 1.0:
+            others, others_variance = neighbours.below(load, speed, now_s)
+            variance += others_variance * duration_s
+        variance += n * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
+        return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf

@@ -1,0 +1,43 @@
+"""Memory pressure: state and queues against RAM, garbage collection, and the crash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twin.engine.compute.processor import Processor
+from twin.engine.task import Task
+from twin.engine.windows.state import window_bytes
+from twin.profiles import Memory
+
+
+@dataclass(slots=True)
+class HostMemory:
+    """One host's heap, and the tasks on it."""
+
+    ram_mb: float
+    law: Memory
+    processors: list[Processor]
+    tasks: list[Task]
+    used_mb: float = 0.0
+    slowdown: float = 1.0
+
+    def add(self, task: Task) -> None:
+        """A task comes to this host."""
+        self.tasks.append(task)
+
+    def remove(self, task: Task) -> None:
+        """A task leaves this host."""
+        if task in self.tasks:
+            self.tasks.remove(task)
+
+    def update(self) -> bool:
+        """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
+        held = sum(
+            window_bytes(task) + task.queued * task.inputs.tuple_bytes() + task.state_bytes for task in self.tasks
+        )
+        self.used_mb = self.law.base_mb + held * self.law.object_overhead / 1e6
+        share = self.used_mb / self.ram_mb
+        self.slowdown = self.law.slowdown(share)
+        for processor in self.processors:
+            processor.slow("memory", self.slowdown)
+        return share >= self.law.crash

@@ -1,0 +1,276 @@
+"""CPU sharing among the tasks of one socket: event-driven max-min sharing with two kinds of demand.
+
+*Jobs* are backlog: each wants a whole core, all run at one level L, by one virtual clock (processor sharing). *Flat
+demands* are tasks that keep up with their input: they work at their own rate and ask for no event. With single tuples
+only jobs exist and the scheme is exact processor sharing with rate min(1, C / k).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import TYPE_CHECKING
+
+import simpy
+
+from twin.engine.alarm import Alarm
+from twin.engine.compute.collisions import collisions, crowded_rate
+from twin.engine.compute.flats import Flats, grained
+from twin.engine.compute.share import Share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EPSILON = 1e-11
+"""Core-seconds below which a job is done: rounding must not stall the clock."""
+BUSIEST = 0.9
+"""Of a task that keeps up, as long as others leave it enough."""
+CALM = 0.95
+"""Of the capacity, that tasks which keep up demand at most, or what is left of it is all that anyone gets."""
+FORGET = 0.7
+"""Per segment, in the estimate of a flat demand."""
+
+
+class Processor:
+    """One socket of `capacity` reference cores; a task uses at most one of them at a time."""
+
+    __slots__ = (
+        "_armed",
+        "_armed_at",
+        "_clock",
+        "_fixed",
+        "_flats",
+        "_floor",
+        "_jobs",
+        "_level",
+        "_ringing",
+        "_rung",
+        "_sequence",
+        "_since",
+        "_slope",
+        "capacity",
+        "env",
+        "factors",
+        "shared",
+        "shares",
+        "slowdown",
+        "speed",
+        "work_s",
+    )
+
+    def __init__(self, env: simpy.Environment, capacity: float) -> None:
+        self.env = env
+        self.capacity = capacity
+        self.slowdown = 1.0  # factor on all work that begins now
+        self.factors: dict[str, float] = {}
+        self.shares: list[Share] = []
+        self.shared = False
+        self.speed = min(1.0, capacity)
+        self.work_s = 0.0  # core-seconds taken up, for utilisation
+        self._level = min(1.0, capacity)
+        self._clock = 0.0
+        self._since = 0.0
+        self._flats = Flats()  # of the tasks that neither have a job nor are blocked
+        self._jobs: list[tuple[float, int, Share, Callable[[], None]]] = []
+        self._sequence = 0
+        self._armed: Alarm | None = None
+        self._armed_at = math.inf
+        self._rung: Alarm | None = None  # to be armed again
+        self._ringing = False
+        self._floor = min(1.0, capacity)  # cores that each task gets at least
+        self._fixed = 0.0
+        self._slope = 0.0
+
+    def slow(self, cause: str, factor: float) -> None:
+        """Sets one cause's factor on work; the slow-down is the product of all causes'."""
+        self.factors[cause] = factor
+        self.slowdown = math.prod(self.factors.values())
+
+    def pause(self, until_s: float) -> None:
+        """Nothing proceeds before that time."""
+        self._advance(self.env.now)
+        self._since = max(self._since, until_s)
+
+    def attach(self) -> Share:
+        """Adds a task. Sharing begins when more tasks sit here than there are cores."""
+        self._advance(self.env.now)
+        share = Share()
+        self.shares.append(share)
+        self._flats.add(share.flat)
+        self._count()
+        self._relevel()
+        return share
+
+    def detach(self, share: Share) -> None:
+        """Takes a task away, with whatever it still had to do."""
+        self._drop(share)
+        self.shares.remove(share)
+        share.attached = False
+        self._rest(share)
+        self._relevel()
+        self._count()
+
+    def cancel(self, share: Share) -> None:
+        """Drops a task's job; its `done` is never called."""
+        self._drop(share)
+        self._relevel()
+
+    def available(self, share: Share) -> float:
+        """Rate, in cores, that a task which keeps up would have got on average while busy since it last asked.
+
+        Among others that keep up, an equal part of the cores with each that is busy then (`crowded_rate`), though one
+        that needs more gets what they leave; beside jobs, an equal part of what all of them leave.
+        """
+        now = self.env.now
+        self._advance(now)
+        elapsed = now - share.mark_s
+        if elapsed > 0.0:
+            alone = (self._slope - share.mark_slope) / elapsed  # mean of 1 / (jobs + 1)
+            left = (self._fixed - share.mark_fixed) / elapsed + share.flat * alone
+            self._mark(share, now)
+        else:
+            alone = 1.0 / (len(self._jobs) + 1)
+            own = 0.0 if share.resting else share.flat
+            left = (self.capacity - self._flats.total + own) * alone
+        rate, free = left, 2.0 * alone - 1.0  # the share of time without jobs, if they come one by one
+        if free > 0.0 and self._flats.total < CALM * self.capacity:
+            crowded = crowded_rate(self.capacity, self._flats.like, self._flats.total)
+            if crowded > left and self.capacity > 1.0:
+                crowded = left
+            needed = share.flat / BUSIEST
+            if needed > crowded:
+                crowded = needed if needed < left else left
+            rate += free * (crowded - rate)
+        if rate < self._floor:
+            return self._floor
+        return rate if rate < 1.0 else 1.0
+
+    def kept_up(self, share: Share, work_s: float, speed: float) -> None:
+        """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums.
+
+        speed: in cores, at which it could have worked.
+        """
+        now = self.env.now
+        time_s = share.free_time_s(now)
+        share.work_sum = share.work_sum * FORGET + work_s
+        share.time_sum = share.time_sum * FORGET + time_s
+        spare_s = share.spare_s + time_s * speed - work_s
+        share.spare_s = spare_s * FORGET if spare_s > 0.0 else 0.0
+        if share.time_sum > 0.0:
+            flat = grained(share.work_sum / share.time_sum) if share.work_sum < share.time_sum else 1.0
+            if flat != share.flat:
+                self._advance(now)
+                if not share.resting:
+                    self._flats.remove(share.flat)
+                    self._flats.add(flat)
+                share.flat = flat
+                self._relevel()
+
+    def start(self, share: Share, work_s: float, done: Callable[[], None]) -> None:
+        """Runs a job of `work_s` core-seconds; calls `done` when it has been served."""
+        now = self.env.now
+        self._advance(now)
+        share.engage(now)
+        share.running = True
+        self._rest(share)
+        self._sequence += 1
+        heapq.heappush(self._jobs, (self._clock + work_s, self._sequence, share, done))
+        self._relevel()
+
+    def block(self, share: Share, blocked: bool) -> None:
+        """A blocked task has no demand; an unblocked one starts a fresh average."""
+        if share.blocked != blocked:
+            now = self.env.now
+            self._advance(now)
+            share.blocked = blocked
+            if blocked:
+                share.engage(now)
+            else:
+                share.disengage(now)
+            self._rest(share)
+            self._mark(share, now)
+            self._relevel()
+
+    def _count(self) -> None:
+        tasks = len(self.shares)
+        self.shared = tasks > 1 and tasks > self.capacity
+        self._floor = min(1.0, self.capacity / max(1, tasks))
+
+    def _drop(self, share: Share) -> None:
+        self._advance(self.env.now)
+        if share.running:
+            self._jobs = [job for job in self._jobs if job[2] is not share]
+            heapq.heapify(self._jobs)
+            share.running = False
+            self._rest(share)
+
+    def _rest(self, share: Share) -> None:
+        """Counts its flat demand in or out."""
+        resting = share.running or share.blocked or not share.attached
+        if resting != share.resting:
+            share.resting = resting
+            if resting:
+                self._flats.remove(share.flat)
+            else:
+                self._flats.add(share.flat)
+
+    def _mark(self, share: Share, now: float) -> None:
+        share.mark_fixed, share.mark_slope, share.mark_s = self._fixed, self._slope, now
+
+    def _advance(self, now: float) -> None:
+        elapsed = now - self._since
+        if elapsed > 0.0:
+            members = len(self._jobs) + 1
+            self._clock += self._level * elapsed
+            self._fixed += elapsed * (self.capacity - self._flats.total) / members
+            self._slope += elapsed / members
+            self._since = now
+
+    def _relevel(self) -> None:
+        """What each job gets now, and when the first will end. Not while jobs ring: once when the last has rung."""
+        jobs = len(self._jobs)
+        if jobs and not self._ringing:
+            flats, capacity = self._flats, self.capacity
+            level = flats.level(capacity, jobs)
+            if level > 1.0:
+                level = 1.0
+            self._level = level * collisions(capacity, jobs, flats.low, flats.demand) if capacity > 1.0 else level
+            self._arm()
+
+    def _arm(self) -> None:
+        """One pending event: armed again only when the next completion moves earlier."""
+        now, since = self.env.now, self._since
+        due, left_s = now if now > since else since, self._jobs[0][0] - self._clock
+        if left_s > 0.0:
+            due += left_s / self._level
+        if due < self._armed_at - 1e-12:
+            alarm = self._rung or Alarm(self.env, self._ring)
+            self._rung = None
+            self._armed, self._armed_at = alarm, due
+            alarm.set(due)
+
+    def _ring(self, alarm: Alarm) -> None:
+        self._rung = alarm
+        if alarm is not self._armed:
+            return
+        self._armed, self._armed_at = None, math.inf
+        jobs, now = self._jobs, self.env.now
+        if not jobs:
+            return
+        self._advance(now)
+        if jobs[0][0] - self._clock > EPSILON:  # its end has moved later
+            self._arm()
+            return
+        finished = []
+        while jobs and jobs[0][0] - self._clock <= EPSILON:
+            finished.append(heapq.heappop(jobs))
+        for _, _, share, _ in finished:
+            share.running = False
+            share.disengage(now)
+            self._rest(share)
+            self._mark(share, now)
+        self._ringing = True
+        for _, _, _, done in finished:
+            done()
+        self._ringing = False
+        self._relevel()

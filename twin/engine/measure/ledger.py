@@ -1,0 +1,125 @@
+"""The books of a run that changes: what was lost, replayed and put back, and which events happened."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from twin.engine.segment import Segment
+from twin.engine.streams.channel import Inbox
+from twin.engine.streams.route import Leg
+
+if TYPE_CHECKING:
+    from twin.engine.streams.network import Nic
+    from twin.engine.task import Task
+    from twin.plan import Location
+
+
+@dataclass(slots=True)
+class EventRecord:
+    """One thing that happened. `end_s`: None while it lasts. Bytes: state that was moved over the network."""
+
+    kind: str
+    component: str
+    at_s: float
+    end_s: float | None = None
+    paused_s: float | None = None
+    bytes: float | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def row(self) -> dict[str, Any]:
+        """For the trace; the detail still as a mapping."""
+        return {
+            "at_s": self.at_s,
+            "end_s": self.end_s,
+            "kind": self.kind,
+            "component": self.component,
+            "paused_s": self.paused_s,
+            "bytes": self.bytes,
+            "detail": self.detail,
+        }
+
+
+class _Nowhere:
+    """Where tuples arrive that were on the network when a failure lost them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def deliver(self, segment: Segment) -> None:
+        """They are counted as lost already, and no longer on the network."""
+        self.ledger.transfers -= segment.n
+
+
+class Buffer:
+    """Holds tuples of key groups whose state is still on its way; afterwards it passes them on to their task."""
+
+    __slots__ = ("segments", "state_bytes", "state_tuples", "target")
+
+    def __init__(self) -> None:
+        self.state_bytes = 0.0  # of the key groups on the way here, which count at neither end
+        self.state_tuples = 0.0
+        self.segments: list[Segment] = []
+        self.target: Task | None = None
+
+    @property
+    def queued(self) -> int:
+        """Tuples held."""
+        return sum(segment.n for segment in self.segments)
+
+    def deliver(self, segment: Segment) -> None:
+        """Takes a segment, as a task would."""
+        if self.target is None:
+            self.segments.append(segment)
+        else:
+            self.target.deliver(segment)
+
+    def open(self, target: Task, now_s: float) -> None:
+        """Hands over what is held, and from now on everything, to `target`. The tuples arrive now."""
+        self.target = target
+        held, self.segments = self.segments, []
+        for segment in held:
+            segment.a_s = segment.b_s = now_s
+            target.deliver(segment)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Empty in a run in which nothing changes. Counts are tuples.
+
+    lost: queued at or on the way to a task when the job stopped. restored: put back into queues from a checkpoint.
+    unsent: by stream, lost before they were sent. aborted: by task name, in service when the job stopped.
+    replayed: by source task name, read from the broker again. transfers: pieces of state, and lost tuples, that
+    are still on the network. cut_short: by card or link, lost tuples that had more hops to go. overlap_s: by place,
+    core-seconds of segments in service while tasks came or went, which were planned for another sharing.
+    """
+
+    lost: int = 0
+    restored: int = 0
+    duplicates: int = 0
+    transfers: int = 0
+    cut_short: Counter[Nic] = field(default_factory=Counter)
+    unsent: Counter[tuple[str, str]] = field(default_factory=Counter)
+    aborted: Counter[str] = field(default_factory=Counter)
+    replayed: Counter[str] = field(default_factory=Counter)
+    overlap_s: dict[Location, float] = field(default_factory=lambda: defaultdict(float))
+    buffers: list[Buffer] = field(default_factory=list)
+    retired: dict[str, list[Task]] = field(default_factory=dict)
+    events: list[EventRecord] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def lose(self, segment: Segment) -> None:
+        """A segment on the network will arrive nowhere."""
+        self.lost += segment.n
+        self.transfers += segment.n
+        stop: object = segment.inbox
+        if isinstance(stop, Leg):
+            self.cut_short[stop.nic] += segment.n
+        segment.inbox = Inbox(cast("Task", _Nowhere(self)), 0, 0)
+
+    def record(self, kind: str, component: str, at_s: float, **detail: Any) -> EventRecord:
+        """A new event; the caller fills in its end."""
+        event = EventRecord(kind, component, at_s, detail=detail)
+        self.events.append(event)
+        return event

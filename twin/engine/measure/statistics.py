@@ -1,0 +1,225 @@
+"""Statistics every period, under Flink's names: differences of counters that the mechanisms keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import simpy
+
+from twin.engine.arrival.broker import Broker
+from twin.engine.compute.memory import HostMemory
+from twin.engine.compute.processor import Processor
+from twin.engine.measure.link_meter import LinkMeter
+from twin.engine.operators import SinkTask
+from twin.engine.streams.network import Nic
+from twin.engine.task import Task
+from twin.engine.windows.state import window_bytes
+
+Row = dict[str, Any]
+
+
+class OperatorMeter:
+    """Reads all replicas of one operator; one row a period."""
+
+    def __init__(self, name: str, kind: str, tasks: Sequence[Task], brokers: Sequence[Broker]) -> None:
+        self.name = name
+        self.kind = kind
+        self.tasks = list(tasks)  # all that there ever were
+        self.brokers = brokers
+        self.since_s = [0.0] * len(tasks)
+        self.until_s = [math.inf] * len(tasks)
+        self._busy_debt_s = [0.0] * len(tasks)
+        self._before = self._counters()
+
+    def joined(self, task: Task, now_s: float) -> None:
+        """A new replica."""
+        before = self._counters()
+        self.tasks.append(task)
+        self.since_s.append(now_s)
+        self.until_s.append(math.inf)
+        self._busy_debt_s.append(0.0)
+        fresh = self._counters()
+        self._before |= {key: value for key, value in fresh.items() if key not in before}
+
+    def left(self, task: Task, now_s: float) -> None:
+        """A replica is gone; what it did still counts."""
+        self.until_s[self.tasks.index(task)] = now_s
+
+    def present(self, start_s: float, end_s: float) -> float:
+        """Replicas on average over a period."""
+        spans = zip(self.since_s, self.until_s, strict=True)
+        return sum(max(0.0, min(end_s, until) - max(start_s, since)) / (end_s - start_s) for since, until in spans)
+
+    def _counters(self) -> dict[str, float]:
+        return {
+            "in": sum(task.tuples_in for task in self.tasks),
+            "out": sum(task.tuples_out for task in self.tasks),
+            "dropped": sum(port.dropped for task in self.tasks for port in task.ports),
+            "arrived": sum(broker.arrived for broker in self.brokers),
+            **{f"busy{k}": task.busy_s for k, task in enumerate(self.tasks)},
+            **{f"blocked{k}": task.blocked_until_now_s() for k, task in enumerate(self.tasks)},
+        }
+
+    def row(self, period: int, start_s: float, end_s: float) -> Row:
+        """The period's row; resets the meter."""
+        now, before = self._counters(), self._before
+        self._before = now
+        busy, blocked = self._times(now, before, start_s, end_s)
+        count = self.present(start_s, end_s)
+        source = self.kind == "source"
+        row: Row = {
+            "operator": self.name,
+            "kind": self.kind,
+            "replicas": sum(until >= end_s for until in self.until_s),
+            "period": period,
+            "start_s": start_s,
+            "end_s": end_s,
+            "numRecordsIn": int(now["in"] - before["in"]),
+            "numRecordsOut": int(now["out"] - before["out"]),
+            "numRecordsDropped": int(now["dropped"] - before["dropped"]),
+            "busyTimeMsPerSecond": 1000 * busy / count,
+            "backPressuredTimeMsPerSecond": 1000 * blocked / count,
+            "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / count),
+            "queueLength": 0 if source else sum(task.queued for task in self.tasks),
+            "stateBytes": sum(window_bytes(task) + task.state_bytes for task in self.tasks),
+            "arrived": int(now["arrived"] - before["arrived"]) if source else None,
+            "backlog": sum(broker.backlog for broker in self.brokers) if source else None,
+        }
+        return row | self._latencies()
+
+    def _times(
+        self, now: dict[str, float], before: dict[str, float], start_s: float, end_s: float
+    ) -> tuple[float, float]:
+        """Shares of the period that all replicas together were busy and blocked.
+
+        A service is booked when it ends, so a long one can exceed its period; the rest is carried over.
+        """
+        busy = blocked = 0.0
+        length_s = end_s - start_s
+        for k in range(len(self.tasks)):
+            there_s = min(end_s, self.until_s[k]) - max(start_s, self.since_s[k])
+            if there_s <= 0.0:
+                continue
+            held = min(there_s, now[f"blocked{k}"] - before[f"blocked{k}"])
+            due = now[f"busy{k}"] - before[f"busy{k}"] + self._busy_debt_s[k]
+            worked = min(due, there_s - held)
+            self._busy_debt_s[k] = due - worked
+            busy += worked / length_s
+            blocked += held / length_s
+        return busy, blocked
+
+    def _latencies(self) -> Row:
+        sinks = [task for task in self.tasks if isinstance(task, SinkTask)]
+        if not sinks:
+            return {}
+        row: Row = {
+            "latencyCount": sum(sink.count for sink in sinks),
+            "processingLatencySum_s": sum(sink.processing_sum_s for sink in sinks),
+            "e2eLatencySum_s": sum(sink.e2e_sum_s for sink in sinks),
+        }
+        for key in ("processing", "e2e"):
+            merged: dict[int, int] = {}
+            for sink in sinks:
+                for index, count in getattr(sink, key).items():
+                    merged[index] = merged.get(index, 0) + count
+            row[f"{key}LatencyBuckets"] = sorted(merged)
+            row[f"{key}LatencyCounts"] = [merged[index] for index in sorted(merged)]
+        for sink in sinks:
+            sink.count, sink.processing_sum_s, sink.e2e_sum_s = 0, 0.0, 0.0
+            sink.processing, sink.e2e = {}, {}
+        return row
+
+
+class HostMeter:
+    """Reads one host."""
+
+    def __init__(self, name: str, processors: Sequence[Processor], nic: Nic, memory: HostMemory) -> None:
+        self.name = name
+        self.processors = processors
+        self.nic = nic
+        self.memory = memory
+        self._work_s = 0.0
+        self._bytes = 0.0
+
+    def row(self, period: int, start_s: float, end_s: float) -> Row:
+        """The period's row; resets the meter. Work is booked when its service begins and carried over, as for tasks."""
+        capacity_s = sum(processor.capacity for processor in self.processors) * (end_s - start_s)
+        due_s = sum(processor.work_s for processor in self.processors) - self._work_s
+        done_s = max(0.0, min(due_s, capacity_s))  # work of a service that was stopped is taken back
+        self._work_s += done_s
+        sent = self.nic.bytes_out - self._bytes
+        self._bytes = self.nic.bytes_out
+        return {
+            "host": self.name,
+            "period": period,
+            "start_s": start_s,
+            "end_s": end_s,
+            "cpuUtilisation": done_s / capacity_s,
+            "memoryUsedMb": self.memory.used_mb,
+            "gcSlowdown": self.memory.slowdown,
+            "bytesOut": sent,
+        }
+
+
+class Statistics:
+    """A SimPy process that closes a row of every meter each period, and the last, shorter one at the horizon."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        operators: Sequence[OperatorMeter],
+        hosts: Sequence[HostMeter],
+        links: Sequence[LinkMeter],
+        period_s: float,
+    ) -> None:
+        self.env = env
+        self.operators = operators
+        self.hosts = list(hosts)
+        self.links = list(links)
+        self.listeners: list[Callable[[Sequence[Row], Sequence[Row]], None]] = []  # hear of each period that ends
+        self.operator_rows: list[Row] = []
+        self.host_rows: list[Row] = []
+        self.link_rows: list[Row] = []
+        self._period = 0
+        self._start_s = 0.0
+        self._period_s = period_s
+        env.process(self._run())
+
+    def joined(self, operator: str, task: Task, now_s: float) -> None:
+        """An operator has a new replica."""
+        self._meter(operator).joined(task, now_s)
+
+    def left(self, operator: str, task: Task, now_s: float) -> None:
+        """An operator has lost a replica."""
+        self._meter(operator).left(task, now_s)
+
+    def appeared(self, host: HostMeter, card: LinkMeter) -> None:
+        """A host is used for the first time."""
+        self.hosts.append(host)
+        self.links.append(card)
+
+    def _meter(self, operator: str) -> OperatorMeter:
+        return next(meter for meter in self.operators if meter.name == operator)
+
+    def _run(self) -> Any:
+        while True:
+            yield self.env.timeout((self._period + 1) * self._period_s - self.env.now)
+            self.close(self.env.now)
+
+    def close(self, now_s: float) -> None:
+        """Ends the period at `now_s`; a period without length is no row."""
+        if now_s - self._start_s <= 1e-9:
+            return
+        span = (self._period, self._start_s, now_s)
+        operators = [meter.row(*span) for meter in self.operators]
+        hosts = [meter.row(*span) for meter in self.hosts]
+        links = [(meter.nic, meter.row(*span)) for meter in self.links]
+        self.operator_rows += operators
+        self.host_rows += hosts
+        self.link_rows += [row for nic, row in links if nic.hops]  # of those that a stream crosses
+        self._period += 1
+        self._start_s = now_s
+        for listener in self.listeners:
+            listener(operators, hosts)

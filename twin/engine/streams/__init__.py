@@ -1,0 +1,1 @@
+"""How tuples get from one task to the next: dealing, channels, credits, the network."""

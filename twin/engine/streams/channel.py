@@ -1,0 +1,244 @@
+"""Bounded channels: credits, backpressure, and the path a segment takes.
+
+An inbox holds the credits of one replica for one stream: tuples on the way count, half of a segment's credits come
+back when its service starts and the rest when it ends. A producer sends when there is room for all of a segment; else
+the segment waits in the port's outbox, and a producer with a waiting segment does not work: that is backpressure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import mul
+from typing import TYPE_CHECKING
+
+from twin.engine.segment import Segment
+from twin.engine.streams.confluence import Lane
+
+if TYPE_CHECKING:
+    from twin.engine.streams.network import Nic
+    from twin.engine.streams.partition import Deal
+    from twin.engine.streams.pool import Pool
+    from twin.engine.streams.route import Leg
+    from twin.engine.task import Task
+
+
+DEEP = 128
+"""Half a channel that holds so many tuples hardly ever blocks below saturation: idle, it takes any smooth segment."""
+LOTS = 2
+"""A segment for one of many replicas holds at most one part in so many of what may travel: what belongs to all of them
+in turn would fill one's channel else, and hold its producer up while the others run dry."""
+FINER = 8
+"""A burst that does not fit into a channel is cut so much finer than other segments."""
+
+
+class Inbox:
+    """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs.
+
+    beyond_s: CPU seconds that a tuple of this stream takes beyond the task's `service_s`, which is of all its streams.
+    tuple_bytes: size of each.
+    """
+
+    __slots__ = (
+        "_draining",
+        "beyond_s",
+        "capacity",
+        "credits",
+        "lane",
+        "sent",
+        "side",
+        "task",
+        "tuple_bytes",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        task: Task | Pool,
+        side: int,
+        capacity: int,
+        turns: int = 1,
+        beyond_s: float = 0.0,
+        tuple_bytes: float = 0.0,
+    ) -> None:
+        self.task = task
+        self.lane = Lane(turns)
+        self.side = side
+        self.beyond_s = beyond_s
+        self.tuple_bytes = tuple_bytes
+        self.capacity = capacity
+        self.credits = capacity
+        self.sent = 0
+        self.waiters: deque[Port] = deque()
+        self._draining = False
+
+    def wake(self) -> None:
+        """Lets waiting producers send what the credits now allow."""
+        waiters = self.waiters
+        if self._draining:  # a delivery may give credits back while the loop below runs
+            return
+        self._draining = True
+        while waiters and waiters[0].retry(self):
+            pass
+        self._draining = False
+
+
+class Path:
+    """From one producer's host to one inbox: a network card with latency, a route of hops, or none within a host."""
+
+    __slots__ = ("bytes_each", "fetch_s", "inbox", "latency_s", "nic", "send_s")
+
+    def __init__(
+        self, inbox: Inbox, nic: Nic | Leg | None, latency_s: float, bytes_each: float, send_s: float, fetch_s: float
+    ) -> None:
+        self.inbox = inbox
+        self.nic = nic
+        self.latency_s = latency_s
+        self.bytes_each = bytes_each
+        self.send_s = send_s  # CPU seconds a tuple at the producer
+        self.fetch_s = fetch_s  # CPU seconds a tuple at the consumer
+
+
+class Paths(dict[int, Path]):
+    """The paths from one place to the replicas of a stream, each made when it is first used.
+
+    send_s: CPU seconds that a tuple to each replica costs the producer.
+    """
+
+    __slots__ = ("_make", "_send_s")
+
+    def __init__(self, make: Callable[[int], Path], send_s: Sequence[float]) -> None:
+        super().__init__()
+        self._make = make
+        self._send_s = send_s
+
+    def mean_send_s(self, weights: Sequence[float]) -> float:
+        """CPU seconds a tuple, at these shares of the replicas."""
+        return sum(map(mul, self._send_s, weights))
+
+    def __missing__(self, replica: int) -> Path:
+        path = self[replica] = self._make(replica)
+        return path
+
+
+class Port:
+    """One producer replica's end of one stream."""
+
+    __slots__ = ("_only", "cap", "deal", "dropped", "lot", "outbox", "paths", "send_s", "sent_s", "task")
+
+    def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
+        self.task = task
+        self.paths = paths
+        self.deal = deal
+        self.cap = cap  # largest segment that may travel
+        self.lot = max(1, cap // LOTS)
+        self.outbox: deque[tuple[Path, Segment]] = deque()
+        self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
+        self.dropped = 0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """After a change of the deal's weights."""
+        weights = self.deal.weights
+        self._only = self.paths[0] if len(weights) == 1 else None
+        self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a tuple sent
+
+    def unsent(self) -> Iterable[tuple[Path, Segment]]:
+        """What has not left, and which way it will go."""
+        return self.outbox
+
+    def waiting(self) -> int:
+        """Tuples that have not left."""
+        return sum(segment.n for _, segment in self.unsent())
+
+    def flush(self) -> None:
+        """Lets go what waits for others to travel with; nothing in a port that sends at once."""
+
+    def clear(self) -> None:
+        """Drops what has not left."""
+        self.outbox.clear()
+
+    def send(self, segment: Segment) -> None:
+        """Deals a segment to the consumer's replicas, in pieces of at most `cap` unless the channel is idle."""
+        only = self._only
+        if only is not None and segment.n <= self.cap:  # the usual case, without the two calls it takes otherwise
+            if self.outbox or only.inbox.credits < segment.n:
+                self._pass(only, segment)
+            else:
+                self._transfer(only, segment)
+            return
+        pieces = in_pieces(segment, self.lot * self.deal.receivers(segment)) if self.deal.wide else (segment,)
+        for index, part in (each for piece in pieces for each in self.deal.parts(piece)):
+            path = self.paths[index]
+            idle = path.inbox.credits == path.inbox.capacity and not self.outbox  # all has been served as it came
+            if idle and part.n > self.cap >= DEEP and part.b_s > part.a_s:
+                self._transfer(path, part)
+                continue
+            for piece in in_pieces(part, self.cap):
+                self._pass(path, piece)
+
+    def _pass(self, path: Path, segment: Segment) -> None:
+        n = segment.n
+        if not self.outbox and path.inbox.credits >= n:
+            self._transfer(path, segment)
+        elif segment.a_s == segment.b_s and n > self.cap // FINER:  # a burst: as much of it leaves as there is room for
+            for piece in in_pieces(segment, max(1, self.cap // FINER)):
+                self._queue(path, piece)
+        else:
+            self._queue(path, segment)
+
+    def _queue(self, path: Path, segment: Segment) -> None:
+        if not self.outbox and path.inbox.credits >= segment.n:
+            self._transfer(path, segment)
+            return
+        self.outbox.append((path, segment))
+        if len(self.outbox) == 1:
+            self.sent_s = self.task.env.now
+            self.task.block()
+            path.inbox.waiters.append(self)
+
+    def retry(self, inbox: Inbox) -> bool:
+        """Sends what waits for `inbox`; True if the port no longer waits there."""
+        outbox = self.outbox
+        while outbox and outbox[0][0].inbox is inbox:
+            path, segment = outbox[0]
+            if inbox.credits < segment.n:
+                return False
+            outbox.popleft()
+            self.task.held_back(segment, self.sent_s)
+            self.sent_s = self.task.env.now
+            self._transfer(path, segment)
+        inbox.waiters.popleft()
+        if outbox:
+            outbox[0][0].inbox.waiters.append(self)
+            head = outbox[0][0].inbox
+            if head.credits >= outbox[0][1].n:
+                head.wake()
+        else:
+            self.task.unblock()
+        return True
+
+    def _transfer(self, path: Path, segment: Segment) -> None:
+        inbox = path.inbox
+        inbox.credits -= segment.n
+        inbox.sent += segment.n
+        segment.inbox = inbox
+        segment.fetch_s = path.fetch_s
+        if path.nic is None:
+            inbox.task.deliver(segment)
+        else:
+            path.nic.transmit(segment, path)
+
+
+def in_pieces(segment: Segment, most: int) -> Iterator[Segment]:
+    """The segment in equal parts of at most that many tuples."""
+    n = segment.n
+    if n <= most:
+        yield segment
+        return
+    count = -(-n // most)
+    taken = 0
+    for k in range(count):
+        upto = n * (k + 1) // count
+        yield segment.part(upto - taken, taken / n, upto / n)
+        taken = upto

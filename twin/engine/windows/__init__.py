@@ -1,0 +1,1 @@
+"""What windows remember, when they are evaluated, and what comes out."""

@@ -1,0 +1,270 @@
+"""Windowed operators: when a window is evaluated, and what that costs.
+
+Count windows are evaluated within the service of the segment that completes them. Time windows follow the clock: in
+an exact run the evaluation is a job of its own, right at the boundary; in a fast run it looks at the boundary a little
+later, when the segments that cover it have come, and its results carry the boundary's time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from twin.engine.alarm import Alarm
+from twin.engine.segment import Segment
+from twin.engine.task import Task
+from twin.engine.windows.history import History
+from twin.query import CountWindow, TimeWindow
+
+LATE_MARGIN = 1.5
+"""A fast run looks at a time boundary this many times as late as tuples lately came to be known after their service."""
+LATE_FORGET = 0.01
+"""Per segment, when the lateness falls; it rises at once."""
+MERGE_ABOVE = 3
+"""More evaluations than this within one segment become one output segment."""
+
+
+@dataclass(slots=True)
+class Results:
+    """What one evaluation, or several merged ones, emits: n tuples over the share [low, high] of a segment.
+
+    early_s: how much earlier than that, for evaluations that were due before the segment came (< 0: after it).
+    """
+
+    n: int
+    low: float
+    high: float
+    born0_s: float
+    born1_s: float
+    taken0_s: float
+    taken1_s: float
+    early_s: float = 0.0
+
+    def leave(self, first_s: float, last_s: float) -> Segment:
+        """As a segment that leaves while the service runs from first_s to last_s."""
+        span_s = last_s - first_s
+        from_s = first_s - self.early_s
+        return Segment(
+            self.n,
+            from_s + self.low * span_s,
+            from_s + self.high * span_s,
+            self.born0_s,
+            self.born1_s,
+            self.taken0_s,
+            self.taken1_s,
+        )
+
+
+class WindowTask(Task):
+    """Keeps a window's content and evaluates it. Subclasses say what is remembered and what comes out.
+
+    evaluate(position, fires, low, high): results of `fires` evaluations, the last at `position`, and their CPU seconds.
+    """
+
+    __slots__ = (
+        "_boundary_s",
+        "_clock",
+        "_due",
+        "_late_s",
+        "_pending",
+        "_planned",
+        "by_time",
+        "fires",
+        "follows",
+        "planning",
+        "result_s",
+        "scan_s",
+        "seen",
+        "size",
+        "slide",
+    )
+
+    def __init__(
+        self, *args: Any, window: CountWindow | TimeWindow, result_s: float, scan_s: float, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.by_time = self.follows = isinstance(window, TimeWindow)
+        self.size = float(window.size)
+        self.slide = float(window.slide)
+        self.result_s = result_s
+        self.scan_s = scan_s
+        self.seen = 0
+        self.fires = 0
+        self.planning: Segment | None = None  # whose count windows are being evaluated
+        self._planned: list[Results] = []
+        self._due: deque[float] = deque()  # boundaries whose evaluation waits for this task
+        self._late_s = 0.0  # how long after a tuple's service it is remembered here
+        self._pending: list[Results] | None = None  # of the evaluation that is a job of its own
+        if self.by_time:
+            self._boundary_s = (self.env.now // self.slide + 1.0) * self.slide
+            self._clock = Alarm(self.env, self._boundary)
+            self._clock.set(self._boundary_s)
+
+    def stop(self) -> None:
+        """Drops the results under way, too."""
+        super().stop()
+        self._pending = None
+        self._planned = []
+
+    # what subclasses say -------------------------------------------------------------------------------------------
+
+    @property
+    def histories(self) -> tuple[History, ...]:
+        """One an input side."""
+        raise NotImplementedError
+
+    def remember(self, segment: Segment, low: float, high: float) -> None:
+        """Adds the segment's tuples at the positions (low, high]."""
+        raise NotImplementedError
+
+    def correct(self, segment: Segment, low: float, high: float) -> None:
+        """Moves the tuples just remembered to where they were really served."""
+        raise NotImplementedError
+
+    def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
+        """See the class."""
+        raise NotImplementedError
+
+    def forget(self, position: float) -> None:
+        """Drops what no later window holds; notes how many tuples are left in `state_tuples`."""
+        raise NotImplementedError
+
+    # count windows: within the service -----------------------------------------------------------------------------
+
+    def plan(self, segment: Segment) -> float:
+        """Evaluates the count windows that this segment completes."""
+        if self.by_time:
+            return 0.0
+        self.planning = segment
+        before, n = self.seen, segment.n
+        self.seen += n
+        self.remember(segment, float(before), float(self.seen))
+        slide = int(self.slide)
+        first = before // slide + 1
+        fires = self.seen // slide - first + 1
+        work_s = 0.0
+        if fires > MERGE_ABOVE:
+            low, high = ((first * slide - before) / n, ((first + fires - 1) * slide - before) / n)
+            work_s = self._fire((first + fires - 1) * slide, fires, low, high)
+        else:
+            for k in range(first, first + fires):
+                at = (k * slide - before) / n
+                work_s += self._fire(k * slide, 1, at, at)
+        if fires:
+            self.forget((first + fires) * slide - self.size)
+        return work_s
+
+    def _fire(self, position: float, fires: int, low: float, high: float) -> float:
+        self.fires += fires
+        results, work_s = self.evaluate(position, fires, low, high)
+        if results is not None and results.n > 0:
+            self._planned.append(results)
+            work_s += results.n * self.send_s
+        return work_s
+
+    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+        """Sends the results of the evaluations within this service."""
+        if not self._planned:
+            return
+        planned, self._planned = self._planned, []
+        for results in planned:
+            self._send_results(results, first_s, last_s)
+
+    def _send_results(self, results: Results, first_s: float, last_s: float) -> None:
+        segment = results.leave(first_s, last_s)
+        if segment.n == 1:  # one result, of an age that is anywhere in the range
+            segment.collapse(self.draws.uniform())
+        self.send(segment)
+
+    # time windows: at boundaries -----------------------------------------------------------------------------------
+
+    def served(self, segment: Segment, start_s: float, end_s: float) -> None:
+        """Remembers when the tuples were processed; corrects it at the end of a job."""
+        known_s = end_s if self.blocked_s > 0.0 and segment.b_s > segment.a_s else start_s
+        late_s = max(0.0, self.env.now - known_s)
+        self._late_s = late_s if late_s > self._late_s else self._late_s + LATE_FORGET * (late_s - self._late_s)
+        if self.busy and self._current[0] is segment:
+            self.correct(segment, start_s, end_s)
+        else:
+            self.remember(segment, start_s if segment.n > 1 else end_s, end_s)
+
+    def _boundary(self, alarm: Alarm) -> None:
+        if self.halted:
+            return
+        boundary_s = self._boundary_s
+        self._boundary_s = boundary_s + self.slide
+        late_s = 0.0 if self.exact else LATE_MARGIN * self._late_s
+        self._clock.set(max(self._boundary_s + late_s, self.env.now + 1e-9))
+        if self.blocked or (self.exact and self.busy):
+            self._due.append(boundary_s)
+        else:
+            self._evaluate_at(boundary_s, boundary_s)
+
+    def _evaluate_at(self, boundary_s: float, from_s: float) -> None:
+        """Evaluates the window that ended at a boundary; the work begins at `from_s` at the earliest."""
+        self.fires += 1
+        histories = self.histories if self.blocked_s > 0.0 and not self.exact else ()
+        under_way = False  # tuples are being served meanwhile that will come to be known only with their segment
+        for history in histories:
+            under_way |= history.foresee(boundary_s)
+        results, work_s = self.evaluate(boundary_s, 1, 0.0, 1.0)
+        for history in histories:
+            history.recall()
+        self.forget(boundary_s + self.slide - self.size)
+        if results is not None and results.n > 0:
+            work_s += results.n * self.send_s
+        work_s *= self.processor.slowdown
+        self.processor.work_s += work_s
+        if self.exact:
+            self._evaluate_as_job(results, work_s)
+            return
+        speed = self.processor.speed
+        time_s = work_s / speed
+        if results is not None and results.n > 0:
+            self._send_results(results, from_s + time_s, from_s + time_s)
+        if self.blocked and not self.processor.shared:
+            # the results fill a channel: the task evaluates first, then it is blocked, and takes no tuples meanwhile
+            self.busy_s += time_s
+            self._blocked_since_s += time_s
+        elif self.busy or under_way or self.processor.shared:
+            self.debt_s += work_s / self.processor.slowdown
+            self.processor.work_s -= work_s
+        else:
+            self.occupy(from_s, time_s)
+            self.busy_s += time_s
+
+    def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
+        started_s = self.env.now
+        self.busy = True
+        self.in_service_work_s = work_s
+        pending = self._pending = [] if results is None else [results]
+
+        def finish() -> None:
+            self._pending = None
+            now = self.env.now
+            self.busy_s += now - started_s
+            self.free_s = now
+            if results is not None and results.n > 0:
+                self._send_results(results, now, now)
+            self.busy = False
+
+        def done(_: object = None) -> None:
+            if self._pending is pending:  # else it was stopped meanwhile
+                finish()
+                self.work()
+
+        if work_s <= 0.0:  # whoever evaluates goes on with what is queued
+            finish()
+        elif self.processor.shared:
+            self.processor.start(self.share, work_s, done)
+        else:
+            Alarm(self.env, done).set(started_s + work_s / self.processor.speed)
+
+    def work(self) -> None:
+        """Evaluations that are due come before the next segment."""
+        while (self._due or self.queue) and not self.busy and not self.blocked and not self.halted:
+            if self._due:
+                self._evaluate_at(self._due.popleft(), self.env.now)
+            else:
+                self._begin(self.queue.popleft())

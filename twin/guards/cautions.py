@@ -1,0 +1,233 @@
+"""What whoever reads a run's results should know: what never happened, and why nothing came out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import networkx as nx
+import numpy as np
+
+from twin.deployment import Deployment
+from twin.engine.measure.statistics import Row
+from twin.events import AnyEvent
+from twin.keys import KeySkew, zipf_shares
+from twin.query import Aggregate, AnyOperator, Filter, Join, Map
+from twin.scenario import RunSettings
+from twin.wiring.resolution import PARTS, resolution
+from twin.wiring.world import World
+
+BLOCKED_SHARE = 0.02
+"""Of the time: a window that is blocked for longer needs segments that are short against its slide."""
+
+
+CROWD = 1.5
+"""Tasks a core, and ..."""
+NEARLY_FULL, FULL = 0.8, 0.99
+"""... shares of a host in use between which segments say little about how tuples delay each other. Beyond, it is
+saturated, and what waits in channels decides."""
+
+
+def cautions(
+    deployment: Deployment,
+    settings: RunSettings,
+    world: World,
+    events: Sequence[AnyEvent],
+    rows: Sequence[Row],
+    hosts: Sequence[Row],
+) -> tuple[str, ...]:
+    """One line each, with the remedy. rows: those of the operators; hosts: of the hosts."""
+    totals = _totals(rows)
+    unevaluated = _unevaluated(deployment, settings, totals)
+    return (
+        *_dropped(rows),
+        *_coarse(deployment, settings, rows),
+        *_nearly_full(deployment, settings, hosts),
+        *unevaluated.values(),
+        *_idle(deployment),
+        *_crowded(deployment),
+        *_silent(deployment, settings, totals, unevaluated, rows),
+        *_of_events(world, settings, events),
+    )
+
+
+def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+    """That segments are too long for what a window does while its results block it."""
+    if settings.fidelity == "exact":
+        return []
+    found = resolution(deployment, settings)
+    behind, slide_s = ("", math.inf) if found.fine_enough else (found.operator, found.needed_s * PARTS)
+    for operator in deployment.query.operators:
+        if isinstance(operator, Aggregate | Join) and operator.window.policy == "time":
+            mine = [row["backPressuredTimeMsPerSecond"] for row in rows if row["operator"] == operator.name]
+            blocked = sum(mine) > 1000 * BLOCKED_SHARE * len(mine)
+            if blocked and operator.window.slide < min(slide_s, found.span_s * PARTS / 2):
+                behind, slide_s = operator.name, operator.window.slide
+    if not behind:
+        return []
+    enough = math.ceil(settings.horizon_s * len(deployment.query.sources) * PARTS / slide_s)
+    line = (
+        f"{behind}: it is blocked now and then, and segments of {found.span_s:.2g} s hide how that goes with its slide "
+        f"of {slide_s:.2g} s: throughput and latencies may be far off; set run.segments to {enough}, or fidelity: exact"
+    )
+    return [line]
+
+
+def _dropped(rows: Sequence[Row]) -> list[str]:
+    """Tuples lost at full channels, of which no metric speaks."""
+    lines = []
+    for name in dict.fromkeys(row["operator"] for row in rows):
+        mine = [row for row in rows if row["operator"] == name]
+        lost, made = (sum(row[key] for row in mine) for key in ("numRecordsDropped", "numRecordsOut"))
+        if lost:
+            lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
+    return lines
+
+
+def _nearly_full(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+    """Where many tasks share a processor that is all but full, what each waits is a matter of chance."""
+    if settings.fidelity == "exact":
+        return []
+    tasks = Counter(place.host for name in deployment.plan.placement for place in deployment.plan.locations(name))
+    lines = []
+    for host in deployment.cluster.hosts:
+        used = [row["cpuUtilisation"] for row in rows if row["host"] == host.name]
+        share = sum(used) / max(1, len(used))
+        if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and NEARLY_FULL < share < FULL:
+            lines.append(
+                f"{host.name}: {tasks[host.name]} tasks share {host.cpu_percent / 100:g} cores, {100 * share:.0f} % "
+                "busy; latencies there may be twice or half of what they are: set fidelity: exact, or give it room"
+            )
+    return lines
+
+
+Totals = dict[str, dict[str, int]]
+_COUNTS = ("arrived", "numRecordsIn", "numRecordsOut", "latencyCount")
+
+
+def _totals(rows: Sequence[Row]) -> Totals:
+    """By operator, the sums over all periods, those of the warm-up too."""
+    totals: Totals = {}
+    for row in rows:
+        mine = totals.setdefault(row["operator"], dict.fromkeys(_COUNTS, 0))
+        for key in _COUNTS:
+            mine[key] += row.get(key) or 0
+    return totals
+
+
+def _unevaluated(deployment: Deployment, settings: RunSettings, totals: Totals) -> dict[str, str]:
+    """By operator, that its window was never evaluated."""
+    lines = {}
+    for operator in deployment.query.operators:
+        if not isinstance(operator, Aggregate | Join):
+            continue
+        window, name = operator.window, operator.name
+        if window.policy == "time" and window.slide >= settings.horizon_s:
+            lines[name] = (
+                f"{name}: its window slides every {window.slide:g} s, not within the horizon of "
+                f"{settings.horizon_s:g} s, so it is never evaluated; run longer or shorten the window"
+            )
+        elif window.policy == "count":
+            seen, replicas = totals[name]["numRecordsIn"], deployment.plan.replicas(name)
+            if seen < window.slide or (seen < window.slide * replicas and not totals[name]["numRecordsOut"]):
+                among = f" to its {replicas} replicas" if replicas > 1 else ""
+                lines[name] = (
+                    f"{name}: its window slides every {window.slide:g} tuples and only {seen} came{among}, "
+                    "so it was never evaluated; run longer or shorten the window"
+                )
+    return lines
+
+
+def _idle(deployment: Deployment) -> list[str]:
+    return [
+        f"plan.key_groups.{name} gives replica {replica} no key group, so it is idle; give it one or leave it out"
+        for name, owners in deployment.plan.key_groups.items()
+        for replica in range(deployment.plan.replicas(name))
+        if replica not in owners
+    ]
+
+
+def _crowded(deployment: Deployment) -> list[str]:
+    """Joins that are said to match more often than tuples are of one key group."""
+    lines = []
+    for operator in deployment.query.operators:
+        if not isinstance(operator, Join) or operator.key_groups is None or operator.selectivity is None:
+            continue
+        name, skew = operator.name, deployment.workload.keys.get(operator.name, KeySkew())
+        most = float(np.sum(zipf_shares(operator.key_groups, skew.zipf) ** len(deployment.query.inputs(name))))
+        if operator.selectivity > most * 1.001:
+            lines.append(
+                f"{name}: only tuples of one key group match, with {operator.key_groups} key groups {most:.3g} of all, "
+                f"which is less than its selectivity of {operator.selectivity:g}; lower it or give fewer key_groups"
+            )
+    return lines
+
+
+def _silent(
+    deployment: Deployment, settings: RunSettings, totals: Totals, explained: dict[str, str], rows: Sequence[Row]
+) -> list[str]:
+    """For each sink that nothing reached, where the flow ended; or that nothing did after the warm-up."""
+    lines = []
+    for sink in deployment.query.sinks:
+        results = totals[sink.name]["latencyCount"]
+        if results:
+            mine = [row for row in rows if row["operator"] == sink.name]
+            if not any(row["latencyCount"] for row in mine if row["start_s"] >= settings.warmup_s):
+                lines.append(
+                    f"nothing reached {sink.name!r} after the warm-up of {settings.warmup_s:g} s, though "
+                    f"{results} tuples did before; run longer or shorten run.warmup_s"
+                )
+            continue
+        behind = {sink.name, *nx.ancestors(deployment.query.graph, sink.name)}
+        path = [operator for operator in deployment.query.topological if operator.name in behind]
+        causes = [cause for operator in path if (cause := _stop(deployment, operator, totals, explained))]
+        lines.append(f"nothing reached {sink.name!r}: {', and '.join(causes) or 'the horizon came first; run longer'}")
+    return lines
+
+
+def _stop(deployment: Deployment, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:
+    """Why nothing flows beyond an operator that something came to; empty if something does, or nothing came."""
+    name, mine = operator.name, totals[operator.name]
+    if operator.kind == "source":
+        if not mine["arrived"]:
+            return f"no tuple arrived at source {name!r}; raise its rate or run longer"
+        came = mine["arrived"]
+    else:
+        came = sum(totals[each.producer]["numRecordsOut"] for each in deployment.query.inputs(name))
+    taken = mine["numRecordsIn"]
+    if not came or mine["numRecordsOut"]:
+        return ""
+    if not taken:
+        return f"{name!r} took in none of the {came} tuples that were sent to it; {_SLOW}"
+    if name in explained:
+        return f"the window of {name!r} was never evaluated"
+    if isinstance(operator, Filter | Map) and taken * operator.selectivity < 3.0 and 2 * taken > came:
+        few = taken * operator.selectivity
+        return (
+            f"{name!r} took in {taken} tuples and passed none on, {few:g} were to be expected; "
+            "raise its selectivity or run longer"
+        )
+    if isinstance(operator, Join):
+        return (
+            f"{name!r} took in {taken} tuples and nothing came out; see that all of its inputs get tuples, raise its "
+            "selectivity, or, if it cannot keep up, give it more CPU"
+        )
+    return f"{name!r} took in {taken} of {came} tuples and nothing came out; {_SLOW}"
+
+
+_SLOW = "give it more CPU (cpu_percent, service_time_s) or network (bandwidth_mbps, latency_ms), or run longer"
+
+
+def _of_events(world: World, settings: RunSettings, events: Sequence[AnyEvent]) -> list[str]:
+    lines = [
+        f"events.{index} ({event.kind}) at {event.at_s:g} s lies beyond the horizon of {settings.horizon_s:g} s and "
+        "never happens; run longer or move it"
+        for index, event in enumerate(events)
+        if event.at_s >= settings.horizon_s
+    ]
+    lines += world.ledger.warnings
+    for record in world.ledger.events:
+        if record.kind in ("migration", "scale") and record.end_s is None:
+            lines.append(f"{record.kind} of {record.component} at {record.at_s:g} s had not ended at the horizon")
+    return lines

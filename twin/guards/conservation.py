@@ -1,0 +1,120 @@
+"""Laws that every run must obey. A violation is a fault of the simulator, never of the scenario."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.engine.streams.route import Leg
+from twin.engine.task import Task
+from twin.query import Query
+from twin.wiring.world import World
+
+SHARING_TOLERANCE = 0.05
+SHARING_START_S = 0.5
+"""A fast run shares a processor by demands that it estimates from what lately came. Such a share of its capacity, and
+so much at the start, is an error of the estimate. Of 1,100 random runs 99 in 100 are within 1 %; the worst is 6.3 % in
+20 s of coarse segments, where large joins share half a core."""
+
+
+class ConservationError(RuntimeError):
+    """A run created or lost tuples, or did more work than its processors can."""
+
+
+def check(query: Query, world: World, exact: bool) -> None:
+    """Raises ConservationError, naming the law and the place, if a finished run breaks one."""
+    _brokers(world)
+    _streams(query, world)
+    _routes(world)
+    _operators(world)
+    _work(world, 0.0 if exact else SHARING_TOLERANCE)
+
+
+def _require(equal: bool, law: str, place: str, left: float, right: float) -> None:
+    if not equal:
+        raise ConservationError(f"{law} at {place}: {left} != {right}")
+
+
+def _brokers(world: World) -> None:
+    for brokers in world.brokers.values():
+        for broker in brokers:
+            taken = broker.source.tuples_in + broker.backlog
+            offered = broker.arrived + world.ledger.replayed[broker.source.name]
+            _require(offered == taken, "arrived + replayed = taken + backlog", broker.source.name, offered, taken)
+
+
+def _streams(query: Query, world: World) -> None:
+    for stream in query.streams:
+        producers = [*world.tasks[stream.producer], *world.ledger.retired.get(stream.producer, ())]
+        inboxes = world.inboxes[stream.producer, stream.consumer]
+        place = f"{stream.producer} -> {stream.consumer}"
+        copies = len(inboxes) if query.partitioning(stream) == "broadcast" else 1
+        position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
+        waiting = sum(task.ports[position].waiting() for task in producers)
+        made = sum(task.tuples_out for task in producers) * copies
+        ledger = world.ledger
+        sent = sum(inbox.sent for inbox in inboxes)
+        lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[stream.producer, stream.consumer]
+        known = sent + waiting + lost
+        _require(made == known, "made = sent + waiting + lost unsent", place, made, known)
+    sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
+    ledger = world.ledger
+    here = sum(task.tuples_in + task.queued for task in _tasks(world) if not isinstance(task, SourceTask))
+    here += sum(buffer.queued for buffer in ledger.buffers)
+    carried = sum(nic.tuples_in - nic.tuples_out for nic in (*world.nics.values(), *world.links.values()))
+    flying = carried - ledger.transfers
+    left, right = sent + ledger.restored, here + flying + ledger.lost
+    _require(left == right, "sent + restored = taken + queued + in flight + lost", "the network", left, right)
+
+
+def _tasks(world: World) -> list[Task]:
+    """All tasks that there ever were."""
+    return [task for tasks in (*world.tasks.values(), *world.ledger.retired.values()) for task in tasks]
+
+
+def _routes(world: World) -> None:
+    """What a card or link carries is what its streams put on it, and no stream gains anything from hop to hop."""
+    for name, nic in (*world.nics.items(), *world.links.items()):
+        _require(nic.tuples_in >= nic.tuples_out, "in = out + in flight", name, nic.tuples_in, nic.tuples_out)
+        legs = [hop for hop in nic.hops if isinstance(hop, Leg)]
+        if not legs:
+            continue
+        tuples, size = sum(leg.tuples for leg in legs), sum(leg.tuples * leg.bytes_each for leg in legs)
+        _require(tuples == nic.tuples_in, "tuples carried = tuples sent", name, nic.tuples_in, tuples)
+        _require(math.isclose(size, nic.bytes_out, abs_tol=1), "bytes carried = bytes sent", name, nic.bytes_out, size)
+        onward = sum(leg.onward.tuples for leg in legs if leg.onward is not None)
+        ended = sum(leg.tuples for leg in legs if leg.onward is None)
+        _require(
+            onward <= nic.tuples_out <= onward + ended + world.ledger.cut_short[nic],
+            "arrived = onward + delivered",
+            name,
+            nic.tuples_out,
+            onward,
+        )
+
+
+def _operators(world: World) -> None:
+    for task in _tasks(world):
+        aborted = world.ledger.aborted[task.name]
+        if isinstance(task, SelectTask) and task.thins:
+            out = task.tuples_out + task.dropped + task.in_service_out + aborted
+            _require(task.tuples_in == out, "in = out + dropped + in service + stopped", task.name, task.tuples_in, out)
+        elif isinstance(task, SourceTask):
+            out = task.tuples_out + task.in_service + aborted
+            _require(task.tuples_in == out, "in = out + in service + stopped", task.name, task.tuples_in, out)
+        elif isinstance(task, SinkTask):
+            out = task.counted + task.in_service + aborted
+            _require(task.tuples_in == out, "in = counted + in service + stopped", task.name, task.tuples_in, out)
+
+
+def _work(world: World, tolerance: float) -> None:
+    ahead: dict[int, float] = defaultdict(float)  # work is booked when its service begins: it may lie beyond the end
+    for task in _tasks(world):
+        ahead[id(task.processor)] += task.in_service_work_s if task.busy else 0.0
+    for location, processor in world.processors.items():
+        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[id(processor)]
+        if tolerance > 0.0:
+            limit += processor.capacity * SHARING_START_S
+        limit += world.ledger.overlap_s.get(location, 0.0)
+        _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)

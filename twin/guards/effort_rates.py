@@ -1,0 +1,161 @@
+"""What a run is asked to carry, and what holds it up: offered rates against processors and network cards.
+
+Cruder than `twin.rates.model`, and cheap enough to be done before every run: replicas get equal shares, and who is held
+up is slowed by the worst that its tuples meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.deployment import Deployment
+from twin.plan import Location
+from twin.query import Aggregate, AnyOperator, Join, Stream
+from twin.rates.flow import Flow, through
+
+SHARPNESS = 20.0
+"""Steepness of the chance that a channel is full in the log of the utilisation behind it: 11 % at 0.9, 87 % at 1.1."""
+MOST = 1e250
+"""Tuples a second: products of rates must stay finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """By operator. asked_per_s: tuples offered. busy: share of a core's time that a replica would work for them.
+
+    felt: utilisation of the worst that its tuples meet, from its processor on. flows: if each operator took in what is
+    offered or, where that is more than it has cores for, as much as it can; whatever holds up its results. By stream,
+    leaving: the share of its tuples that leave their host.
+    """
+
+    asked_per_s: Mapping[str, float]
+    busy: Mapping[str, float]
+    felt: Mapping[str, float]
+    flows: Mapping[str, Flow]
+    leaving: Mapping[Stream, float]
+
+    def accepted_per_s(self, operator: str) -> float:
+        """Tuples a second that it takes in at most."""
+        felt = self.felt[operator]
+        return self.asked_per_s[operator] / felt if felt > 0.0 else math.inf
+
+    def busy_share(self, operator: str) -> float:
+        """Share of its time that a replica works, held up as it is."""
+        return self.busy[operator] / max(1.0, self.felt[operator])
+
+    def full(self, each: Stream) -> float:
+        """Chance that a stream's channels hold their producers up."""
+        felt = self.felt[each.consumer]
+        return 1.0 / (1.0 + felt**-SHARPNESS) if each.overflow == "block" and felt > 0.1 else 0.0
+
+
+def outlook(deployment: Deployment, offered_per_s: Mapping[str, float], horizon_s: float) -> Outlook:
+    """From the mean rates of the sources."""
+    query = deployment.query
+    places = {each.name: Counter(deployment.plan.locations(each.name)) for each in query.operators}
+    sockets = _sockets(deployment, {place for count in places.values() for place in count})
+    flows: dict[str, Flow] = {}
+    asked: dict[str, float] = {}
+    carried: dict[Stream, float] = {}  # tuples a second
+    for operator in query.topological:
+        name, inputs = operator.name, query.inputs(operator.name)
+        coming = [float(flows[each.producer].out_per_s[0]) for each in inputs] or [offered_per_s[name]]
+        if any(query.partitioning(each) == "broadcast" for each in inputs):
+            copies = places[name].total()
+            several = [copies if query.partitioning(each) == "broadcast" else 1 for each in inputs]
+            coming = [rate * count for rate, count in zip(coming, several, strict=True)]
+        cores = sum(replicas * sockets[place][1] for place, replicas in places[name].items())
+        fits = min(1.0, cores / max(sum(coming) * deployment.engine.service_s(query, operator), 1e-300))
+        flows[name] = flow_through(operator, [rate * fits for rate in coming], horizon_s)
+        for each, rate in zip(inputs, coming, strict=False):
+            carried[each] = rate * fits if each.overflow == "drop" else rate
+        asked[name] = sum(carried[each] for each in inputs) if inputs else coming[0]
+    busy, own = _utilisations(deployment, asked, flows, places, sockets)
+    cards, leaving = _cards(deployment, carried, places)
+    felt: dict[str, float] = {}
+    for operator in reversed(query.topological):
+        name, outputs = operator.name, query.outputs(operator.name)
+        ahead = max((max(cards[each], felt[each.consumer]) for each in outputs if each.overflow == "block"), default=0)
+        felt[name] = min(max(own[name], ahead * max(1.0, busy[name])), MOST)  # what lies ahead is asked for what fits
+    return Outlook(asked, busy, felt, flows, leaving)
+
+
+def flow_through(operator: AnyOperator, inputs: Sequence[float], horizon_s: float) -> Flow:
+    """The flow through an operator; a window holds no more than comes until the horizon."""
+    if isinstance(operator, Aggregate | Join):
+        window = operator.window
+        if window.policy == "time":
+            most = min(window.size, horizon_s)
+            limits: dict[str, float] = {"size_s": most, "slide_s": min(window.slide, most)}
+        else:
+            tuples = max(1, math.ceil(min(window.size, sum(inputs) * horizon_s)))
+            limits = {"size_tuples": tuples, "slide_tuples": min(int(window.slide), tuples)}
+        operator = operator.model_copy(update={"window": window.model_copy(update=limits)})
+    spread = np.full(1, np.inf)
+    flow = through(operator, tuple(np.array([rate]) for rate in inputs), [spread] * len(inputs))
+    return flow._replace(out_per_s=np.minimum(flow.out_per_s, MOST))
+
+
+def _sockets(deployment: Deployment, places: Iterable[Location]) -> dict[Location, tuple[float, float]]:
+    """(reference cores of a socket, what a task can use of them)."""
+    hosts, found = {host.name: host for host in deployment.cluster.hosts}, {}
+    for place in places:
+        capacity = hosts[place.host].socket_capacity(place.socket)
+        found[place] = capacity, min(capacity, hosts[place.host].core_speed(place.socket))
+    return found
+
+
+def _utilisations(
+    deployment: Deployment,
+    asked_per_s: Mapping[str, float],
+    flows: Mapping[str, Flow],
+    places: Mapping[str, Counter[Location]],
+    sockets: Mapping[Location, tuple[float, float]],
+) -> tuple[dict[str, float], dict[str, float]]:
+    """(of a core by a replica, on the slowest; of the most loaded socket or core that it works on), by operator."""
+    engine = deployment.engine
+    busy: dict[str, float] = {}
+    used: defaultdict[Location, float] = defaultdict(float)
+    for operator in deployment.query.operators:
+        name, flow, count = operator.name, flows[operator.name], places[operator.name]
+        work = asked_per_s[name] * engine.service_s(deployment.query, operator)
+        work += float(flow.fires_per_s[0]) * float(flow.window_tuples[0]) * engine.scan_s(operator)
+        if isinstance(operator, Aggregate | Join):
+            work += float(flow.out_per_s[0]) * engine.result_s(operator)
+        each = min(work, MOST) / count.total()
+        busy[name] = each / min(sockets[place][1] for place in count)
+        for place, replicas in count.items():
+            used[place] += min(each, sockets[place][1]) * replicas
+    shared = {place: used[place] / capacity for place, (capacity, _) in sockets.items()}
+    return busy, {name: max(busy[name], *(shared[place] for place in count)) for name, count in places.items()}
+
+
+def _cards(
+    deployment: Deployment, carried: Mapping[Stream, float], places: Mapping[str, Counter[Location]]
+) -> tuple[dict[Stream, float], dict[Stream, float]]:
+    """(highest utilisation among the network cards that its tuples leave by, share of these that leave), by stream."""
+    query = deployment.query
+    by_host = {name: Counter[str]() for name in places}
+    for name, count in places.items():
+        for place, replicas in count.items():
+            by_host[name][place.host] += replicas
+    used: defaultdict[str, float] = defaultdict(float)
+    leaves: dict[Stream, dict[str, float]] = {}
+    for each in query.streams:
+        begin, end = by_host[each.producer], by_host[each.consumer]
+        sent = carried[each] / begin.total()
+        size = deployment.engine.output_bytes(query, each.producer)
+        leaves[each] = {host: count * (1.0 - end[host] / end.total()) for host, count in begin.items()}
+        for host, leaving in leaves[each].items():
+            used[host] += leaving * min(sent * size, MOST)
+    room = {host.name: host.bandwidth_mbps * 1e6 / 8.0 for host in deployment.cluster.hosts}
+    worst = {
+        each: max((used[host] / room[host] for host, leaving in by.items() if leaving > 0.0), default=0.0)
+        for each, by in leaves.items()
+    }
+    return worst, {each: sum(by.values()) / by_host[each.producer].total() for each, by in leaves.items()}

@@ -1,0 +1,62 @@
+"""Whether a job goes on as it began, and for how long what happened matters: what means over time can be worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twin.control import Policy
+from twin.deployment import Deployment
+from twin.events import AnyEvent
+from twin.query import Aggregate, Join
+from twin.rates.flow import nominal_rates
+from twin.workload import Bursty, Constant, Poisson, Spikes
+
+
+def change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | None) -> str:
+    """What makes one stretch of a run another law than the next, in words; empty if all are alike but for chance.
+
+    Bursts and spikes at random times are chance, though of a longer breath (`memory_s`).
+    """
+    if events:
+        return f"events ({events[0].kind})"
+    if policy is not None:
+        return f"the policy {policy.name}"
+    for source, law in deployment.workload.arrivals.items():
+        random = isinstance(law, Constant | Poisson | Bursty) or (isinstance(law, Spikes) and law.random)
+        if not random:
+            return f"the arrivals of {source} ({law.law})"
+    return ""
+
+
+def slides_s(deployment: Deployment) -> list[float]:
+    """The slides of the windows over time, in seconds."""
+    windows = [each.window for each in deployment.query.operators if isinstance(each, Aggregate | Join)]
+    return [each.slide for each in windows if each.policy == "time"]
+
+
+def memory_s(deployment: Deployment) -> float:
+    """Seconds for which what comes out depends on what came in, queues apart.
+
+    The longest of windows, of a round of bursts or spikes, and of the time between drifts of keys.
+    """
+    lengths_s = [0.0]
+    for name, rates in nominal_rates(deployment.query, deployment.workload.arrivals).items():
+        operator = deployment.query.operator(name)
+        if isinstance(operator, Aggregate | Join):
+            rate = rates.in_per_s / deployment.plan.replicas(name)
+            window = operator.window
+            lengths_s.append(window.size if window.policy == "time" else window.size / max(rate, 1e-300))
+    for law in deployment.workload.arrivals.values():
+        if isinstance(law, Bursty):
+            lengths_s.append(sum(state.mean_s for state in law.states))
+        elif isinstance(law, Spikes):
+            lengths_s.append(law.every_s)
+    lengths_s += [skew.drift_every_s or 0.0 for skew in deployment.workload.keys.values()]
+    return max(lengths_s)
+
+
+def steady(deployment: Deployment, events: Sequence[AnyEvent], policy: bool) -> bool:
+    """Whether a run could be longer or shorter and tell the same: constant rates, nothing that happens or drifts."""
+    laws = deployment.workload.arrivals.values()
+    drifts = any(skew.drift_every_s is not None for skew in deployment.workload.keys.values())
+    return not events and not policy and not drifts and all(isinstance(law, Constant | Poisson) for law in laws)

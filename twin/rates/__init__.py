@@ -1,0 +1,1 @@
+"""The analytic model: rates, loads, latencies of many plans at once, from formulas."""

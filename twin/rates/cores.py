@@ -1,0 +1,52 @@
+"""How the cores of a socket are shared among the replicas on it, under N plans at once.
+
+Axes are those of `twin.rates.layout`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from twin.rates.layout import Layout
+
+FULL = 0.995
+"""Utilisation from which a socket counts as full."""
+
+
+def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pressure of the CPU, and the cores a replica can get, of which own_cn is its demand. [C, N] each
+
+    Sockets are shared max-min fairly, at most one core a task: on a full socket only the tasks above the fair level
+    feel it, and what they feel is the demand on the whole socket. A task can get that level there; on other sockets,
+    what the demands of its neighbours leave (a good approximation of processor sharing for the wait).
+    """
+    capacity_cn = layout.capacity_cn
+    core = 1.0 if layout.sockets is None else layout.sockets.speed_cn
+    total_cn = layout.on_sockets(own_cn * layout.count_cn)
+    level_cn = fair_level(own_cn, layout.neighbours, capacity_cn)
+    full_cn = total_cn / capacity_cn
+    crowded_cn = own_cn if layout.crowding_on is None else own_cn * layout.crowding_on[layout.operator_c]
+    alone_cn = crowded_cn / np.minimum(core, capacity_cn)
+    felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
+    left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
+    used_cn = np.maximum(alone_cn, felt_cn)
+    if not layout.single:
+        used_cn, left_cn = np.where(layout.here_cn, used_cn, 0.0), np.where(layout.here_cn, left_cn, np.inf)
+    return used_cn, left_cn
+
+
+def fair_level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) -> np.ndarray:
+    """Cores that a task gets at most, so that a full socket is just used up (water filling). [C, N]
+
+    With demands ascending, it is the maximum over tasks of what those below leave, divided among the others.
+    neighbours: replicas of cell d if it is on the socket of cell c, else 0 [C, D, N].
+    """
+    cells = np.arange(len(own_cn))
+    smaller = neighbours * (own_cn[None] < own_cn[:, None])
+    taken_cn = np.einsum("cdn,dn->cn", smaller, own_cn)
+    others_cn = np.maximum(neighbours.sum(axis=1) - smaller.sum(axis=1), 1e-9)
+    left_cn = np.where(neighbours[cells, cells] > 0, (capacity_cn - taken_cn) / others_cn, 0.0)
+    return np.maximum(((neighbours > 0) * left_cn[None]).max(axis=1), 1e-9)

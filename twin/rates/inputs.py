@@ -1,0 +1,62 @@
+"""What the tuples of an operator cost where they come on several streams: each by its own, all together by their rates.
+
+Axes are those of `twin.rates.layout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from twin.query import AnyOperator, Query
+
+
+class Inputs(NamedTuple):
+    """A number of every input tuple: seconds, bytes.
+
+    mean_o: by operator, if each of its streams brings as many. beyond_s: what a tuple of a stream has beyond that of
+    its consumer, 0 of an only input. ends: (stream, producer, consumer) where it is not.
+    """
+
+    mean_o: np.ndarray
+    beyond_s: np.ndarray
+    ends: tuple[tuple[int, int, int], ...]
+
+    @classmethod
+    def of(cls, query: Query, each: Callable[[AnyOperator, str], float], mean: Callable[[AnyOperator], float]) -> Self:
+        """each: by consumer and the name of the producer."""
+        row = {operator.name: number for number, operator in enumerate(query.topological)}
+        mean_o = np.array([mean(operator) for operator in query.topological])
+        ends = [(row[stream.producer], row[stream.consumer]) for stream in query.streams_by_name]
+        own = [each(query.operator(stream.consumer), stream.producer) for stream in query.streams_by_name]
+        beyond_s = np.array([value - mean_o[end] for value, (_, end) in zip(own, ends, strict=True)])
+        return cls(mean_o, beyond_s, tuple((s, *ends[s]) for s in np.flatnonzero(beyond_s).tolist()))
+
+    def total(self, in_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
+        """Of all that comes in a second, at these rates of input and output. [O, N]"""
+        total_on = np.asarray(in_on * self.mean_o[:, None])
+        for s, producer, consumer in self.ends:
+            total_on[consumer] += out_on[producer] * self.beyond_s[s]
+        return total_on
+
+    def mean(self, in_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
+        """Of what comes, or would; see `total`. [O, N]"""
+        mean_on = np.broadcast_to(self.mean_o[:, None], in_on.shape).copy()
+        for s, producer, consumer in self.ends:
+            mean_on[consumer] += self._share(in_on, out_on, producer, consumer) * self.beyond_s[s]
+        return mean_on
+
+    def spread(self, in_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
+        """Variance of what comes, between streams alone. [O, N]"""
+        square_on, mean_on = np.zeros(in_on.shape), np.zeros(in_on.shape)
+        for s, producer, consumer in self.ends:
+            share = self._share(in_on, out_on, producer, consumer)
+            mean_on[consumer] += share * self.beyond_s[s]
+            square_on[consumer] += share * self.beyond_s[s] ** 2
+        return np.maximum(square_on - mean_on**2, 0.0)
+
+    @staticmethod
+    def _share(in_on: np.ndarray, out_on: np.ndarray, producer: int, consumer: int) -> np.ndarray:
+        return np.asarray(out_on[producer] / np.maximum(in_on[consumer], 1e-12))

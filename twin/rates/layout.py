@@ -1,0 +1,256 @@
+"""Where the replicas of every operator sit under N plans at once, as arrays.
+
+The last axis of every array is the plan, so that a row is contiguous. Letters at the end of a name are its axes:
+o operators in data-flow order, s streams by the names of their ends, h hosts, l sockets (all hosts' in a row), n plans,
+and c *cells*: an operator's replicas on one socket. An operator has as many cells as it uses sockets under any of the
+plans, one after the other; cells that a plan does not need hold no replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+
+import numpy as np
+
+from twin.deployment import Deployment
+from twin.plan import ExecutionPlan
+from twin.query import Aggregate, Join
+from twin.rates.flow import Channels
+from twin.rates.inputs import Inputs
+from twin.rates.keys import crowding
+from twin.rates.links import LinkLayout
+from twin.rates.sockets import SocketLayout, Sockets
+
+MEGA = 1e6
+
+
+class Job:
+    """What all plans of a deployment have in common: its operators, streams, sockets and hosts as arrays."""
+
+    def __init__(self, deployment: Deployment, horizon_s: float = np.inf) -> None:
+        query, engine, hosts = deployment.query, deployment.engine, deployment.cluster.hosts
+        self.deployment = deployment
+        self.operators = query.topological
+        self.names = tuple(operator.name for operator in self.operators)
+        row = {name: number for number, name in enumerate(self.names)}
+        self.row = row
+        self.streams = query.streams_by_name
+        self.producer_s = [row[stream.producer] for stream in self.streams]
+        self.consumer_s = [row[stream.consumer] for stream in self.streams]
+        self.inputs = [[s for s, end in enumerate(self.consumer_s) if end == o] for o in range(len(self.names))]
+        self.outputs = [[s for s, end in enumerate(self.producer_s) if end == o] for o in range(len(self.names))]
+        self.sources = [row[source.name] for source in query.sources]
+        self.sinks = [row[sink.name] for sink in query.sinks]
+        self.broadcast_s = [query.partitioning(stream) == "broadcast" for stream in self.streams]
+        self.forward_s = [query.partitioning(stream) == "forward" for stream in self.streams]
+        self.shared_o = [
+            any(query.partitioning(each) == "shared" for each in query.inputs(name)) for name in self.names
+        ]
+        self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Aggregate | Join)]
+        windows = [getattr(operator, "window", None) for operator in self.operators]
+        self.by_time_o = [window is not None and window.policy == "time" for window in windows]
+        self.bytes_o = np.array([engine.output_bytes(query, name) for name in self.names])
+        self.held_bytes = Inputs.of(
+            query, lambda _, end: engine.output_bytes(query, end), lambda each: engine.input_bytes(query, each.name)
+        )
+        self.service = Inputs.of(query, partial(engine.service_s_of, query), partial(engine.service_s, query))
+        self.scv_o = np.array([engine.service_scv_of(operator) for operator in self.operators])
+        self.scan_o = np.array([engine.scan_s(operator) for operator in self.operators])
+        self.result_o = np.array([engine.result_s(operator) for operator in self.operators])
+        self.result_o *= np.isin(np.arange(len(self.names)), self.windowed)
+        services_s = {
+            each.name: tuple(engine.service_s_of(query, each, end) for end in query.feeds(each.name))
+            for each in self.operators
+        }
+        self.channels = Channels(engine.channel_tuples, services_s, horizon_s=horizon_s)
+        self.bytes_s = self.bytes_o[self.producer_s]
+        self.batch_s = [
+            1 if stream.overflow == "drop" or engine.flush_s is None else engine.batch_of(float(size))
+            for stream, size in zip(self.streams, self.bytes_s, strict=True)
+        ]
+        self.offered_per_s = {name: law.mean_rate_per_s for name, law in deployment.workload.arrivals.items()}
+        sockets = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
+        self.column = {(hosts[number].name, socket): index for index, (number, socket) in enumerate(sockets)}
+        self.host_l = np.array([number for number, _ in sockets])
+        self.capacity_l = np.array([hosts[number].socket_capacity(socket) for number, socket in sockets])
+        self.capacity_h = np.bincount(self.host_l, self.capacity_l)
+        self.bandwidth_h = np.array([host.bandwidth_mbps for host in hosts]) * MEGA / 8  # bytes a second
+        self.latency_h = np.array([host.latency_ms for host in hosts]) * 1e-3
+        self.ram_h = np.array([host.ram_mb for host in hosts])
+        self.sockets = Sockets.of(deployment)
+
+
+class Layout:
+    """The cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`."""
+
+    def __init__(self, job: Job, counts: Sequence[np.ndarray], codes: Sequence[np.ndarray]) -> None:
+        """By operator: replicas by socket in each of some variants [V, L], and the variant in each plan [N]."""
+        self.job = job
+        self.size = len(codes[0])
+        sockets: list[np.ndarray] = []
+        replicas: list[np.ndarray] = []
+        self.first_c: list[int] = []
+        for count_vl, code_n in zip(counts, codes, strict=True):
+            most = max(1, int((count_vl > 0).sum(axis=1).max(initial=1)))
+            chosen_vk = np.argsort(-count_vl, axis=1, kind="stable")[:, :most]
+            self.first_c.append(len(sockets))
+            sockets.extend(chosen_vk.T[:, code_n])
+            replicas.extend(np.take_along_axis(count_vl, chosen_vk, axis=1).T[:, code_n])
+        self.single = len(sockets) == len(job.names)
+        self.operator_c = np.repeat(np.arange(len(job.names)), np.diff([*self.first_c, len(sockets)]))
+        self.socket_cn = np.array(sockets).reshape(len(sockets), self.size)
+        self.count_cn: np.ndarray = np.array(replicas).reshape(len(sockets), self.size)
+        self.crowding_on: np.ndarray | None = None
+        self._place()
+
+    @classmethod
+    def of_plans(cls, job: Job, plans: Sequence[ExecutionPlan]) -> Layout:
+        """Raises KeyError if a plan does not fit the deployment."""
+        counts, codes = [], []
+        for name in job.names:
+            variants = _Variants()
+            codes.append(np.array([variants[plan.placement[name]] for plan in plans], dtype=int))
+            count_vl = np.zeros((len(variants), len(job.column)))
+            for replicas, variant in variants.items():
+                for text in replicas:
+                    host, _, socket = text.partition("/")
+                    count_vl[variant, job.column[host, int(socket or 0)]] += 1.0
+            counts.append(count_vl)
+        layout = cls(job, counts, codes)
+        owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
+        layout.crowding_on = crowding(job.deployment, job.names, layout.replicas_on, owners_n)
+        return layout
+
+    @classmethod
+    def of_counts(cls, job: Job, counts_pol: np.ndarray) -> Layout:
+        """From replicas by plan, operator in data-flow order, and socket [P, O, L]."""
+        counts = [np.asarray(counts_pol[:, o], dtype=float) for o in range(len(job.names))]
+        layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
+        layout.crowding_on = crowding(job.deployment, job.names, layout.replicas_on, {})
+        return layout
+
+    def select(self, rows: np.ndarray) -> Layout:
+        """The same for some of the plans (a boolean mask [N])."""
+        part = object.__new__(Layout)
+        part.job, part.single, part.first_c, part.operator_c = self.job, self.single, self.first_c, self.operator_c
+        part.size = int(rows.sum())
+        part.socket_cn, part.count_cn = self.socket_cn[:, rows], self.count_cn[:, rows]
+        part.crowding_on = None if self.crowding_on is None else self.crowding_on[:, rows]
+        part._place()
+        return part
+
+    def _place(self) -> None:
+        job, plans = self.job, np.arange(self.size)
+        self.replicas_on = self.over_cells(self.count_cn)
+        self.share_cn = self.count_cn / self.replicas_on[self.operator_c]
+        self.here_cn = np.asarray(self.count_cn > 0)
+        self.host_cn = job.host_l[self.socket_cn]
+        self.capacity_cn = job.capacity_l[self.socket_cn]
+        self._at_socket = (self.socket_cn * self.size + plans).ravel()
+        self._at_host = (self.host_cn * self.size + plans).ravel()
+
+    # sums and maxima -------------------------------------------------------------------------------------------------
+
+    def over_cells(self, each_cn: np.ndarray) -> np.ndarray:
+        """Sum over an operator's cells. [O, N]"""
+        return each_cn if self.single else np.add.reduceat(each_cn, self.first_c, axis=0)
+
+    def worst(self, each_cn: np.ndarray) -> np.ndarray:
+        """Maximum over an operator's cells. [O, N]"""
+        return each_cn if self.single else np.maximum.reduceat(each_cn, self.first_c, axis=0)
+
+    def mean(self, each_cn: np.ndarray) -> np.ndarray:
+        """Mean over an operator's replicas of what is the same in a cell. [O, N]"""
+        return self.over_cells(each_cn * self.share_cn)
+
+    def on_sockets(self, each_cn: np.ndarray) -> np.ndarray:
+        """For every cell, the sum over all cells on its socket. [C, N]"""
+        total = np.bincount(self._at_socket, each_cn.ravel(), len(self.job.capacity_l) * self.size)
+        return total[self._at_socket].reshape(self.socket_cn.shape)
+
+    def by_host(self, each_cn: np.ndarray) -> np.ndarray:
+        """Sum over all cells on a host. [H, N]"""
+        hosts = len(self.job.bandwidth_h)
+        return np.bincount(self._at_host, each_cn.ravel(), hosts * self.size).reshape(hosts, self.size)
+
+    def of_hosts(self, each_hn: np.ndarray) -> np.ndarray:
+        """For every cell, what is true of its host. [C, N]"""
+        return each_hn.ravel()[self._at_host].reshape(self.host_cn.shape)
+
+    # streams ---------------------------------------------------------------------------------------------------------
+
+    def cells(self, operator: int) -> slice:
+        """The cells of an operator."""
+        return slice(self.first_c[operator], [*self.first_c, len(self.operator_c)][operator + 1])
+
+    @cached_property
+    def leaving(self) -> list[np.ndarray]:
+        """By stream, for each cell of its producer, the share of the stream's tuples that leave the host there."""
+        found = []
+        for start, end in zip(self.job.producer_s, self.job.consumer_s, strict=True):
+            out, into = self.cells(start), self.cells(end)
+            same = self.host_cn[out, None] == self.host_cn[None, into]
+            stays = (same * self.share_cn[None, into]).sum(axis=1)
+            found.append(self.share_cn[out] * np.maximum(1.0 - stays, 0.0))
+        return found
+
+    @cached_property
+    def remote_sn(self) -> np.ndarray:
+        """Share of a stream's tuples that leave their host. [S, N]"""
+        return np.stack([each.sum(axis=0) for each in self.leaving])
+
+    @cached_property
+    def latency_sn(self) -> np.ndarray:
+        """Mean network latency of a stream's tuples, 0 for those that stay on their host. [S, N]"""
+        if self.links is not None:
+            return self.links.latency_sn
+        return self._mean_of_hosts(self.job.latency_h)
+
+    @cached_property
+    def send_sn(self) -> np.ndarray:
+        """Mean time that a tuple of a stream takes on the network card, 0 for those that stay. [S, N]"""
+        return self._mean_of_hosts(1.0 / self.job.bandwidth_h) * self.job.bytes_s[:, None]
+
+    def _mean_of_hosts(self, each_h: np.ndarray) -> np.ndarray:
+        ends = zip(self.leaving, self.job.producer_s, strict=True)
+        return np.stack([(share * each_h[self.host_cn[self.cells(o)]]).sum(axis=0) for share, o in ends])
+
+    @cached_property
+    def copies_sn(self) -> np.ndarray:
+        """How many consumer replicas get each tuple of a stream: 1, or all of them for a broadcast. [S, 1 or N]"""
+        if not any(self.job.broadcast_s):
+            return np.ones((len(self.job.streams), 1))
+        several = np.array(self.job.broadcast_s)[:, None]
+        return np.where(several, self.replicas_on[self.job.consumer_s], 1.0)
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """Replicas of cell d if it is on the socket of cell c, else 0. [C, D, N]"""
+        same = self.socket_cn[:, None] == self.socket_cn[None, :]
+        return same * self.count_cn[None, :]
+
+    @cached_property
+    def links(self) -> LinkLayout | None:
+        """The network's links, if the cluster has any."""
+        return LinkLayout(self) if self.job.deployment.cluster.links else None
+
+    @cached_property
+    def sockets(self) -> SocketLayout | None:
+        """Distances, bandwidths and clocks of sockets, if a host has any."""
+        return None if self.job.sockets is None else SocketLayout(self, self.job.sockets)
+
+    def host_share_nh(self, operator: int) -> np.ndarray:
+        """Share of an operator's replicas on each host. [N, H]"""
+        share = np.zeros((self.size, len(self.job.bandwidth_h)))
+        for cell in range(*self.cells(operator).indices(len(self.operator_c))):
+            share[np.arange(self.size), self.host_cn[cell]] += self.share_cn[cell]
+        return share
+
+
+class _Variants(dict[tuple[str, ...], int]):
+    """Numbers what it is asked for, in order."""
+
+    def __missing__(self, key: tuple[str, ...]) -> int:
+        self[key] = number = len(self)
+        return number

@@ -1,0 +1,200 @@
+"""How loaded every operator, socket, network card and channel is under N plans at once, at given source rates.
+
+Demands are in reference cores (CPU seconds a second); a pressure above 1 means that the operator cannot keep up. Tuples
+are dealt evenly to an operator's replicas, but for the pressure on the busiest where keys are skewed; where sockets
+differ, so do the replicas' demands, and the worst socket decides. Axes are those of `twin.rates.layout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from twin.keys import key_groups_of
+from twin.rates.bursts import burst_blocking
+from twin.rates.cores import share_cores
+from twin.rates.flow import Flow, flows
+from twin.rates.layout import MEGA, Job, Layout
+from twin.rates.sockets import Cells
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The state of N plans at some source rates. The first six are those of `twin.rates.flow.Flow`, [O, N].
+
+    service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation, also
+    between streams. busy_on: demand of one replica, in cores. used_on: share of its time that a replica works, on its
+    worst socket. speed_on: cores that a replica can get beside the others there. cpu_on: utilisation of what an
+    operator computes on; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's
+    credits by tuples in flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: the same
+    by socket, where sockets differ.
+    """
+
+    in_on: np.ndarray
+    out_on: np.ndarray
+    window_on: np.ndarray
+    fires_on: np.ndarray
+    groups_on: np.ndarray
+    bursts_on: np.ndarray
+    service_on: np.ndarray
+    scv_on: np.ndarray
+    busy_on: np.ndarray
+    used_on: np.ndarray
+    speed_on: np.ndarray
+    cpu_on: np.ndarray
+    nic_sn: np.ndarray
+    credits_sn: np.ndarray
+    cpu_hn: np.ndarray
+    nic_hn: np.ndarray
+    cells: Cells | None = None
+
+    @property
+    def stream_sn(self) -> np.ndarray:
+        """Pressure on the streams: the highest utilisation among cards, links and credits. [S, N]"""
+        return np.maximum(self.nic_sn, self.credits_sn)
+
+    def with_part(self, rows: np.ndarray, part: Load) -> Load:
+        """The same with the plans in `rows` (a mask [N]) as in another one, which has these alone."""
+        names = [field.name for field in fields(Load) if field.name != "cells"]
+        columns: dict[str, Any] = {name: _with_part(getattr(self, name), rows, getattr(part, name)) for name in names}
+        if self.cells is not None and part.cells is not None:
+            pairs = zip(self.cells, part.cells, strict=True)
+            columns["cells"] = Cells(*(_with_part(mine, rows, other) for mine, other in pairs))
+        return Load(**columns)
+
+
+def _with_part(mine: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarray:
+    whole = np.broadcast_to(mine, (len(mine), len(rows))).copy()
+    whole[:, rows] = part
+    return whole
+
+
+def pressure(job: Job, load: Load) -> np.ndarray:
+    """The highest utilisation among what an operator depends on: its CPU and its output streams. [O, N]"""
+    worst_on, stream_sn = load.cpu_on.copy(), load.stream_sn
+    for s, producer in enumerate(job.producer_s):
+        np.maximum(worst_on[producer], stream_sn[s], out=worst_on[producer])
+    return worst_on
+
+
+def offered_flow(job: Job) -> dict[str, Flow]:
+    """What flows if every source keeps up; arrays of one entry, as it is the same under all plans."""
+    return flow_at(job, {name: np.array([rate]) for name, rate in job.offered_per_s.items()})
+
+
+def flow_at(
+    job: Job, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
+) -> dict[str, Flow]:
+    """What flows at given rates of the sources. stalls_s: see `twin.rates.flow.Channels`."""
+    channels = job.channels if not stalls_s else job.channels._replace(stalls_s=stalls_s)
+    return flows(job.deployment.query, rates, True, channels)
+
+
+def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> Load:
+    """Adds up what a flow asks of every resource. flow: arrays of N entries, or of one for all plans.
+
+    slowdown_on: factor on an operator's CPU work by memory pressure. [O, N]
+    """
+    job, engine = layout.job, layout.job.deployment.engine
+    in_on, out_on, window_on, fires_on, groups_on, bursts_on = (
+        np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS
+    )
+    sent_sn = out_on[job.producer_s] * layout.copies_sn
+    work_on = job.service.total(in_on, out_on) + np.zeros(layout.size)
+    remote_sn = layout.remote_sn * job.bytes_s[:, None] * 1e-9
+    written_sn = remote_sn * sent_sn * engine.serialise_ns_per_byte
+    read_sn = remote_sn * out_on[job.producer_s] * engine.deserialise_ns_per_byte
+    for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
+        work_on[producer] += written_sn[s]
+        work_on[consumer] += read_sn[s]
+    varied_on = job.service.spread(in_on, out_on) * (in_on / np.maximum(work_on, 1e-12)) ** 2
+    work_on *= slowdown_on
+    idle_on = job.service.mean_o[:, None] * slowdown_on
+    service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), idle_on)
+    if job.windowed:
+        scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
+        work_on = work_on + scanned_on * slowdown_on
+    per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
+    busy_on = work_on / layout.replicas_on
+    busy_cn = busy_on[layout.operator_c]
+    cells = None
+    if layout.sockets is None:
+        cpu_cn, speed_cn = share_cores(layout, busy_cn)
+        cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
+        used_on = busy_on / speed_on
+        if not layout.single:  # neighbours differ, so what replicas get does too
+            cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
+    else:
+        taken_on = in_on / layout.replicas_on
+        cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_on, service_on, slowdown_on)
+        cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
+        used_on = layout.worst(cells.busy_cn / cells.speed_cn)
+        busy_cn, busy_on, service_on = cells.busy_cn, layout.mean(cells.busy_cn), layout.mean(cells.service_cn)
+    nic_sn, nic_hn = _nics(layout, sent_sn)
+    credits_sn = per_replica_sn * layout.latency_sn / engine.channel_tuples
+    if job.windowed:
+        pace_sn = np.maximum(nic_sn, credits_sn)
+        for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
+            cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
+    return Load(
+        in_on,
+        out_on,
+        window_on,
+        fires_on,
+        groups_on,
+        bursts_on,
+        service_on,
+        job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on,
+        busy_on,
+        used_on,
+        speed_on,
+        cpu_on,
+        nic_sn,
+        credits_sn,
+        layout.by_host(busy_cn * layout.count_cn) / job.capacity_h[:, None],
+        nic_hn,
+        cells,
+    )
+
+
+FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
+
+
+def _nics(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The highest utilisation among the cards and links that a stream crosses [S, N]; of all cards [H, N]."""
+    job = layout.job
+    bytes_sn = sent_sn * job.bytes_s[:, None] + np.zeros(layout.size)
+    leaving_cn = np.zeros(layout.count_cn.shape)
+    for s, producer in enumerate(job.producer_s):
+        leaving_cn[layout.cells(producer)] += bytes_sn[s] * layout.leaving[s]
+    used_hn = layout.by_host(leaving_cn) / job.bandwidth_h[:, None]
+    used_cn = layout.of_hosts(used_hn)
+    cards = [
+        np.where(layout.leaving[s] > 0, used_cn[layout.cells(producer)], 0.0).max(axis=0)
+        for s, producer in enumerate(job.producer_s)
+    ]
+    if layout.links is None:
+        return np.stack(cards), used_hn
+    return np.maximum(np.stack(cards), layout.links.utilisation_sn(bytes_sn)), used_hn
+
+
+def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The slow-down by garbage collection [O, N]; used share of RAM [H, N], 0 of unused hosts; which plans crash [N].
+
+    A host holds the engine, the windows' contents and the state of key groups.
+    """
+    job, law = layout.job, layout.job.deployment.engine.memory
+    state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
+    window_on = np.stack([flow[name].window_tuples for name in job.names])
+    in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
+    held_on = window_on * job.held_bytes.mean(in_on, out_on) + np.array(state_bytes)[:, None]
+    held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
+    used_hn = (layout.by_host(held_cn) + law.base_mb) / job.ram_h[:, None]
+    used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)
+    reach_hn = np.clip((used_hn - law.onset) / max(law.crash - law.onset, 1e-9), 0.0, 1.0)
+    slowed_cn = layout.of_hosts(1.0 + reach_hn * (law.slowdown_at_crash - 1.0))
+    slowdown_on = layout.worst(slowed_cn if layout.single else np.where(layout.here_cn, slowed_cn, 1.0))
+    return slowdown_on, used_hn, np.asarray((used_hn >= law.crash).any(axis=0))

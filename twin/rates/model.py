@@ -1,0 +1,154 @@
+"""An analytic cost model: steady rates, utilisations and queueing formulas instead of a simulation.
+
+In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
+until nothing is overloaded (`twin.rates.throttle`); (3) the age of results is added up along the streams
+(`twin.rates.latency`). Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise,
+waits for batches, and `context_switch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.deployment import Deployment
+from twin.metrics import BACKPRESSURE_SHARE, CostEstimates
+from twin.plan import ExecutionPlan
+from twin.rates.answer import RateAnswer, together
+from twin.rates.bursts import stalls
+from twin.rates.filling import held_back
+from twin.rates.latency import result_ages_s
+from twin.rates.layout import Job, Layout
+from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
+from twin.rates.placements import Placements
+from twin.rates.throttle import throttle
+
+CHUNK = 16_384
+"""Plans estimated at a time, at most: the more, the fewer calls of numpy, above all in the rounds that only a few plans
+need (`twin.rates.throttle`); their states must fit in memory."""
+PAIRS = 2**20
+"""Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
+SHARPNESS = 20.0
+"""Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateModel:
+    """Satisfies twin.metrics.CostModel. horizon_s: length of the run that is predicted, from an empty start, > 0."""
+
+    horizon_s: float = 240.0
+    name: str = "rates"
+
+    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
+        """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the deployment."""
+        return self.answer(deployment, plans).costs
+
+    def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
+        """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
+        if isinstance(plans, Placements):
+            return self.answer_counts(deployment, plans.socket_counts(deployment))
+        job = Job(deployment, self.horizon_s)
+        some = plans[:: 1 + len(plans) // 64]
+        most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
+        return self._answers(job, len(plans), most, lambda part: Layout.of_plans(job, plans[part]))
+
+    def answer_counts(self, deployment: Deployment, counts: np.ndarray) -> RateAnswer:
+        """The same for plans given as replicas by plan, operator in data-flow order, and socket [P, O, L].
+
+        Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
+        """
+        job = Job(deployment, self.horizon_s)
+        shape = (len(job.names), len(job.capacity_l))
+        if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
+            raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
+        most = int((counts > 0).sum(axis=(1, 2)).max(initial=1))
+        return self._answers(job, len(counts), most, lambda part: Layout.of_counts(job, counts[part]))
+
+    def _answers(self, job: Job, plans: int, cells: int, layout: Callable[[slice], Layout]) -> RateAnswer:
+        step = max(1, min(CHUNK, PAIRS // cells**2))
+        return together([self._answer(layout(slice(start, start + step))) for start in range(0, max(1, plans), step)])
+
+    def _answer(self, layout: Layout) -> RateAnswer:
+        job = layout.job
+        slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job))
+        offered, reached, share = _loads(layout, slowdown_on)
+        ages = result_ages_s(layout, offered, reached, share, self.horizon_s)
+        processing_s, e2e_s, lag_s = ages.results_s
+        throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * (1.0 - lag_s / self.horizon_s))
+        offered_on = pressure(job, offered)
+        tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
+        seen = np.minimum(offered_on.max(axis=0), self._seen(share, ages.filling_rn))
+        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
+        results = throughput * self.horizon_s
+        chances = self._chances(reached.fires_on, throughput)
+        success = 1.0 - 0.5**chances  # one expected output: one half
+        throughput = np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0)
+        return RateAnswer(
+            operators=job.names,
+            sources=tuple(job.names[o] for o in job.sources),
+            hosts=tuple(host.name for host in job.deployment.cluster.hosts),
+            costs=CostEstimates(throughput, processing_s, e2e_s, backpressured, success, np.zeros(layout.size)),
+            offered_in_per_s=_plans_first(offered.in_on, layout.size),
+            offered_out_per_s=_plans_first(offered.out_on, layout.size),
+            offered_pressure=offered_on.T,
+            in_per_s=_plans_first(reached.in_on, layout.size),
+            out_per_s=_plans_first(reached.out_on, layout.size),
+            pressure=pressure(job, reached).T,
+            service_s=reached.service_on.T,
+            busy_cores=reached.busy_on.T,
+            speed=reached.speed_on.T,
+            blocked=ages.blocked_on.T,
+            age_s=ages.ages_s[0].T,
+            e2e_age_s=ages.ages_s[1].T,
+            channel_s=ages.channel_s.T,
+            queue_s=ages.queue_s.T,
+            window_s=ages.window_s.T,
+            offered_cpu=offered.cpu_hn.T,
+            cpu=reached.cpu_hn.T,
+            offered_nic=offered.nic_hn.T,
+            nic=reached.nic_hn.T,
+            memory=memory_hn.T,
+            ingested=share.T,
+            lag_s=lag_s,
+            results=results,
+            chances=chances,
+        )
+
+    def _seen(self, share: np.ndarray, filling_rn: np.ndarray) -> np.ndarray:
+        """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
+
+        Below 1 where channels would not fill in the run. [N]
+        """
+        ingested = 1.0 - (1.0 - share) * held_back(filling_rn, self.horizon_s)
+        late = self.horizon_s / np.maximum(filling_rn, 1e-9)
+        shown = np.where(filling_rn < self.horizon_s, 1.0 / np.maximum(ingested, 1e-9), late)
+        return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
+
+    def _chances(self, fires_on: np.ndarray, throughput: np.ndarray) -> np.ndarray:
+        """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
+        windowed = fires_on[(fires_on > 0).any(axis=1)]
+        return np.minimum(np.minimum(throughput, windowed.min(axis=0, initial=np.inf)) * self.horizon_s, 1000.0)
+
+
+def _loads(layout: Layout, slowdown_on: np.ndarray) -> tuple[Load, Load, np.ndarray]:
+    """The loads offered and reached, and the ingested share of each source [sources, N]."""
+    job = layout.job
+    offered = load(layout, offered_flow(job), slowdown_on)
+    stalls_s = stalls(layout, offered)
+    if stalls_s:
+        rates = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
+        offered = load(layout, flow_at(job, rates, stalls_s), slowdown_on)
+    share = throttle(layout, slowdown_on, offered, stalls_s)
+    slowed = np.asarray((share < 1.0).any(axis=0))
+    if not slowed.any():
+        return offered, offered, share
+    names = [job.names[o] for o in job.sources]
+    rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
+    flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()})
+    return offered, offered.with_part(slowed, load(layout.select(slowed), flow, slowdown_on[:, slowed])), share
+
+
+def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:
+    return np.broadcast_to(each_on, (len(each_on), plans)).T

@@ -1,0 +1,184 @@
+"""What sockets add to the load of N plans: fetching across them, limits of memory bandwidth, clocks.
+
+Only for clusters that say any of that. A tuple that a replica takes from another socket of its host costs it cache
+lines at the distance of the two (BriskStream, SIGMOD 2019, section 3.1), which it waits for whatever its clock. What is
+moved inside a socket or between two is bounded (equations 4 and 5): demand beyond gives every byte a price, time for
+which its users wait, that makes the first of them always busy when just the limit is moved. Those that have time left
+at that price feel less.
+
+Streams count as dealt evenly from all replicas to all, whatever their partitioning. Letters at the end of a name are
+axes, as in `twin.rates.layout`; k is a socket of the host in question, counted from 0.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from twin.deployment import Deployment
+from twin.rates.cores import FULL, share_cores
+from twin.rates.inputs import Inputs
+
+if TYPE_CHECKING:
+    from twin.rates.layout import Layout
+
+GIGA = 1e9
+
+
+class Cells(NamedTuple):
+    """An operator's replicas on one socket: the fields of `twin.rates.load.Load` by cell, [C, N] each."""
+
+    service_cn: np.ndarray
+    busy_cn: np.ndarray
+    speed_cn: np.ndarray
+    cpu_cn: np.ndarray
+
+
+class Sockets(NamedTuple):
+    """What all plans of a deployment have in common.
+
+    speed_l: reference cores that one core is worth. first_l: the first socket of the same host. line_lk: reference-core
+    seconds for a cache line from socket k of the same host. limit_lk: bytes a second that can be moved from there, on
+    the diagonal those of the socket's own memory; inf where nothing is said. lines_s: cache lines a tuple of a stream.
+    memory: bytes of local traffic per input tuple. limited: whether there is any limit.
+    """
+
+    speed_l: np.ndarray
+    first_l: np.ndarray
+    line_lk: np.ndarray
+    limit_lk: np.ndarray
+    lines_s: np.ndarray
+    memory: Inputs
+    limited: bool
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> Self | None:
+        """None where all sockets are alike in all of that, and free."""
+        hosts, query, engine = deployment.cluster.hosts, deployment.query, deployment.engine
+        if not any(host.sockets for host in hosts):
+            return None
+        sockets = [(host, number) for host in hosts for number in range(host.socket_count)]
+        most = max(host.socket_count for host in hosts)
+        line_lk, limit_lk = np.zeros((len(sockets), most)), np.full((len(sockets), most), np.inf)
+        for row, (host, own) in enumerate(sockets):
+            speed, gbps = host.core_speed(own), host.numa.bandwidth_gbps if host.numa else None
+            for other in range(host.socket_count):
+                line_lk[row, other] = host.socket_latency_s(other, own) * speed
+                if gbps is not None:
+                    limit_lk[row, other] = gbps[other][own] * GIGA
+            local_gbps = host.sockets[own].bandwidth_gbps if host.sockets else None
+            limit_lk[row, own] = np.inf if local_gbps is None else local_gbps * GIGA
+        speed_l = np.array([host.core_speed(own) for host, own in sockets])
+        memory = Inputs.of(query, partial(engine.memory_bytes_of, query), partial(engine.memory_bytes, query))
+        limited = bool(np.isfinite(limit_lk).any())
+        if not limited and not line_lk.any() and (speed_l == 1.0).all():
+            return None
+        sizes = [engine.output_bytes(query, each.producer) for each in query.streams_by_name]
+        lines_s = np.array([engine.lines_of(size) for size in sizes])
+        first_l = np.array([row - own for row, (_, own) in enumerate(sockets)])
+        return cls(speed_l, first_l, line_lk, limit_lk, lines_s, memory, limited)
+
+
+class SocketLayout:
+    """The distances between the cells of N plans."""
+
+    def __init__(self, layout: Layout, sockets: Sockets) -> None:
+        job, plans = layout.job, np.arange(layout.size)
+        self.sockets = sockets  # and not the layout, which has this: large arrays would live on in a cycle
+        self.speed_cn = sockets.speed_l[layout.socket_cn]
+        """Reference cores that a replica can use at most. [C, N]"""
+        rows, width = sockets.line_lk.shape
+        # by stream, for each cell of its consumer: share of the stream from each socket of its host [K, C, N], and
+        # what fetching costs, in reference-core seconds a tuple [C, N]
+        self._share_kcn: list[np.ndarray] = []
+        self._fetch_s: list[np.ndarray] = []
+        for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
+            out, into = layout.cells(start), layout.cells(end)
+            at_ln = np.zeros((rows + width, layout.size))  # beyond the last host: no replicas
+            for socket_n, share_n in zip(layout.socket_cn[out], layout.share_cn[out], strict=True):
+                at_ln[socket_n, plans] += share_n
+            taker_cn = layout.socket_cn[into]
+            first_cn = sockets.first_l[taker_cn]
+            share_kcn = at_ln[first_cn + np.arange(width)[:, None, None], plans]
+            fetch_cn = np.einsum("kcn,cnk->cn", share_kcn, sockets.line_lk[taker_cn]) * sockets.lines_s[s]
+            if job.shared_o[end]:  # whoever is free takes the next
+                fetch_cn = np.broadcast_to((fetch_cn * layout.share_cn[into]).sum(axis=0), fetch_cn.shape)
+            self._share_kcn.append(share_kcn)
+            self._fetch_s.append(fetch_cn)
+
+    def cells(
+        self,
+        layout: Layout,
+        taken_on: np.ndarray,
+        per_replica_sn: np.ndarray,
+        even_on: np.ndarray,
+        service_on: np.ndarray,
+        slowdown_on: np.ndarray,
+    ) -> Cells:
+        """The load by cell, from demand and service [O, N] of a replica that is near to everything.
+
+        taken_on, per_replica_sn: tuples a second that a replica takes, in all and of each stream. slowdown_on: factor
+        on its work.
+        """
+        operator_c = layout.operator_c
+        fetching_cn = self._fetching(layout, per_replica_sn) * slowdown_on[operator_c]
+        busy_cn = even_on[operator_c] + fetching_cn
+        cpu_cn, speed_cn = share_cores(layout, busy_cn)
+        felt_cn, waiting_cn = self._limits(layout, busy_cn, speed_cn, taken_on, per_replica_sn)
+        each_cn = (fetching_cn + waiting_cn) / np.maximum(taken_on[operator_c], 1e-12)
+        cpu_cn = np.where(layout.here_cn, np.maximum(cpu_cn, felt_cn), 0.0)
+        return Cells(service_on[operator_c] + each_cn, busy_cn + waiting_cn, speed_cn, cpu_cn)
+
+    def _fetching(self, layout: Layout, per_replica_sn: np.ndarray) -> np.ndarray:
+        """Cores that a replica spends on fetching, given the tuples a second that it takes of each stream. [C, N]"""
+        found_cn = np.zeros(layout.socket_cn.shape)
+        for s, end in enumerate(layout.job.consumer_s):
+            found_cn[layout.cells(end)] += self._fetch_s[s] * per_replica_sn[s]
+        return found_cn
+
+    def _limits(
+        self,
+        layout: Layout,
+        busy_cn: np.ndarray,
+        speed_cn: np.ndarray,
+        taken_on: np.ndarray,
+        per_replica_sn: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What a cell feels of the limits that it uses, and cores that a replica of it waits for memory. [C, N] each
+
+        busy_cn: demand of a replica, of speed_cn that it can get.
+        """
+        sockets = self.sockets
+        if not sockets.limited:
+            return np.zeros_like(busy_cn), np.zeros_like(busy_cn)
+        moved_kcn = self._moved(layout, taken_on, per_replica_sn)
+        width = len(moved_kcn)
+        limit_kcn = (layout.socket_cn * width + np.arange(width)[:, None, None]) * layout.size + np.arange(layout.size)
+        limit_kcn, uses_kcn = limit_kcn.ravel(), ((moved_kcn > 0) & layout.here_cn).ravel()
+        demand = np.bincount(limit_kcn, (moved_kcn * layout.count_cn).ravel(), sockets.limit_lk.size * layout.size)
+        used = demand / np.repeat(sockets.limit_lk.ravel(), layout.size)
+        spare_cn = np.maximum(np.where(layout.here_cn, speed_cn, 0.0) - busy_cn, 0.0)
+        spare_kcn = (spare_cn / np.maximum(moved_kcn, 1e-12)).ravel()
+        price_s = np.full(len(used), np.inf)
+        np.minimum.at(price_s, limit_kcn[uses_kcn], spare_kcn[uses_kcn])  # at which the first user is always busy
+        used_kcn = used[limit_kcn].reshape(moved_kcn.shape)
+        waits_kcn = np.where(uses_kcn, price_s[limit_kcn], 0.0).reshape(moved_kcn.shape) * moved_kcn
+        felt_kcn = np.where(moved_kcn > 0, used_kcn * np.minimum((busy_cn + waits_kcn) / speed_cn, 1.0), 0.0)
+        return felt_kcn.max(axis=0), np.where(used_kcn > FULL, waits_kcn, 0.0).max(axis=0)
+
+    def _moved(self, layout: Layout, taken_on: np.ndarray, per_replica_sn: np.ndarray) -> np.ndarray:
+        """Bytes a second that one replica of a cell moves from each socket of its host. [K, C, N]"""
+        job = layout.job
+        moved_kcn = np.zeros((self.sockets.limit_lk.shape[1], *layout.socket_cn.shape))
+        for s, end in enumerate(job.consumer_s):
+            moved_kcn[:, layout.cells(end)] += self._share_kcn[s] * (per_replica_sn[s] * job.bytes_s[s])
+        own_cn = layout.socket_cn - self.sockets.first_l[layout.socket_cn]
+        cells, plans = np.arange(len(own_cn))[:, None], np.arange(layout.size)
+        memory = self.sockets.memory
+        local_on = taken_on * memory.mean_o[:, None] + np.zeros(layout.size)
+        for s, _, consumer in memory.ends:
+            local_on[consumer] += (per_replica_sn / layout.copies_sn)[s] * memory.beyond_s[s]
+        moved_kcn[own_cn, cells, plans] = local_on[layout.operator_c]
+        return moved_kcn

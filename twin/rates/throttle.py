@@ -1,0 +1,107 @@
+"""Which share of its offered rate every source ingests once nothing is overloaded.
+
+Pressure travels upstream: an operator has to be slowed down by the worst of its own pressure and that of its output
+streams and consumers. Where several streams meet, their tuples wait in one line, of which each stream holds at most
+its credits; so the operator takes from all streams at the same rate, but from those that bring less all they bring
+(max-min fairness), and only the streams above that level are slowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from twin.rates.layout import Job, Layout
+from twin.rates.load import Load, flow_at, load, pressure
+
+ROUNDS = 40
+CLOSE = 1e-7
+"""A source's pressure is this close to 1, in its log, when its rate is found."""
+RESTART = 10
+"""After so many rounds without success, what was learnt of the Jacobian is forgotten."""
+FARTHEST, LEAST = 2.0, -30.0
+"""Longest step, and lowest share, in logs."""
+
+
+def felt(job: Job, now: Load) -> tuple[np.ndarray, np.ndarray]:
+    """By which factor inputs are too many: of operators, at the worst of all that lies downstream, and of streams.
+
+    Of an operator with several inputs the too fast feel more, those below the fair level less. [O, N], [S, N]
+    """
+    felt_on, felt_sn = pressure(job, now), np.empty_like(now.nic_sn)
+    for o in reversed(range(len(job.names))):
+        for s in job.outputs[o]:
+            np.maximum(felt_on[o], felt_sn[s], out=felt_on[o])
+        if len(job.inputs[o]) == 1:
+            felt_sn[job.inputs[o][0]] = felt_on[o]
+        elif job.inputs[o]:
+            rates = now.out_on[[job.producer_s[s] for s in job.inputs[o]]]
+            felt_sn[job.inputs[o]] = rates / np.maximum(fair_rate(rates, felt_on[o]), 1e-12)
+    return felt_on, felt_sn
+
+
+def fair_rate(rates: np.ndarray, over: np.ndarray) -> np.ndarray:
+    """Rate up to which streams are let through, so that all together make the sum of their rates over `over`. [N]
+
+    rates: [K, N]. Where over < 1, all that the streams bring: the fastest one's rate over `over`.
+    """
+    over = np.maximum(over, 1e-12)
+    slower = rates[None] < rates[:, None]
+    capacity = rates.sum(axis=0) / over
+    shared = (capacity - (slower * rates[None]).sum(axis=1)) / (len(rates) - slower.sum(axis=1))
+    return np.where(over >= 1.0, shared.max(axis=0), rates.max(axis=0) / over)
+
+
+def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The ingested share of each source's offered rate. [sources, N]
+
+    A source either ingests all it is offered and feels a pressure of at most 1, or feels exactly 1. Both are the root
+    of max(log share, log pressure), one equation a source, found by Broyden's method for all plans together: joins
+    make loads grow faster than the rates, and what one source feels depends on the others.
+    """
+    job = layout.job
+    names = [job.names[o] for o in job.sources]
+    found = np.ones((len(names), layout.size))
+    active = np.asarray((pressure(job, offered) > 1.0).any(axis=0))
+    if not active.any():
+        return found
+    part, slow_on, where = layout.select(active), slowdown_on[:, active], np.flatnonzero(active)
+    rates = np.array([job.offered_per_s[name] for name in names])[:, None]
+    stalled = {name: each[active] for name, each in stalls_s.items()}
+    share = np.zeros((len(names), part.size))  # in logs
+    inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # of the Jacobian
+    moved = off = np.zeros_like(share)
+    worst = felt(job, offered)[0][job.sources][:, active]
+    for turn in range(ROUNDS):
+        if turn:
+            flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
+            worst = felt(job, load(part, flow, slow_on))[0][job.sources]
+        off, before = np.maximum(share, np.log(np.maximum(worst, 1e-12))), off
+        done = np.abs(off).max(axis=0) < CLOSE
+        if turn:
+            inverse = _broyden(inverse, moved, off - before)
+            lost = np.abs(moved).max(axis=0) < 1e-12 if turn % RESTART else np.ones(part.size, dtype=bool)
+            inverse = np.where(lost, 0.5 * np.eye(len(names))[:, :, None], inverse)
+        if turn == ROUNDS - 1 or done.mean() > 0.2:
+            found[:, where] = np.exp(share)
+            keep = ~done
+            if turn == ROUNDS - 1 or not keep.any():
+                break
+            part, slow_on, where = part.select(keep), slow_on[:, keep], where[keep]
+            stalled = {name: each[keep] for name, each in stalled.items()}
+            done = done[keep]
+            share, off, inverse = share[:, keep], off[:, keep], inverse[:, :, keep]
+        ahead = np.clip(share - np.clip(np.einsum("rsn,sn->rn", inverse, off), -FARTHEST, FARTHEST), LEAST, 0.0)
+        ahead = np.where(done, share, ahead)  # what else is estimated together must make no difference
+        moved, share = ahead - share, ahead
+    return found
+
+
+def _broyden(inverse: np.ndarray, moved: np.ndarray, changed: np.ndarray) -> np.ndarray:
+    """The inverse Jacobian [S, S, N] after a step `moved` changed the residual by `changed` [S, N]."""
+    expected = np.einsum("rsn,sn->rn", inverse, changed)
+    along = np.einsum("rn,rsn->sn", moved, inverse)
+    scale = np.einsum("rn,rn->n", moved, expected)
+    usable = np.abs(scale) > 0.1 * np.einsum("rn,rn->n", moved, moved)
+    return inverse + np.where(usable, (moved - expected)[:, None] * along[None] / np.where(usable, scale, 1.0), 0.0)

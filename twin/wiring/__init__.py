@@ -1,0 +1,1 @@
+"""From a deployment to the mechanisms that run it."""

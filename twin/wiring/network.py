@@ -1,0 +1,89 @@
+"""Network cards, links, and the paths that tuples take from place to place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from twin.deployment import Deployment
+from twin.engine.streams.channel import Inbox, Path, Paths
+from twin.engine.streams.jitter import Jitter, route
+from twin.engine.streams.network import Nic
+from twin.plan import Location
+from twin.profiles import Noise
+from twin.randomness import stream
+from twin.wiring.world import World
+
+
+class Network:
+    """The network of one world. All links are there from the start, a host's card from its first use on."""
+
+    def __init__(self, deployment: Deployment, world: World, noise: Noise, seed: int) -> None:
+        self.cluster = deployment.cluster
+        self.engine = deployment.engine
+        self.world = world
+        self.noise = noise
+        self.seed = seed
+        self._hosts = {host.name: host for host in self.cluster.hosts}
+        self._jitters: dict[Nic, Jitter] = {}
+        self._link_latency_s: dict[tuple[str, str], float] = {}
+        for link in self.cluster.links:
+            for ends in (link.between, link.between[::-1]):
+                world.links["->".join(ends)] = self._made("->".join(ends), link.bandwidth_mbps)
+                self._link_latency_s[ends] = link.latency_ms * 1e-3
+
+    def nic(self, host: str) -> Nic:
+        """A host's network card."""
+        if host not in self.world.nics:
+            self.world.nics[host] = self._made(host, self._hosts[host].bandwidth_mbps)
+        return self.world.nics[host]
+
+    def _made(self, name: str, bandwidth_mbps: float) -> Nic:
+        nic = Nic(self.world.env, bandwidth_mbps)
+        if self.noise.jitter_scv > 0.0:
+            self._jitters[nic] = Jitter(stream(self.seed, f"jitter:{name}"), self.noise.jitter_scv)
+        return nic
+
+    def paths(self, start: Location, ends: Sequence[Location], inboxes: Sequence[Inbox], size: float) -> Paths:
+        """From a place to all receivers of a stream. The sequences may grow later, for new paths."""
+        remote_s = self._serialise_s(size)
+        send_s = [0.0 if end.host == start.host else remote_s for end in ends]
+        if len(inboxes) < len(ends):  # a common queue: its tuples may be taken on any socket
+            common = self.path(start, ends[0], inboxes[0], size)
+            common.fetch_s = fmean(self.costs_s(start, end, size)[1] for end in ends)
+            return Paths(lambda _: common, send_s[:1])
+        return Paths(lambda replica: self.path(start, ends[replica], inboxes[replica], size), send_s)
+
+    def path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
+        """From a place to an inbox at another, for tuples of `size` bytes."""
+        send_s, fetch_s = self.costs_s(start, end, size)
+        if start.host == end.host:
+            return Path(inbox, None, 0.0, size, send_s, fetch_s)
+        if self.cluster.links or self.noise.jitter_scv > 0.0:
+            leg = route(self._hops(start.host, end.host), size, inbox, self._jitters)
+            return Path(inbox, leg, 0.0, size, send_s, fetch_s)
+        nic = self.nic(start.host)
+        path = Path(inbox, nic, self._hosts[start.host].latency_ms * 1e-3, size, send_s, fetch_s)
+        nic.carry(path)
+        return path
+
+    def costs_s(self, start: Location, end: Location, size: float) -> tuple[float, float]:
+        """CPU seconds that `size` bytes cost where they come from and where they go to."""
+        if start.host != end.host:
+            return self._serialise_s(size), size * self.engine.deserialise_ns_per_byte * 1e-9
+        host = self._hosts[start.host]
+        # lines take their time whatever the clock
+        line_s = host.socket_latency_s(start.socket, end.socket) * host.core_speed(end.socket)
+        return 0.0, self.engine.lines_of(size) * line_s
+
+    def _serialise_s(self, size: float) -> float:
+        return size * self.engine.serialise_ns_per_byte * 1e-9
+
+    def _hops(self, start: str, end: str) -> list[tuple[Nic, float]]:
+        """The network card, without latency, then the links of the route, each with its own; else the card alone."""
+        nic = self.nic(start)
+        if not self.cluster.links:
+            return [(nic, self._hosts[start].latency_ms * 1e-3)]
+        routes = self.cluster.routes
+        links = routes.between(start, end) if routes.connected(start, end) else ()  # else nothing is dealt to it
+        return [(nic, 0.0), *((self.world.links["->".join(ends)], self._link_latency_s[ends]) for ends in links)]

@@ -1,0 +1,79 @@
+"""How finely a fast run follows time: the span of a source's segments, chosen by what there is to resolve.
+
+Waiting in queues is added to the stamps whatever the span (`twin.engine.compute.waiting`). What a span hides is the
+clock: a window is looked at when the segments that cover its end have come, and a channel gives back credits segment by
+segment. That matters where a window's results are more than a channel holds: they block the task that made them, and
+whether it catches up before the next evaluation is a question of parts of a slide.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from twin.deployment import Deployment
+from twin.query import Aggregate, Join
+from twin.rates.flow import OperatorRates, nominal_rates
+from twin.scenario import RunSettings
+
+USUAL_SEGMENTS = 2000
+"""Of a run's sources together, one replica each, where nothing needs more."""
+USUAL_STEPS = 100_000
+"""Segments that all replicas together handle at most, where nothing needs more."""
+MOST_STEPS = 400_000
+"""... however much is needed."""
+PARTS = 8
+"""Of a slide, that a segment spans at most, where a window's results block it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """span_s: of a source replica's segments. needed_s: at most which it should be, for `operator`; or inf."""
+
+    span_s: float
+    needed_s: float
+    operator: str
+
+    @property
+    def fine_enough(self) -> bool:
+        """Whether it is, to a factor of two."""
+        return self.span_s <= 2.0 * self.needed_s
+
+
+def resolution(deployment: Deployment, settings: RunSettings) -> Resolution:
+    """That of a fast run: as `settings.segments` says, or as the windows need it, within bounds."""
+    sources = len(deployment.query.sources)
+    needed_s, operator = _needed(deployment)
+
+    def span_s(segments: float) -> float:
+        return settings.horizon_s * sources / segments
+
+    if settings.segments is not None:
+        return Resolution(span_s(settings.segments), needed_s, operator)
+    tasks = sum(len(places) for places in deployment.plan.placement.values())
+    usual_s = max(span_s(USUAL_SEGMENTS), settings.horizon_s * tasks / USUAL_STEPS)
+    finest_s = settings.horizon_s * tasks / MOST_STEPS
+    return Resolution(min(usual_s, max(finest_s, needed_s)), needed_s, operator)
+
+
+def _needed(deployment: Deployment) -> tuple[float, str]:
+    found = [(math.inf, "")]
+    for name, rates in nominal_rates(deployment.query, deployment.workload.arrivals).items():
+        operator = deployment.query.operator(name)
+        if isinstance(operator, Aggregate | Join) and _blocks(deployment, name, rates):
+            window = operator.window
+            rate = rates.in_per_s / deployment.plan.replicas(name)
+            slide_s = window.slide if window.policy == "time" else window.slide / rate
+            found.append((slide_s / PARTS, name))
+    return min(found)
+
+
+def _blocks(deployment: Deployment, name: str, rates: OperatorRates) -> bool:
+    """Whether the results of one evaluation, of all replicas, are more than the channels of a consumer hold."""
+    at_once = rates.out_per_s / max(rates.fires_per_s, 1e-300)
+    room = deployment.engine.channel_tuples
+    return any(
+        at_once > room * deployment.plan.replicas(each.consumer)
+        for each in deployment.query.outputs(name)
+        if each.overflow == "block"
+    )

@@ -1,0 +1,104 @@
+"""The limits of the sockets that a run uses, from its cluster, query and engine; none where nothing is given."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from twin.engine.compute.sockets import (
+    BandwidthLimit,
+    LocalTraffic,
+    OverSubscription,
+    RemoteTraffic,
+    Surcharge,
+    Traffic,
+    control,
+)
+from twin.engine.task import Task
+from twin.query import AnyOperator
+
+if TYPE_CHECKING:
+    from twin.wiring.wiring import Wiring
+
+GIGA = 1e9
+TICK_S = 0.05
+SEGMENTS_A_TICK = 20
+"""A tick of a fast run lasts at least as long as that many segments of a source: prices must not follow their noise."""
+
+
+def limit_sockets(wiring: Wiring) -> None:
+    """Starts one process for all limits of the run's sockets, if there are any."""
+    if not any(host.sockets for host in wiring.hosts.values()) and wiring.engine.context_switch == 0.0:
+        return
+    surcharges = {task: Surcharge(task) for tasks in wiring.world.tasks.values() for task in tasks}
+    found = [*_local(wiring, surcharges), *_remote(wiring, surcharges)]
+    limits = [BandwidthLimit(number, *each) for number, each in enumerate(found)]
+    controls: list[BandwidthLimit | OverSubscription] = [*limits, *_switches(wiring)]
+    if controls:
+        env = wiring.world.env
+        spaced_s = SEGMENTS_A_TICK * wiring.span_s / len(wiring.query.sources)
+        wiring.world.limits = limits
+        env.process(control(env, controls, max(TICK_S, spaced_s)))
+
+
+Limited = tuple[float, Sequence[Traffic]]
+"""Bytes a second, and what shares them."""
+
+
+def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited]:
+    found: list[Limited] = []
+    for location in wiring.world.processors:
+        sockets = wiring.hosts[location.host].sockets
+        gbps = sockets[location.socket].bandwidth_gbps if sockets else None
+        if gbps is None:
+            continue
+        traffic = [
+            _of_task(wiring, operator, surcharges[task])
+            for operator in wiring.query.topological
+            for task, place in zip(wiring.world.tasks[operator.name], wiring.locations[operator.name], strict=True)
+            if place == location and wiring.engine.memory_bytes(wiring.query, operator) > 0.0
+        ]
+        if traffic:
+            found.append((gbps * GIGA, traffic))
+    return found
+
+
+def _of_task(wiring: Wiring, operator: AnyOperator, surcharge: Surcharge) -> Traffic:
+    if operator.memory_bytes is None and surcharge.task.inputs.inboxes:
+        return LocalTraffic(surcharge, wiring.engine.memory_factor)
+    return Traffic(surcharge, wiring.engine.memory_bytes(wiring.query, operator))
+
+
+def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited]:
+    if not any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in wiring.hosts.values()):
+        return []
+    fetched: dict[tuple[str, int, int], list[Traffic]] = defaultdict(list)
+    for stream in wiring.query.streams_by_name:
+        position = wiring.query.outputs(stream.producer).index(stream)
+        for task, start in zip(wiring.world.tasks[stream.producer], wiring.locations[stream.producer], strict=True):
+            port = task.ports[position]
+            for index, end in enumerate(wiring.locations[stream.consumer]):
+                if start.host == end.host and start.socket != end.socket:
+                    taker = port.paths[index].inbox.task
+                    assert isinstance(taker, Task)  # a common queue is on one socket (twin.deployment)
+                    traffic = RemoteTraffic(surcharges[taker], port, index)
+                    fetched[start.host, start.socket, end.socket].append(traffic)
+    found: list[Limited] = []
+    for (host, start_socket, end_socket), shared in fetched.items():
+        numa = wiring.hosts[host].numa
+        if numa is not None and numa.bandwidth_gbps is not None:
+            found.append((numa.bandwidth_gbps[start_socket][end_socket] * GIGA, shared))
+    return found
+
+
+def _switches(wiring: Wiring) -> list[OverSubscription]:
+    if wiring.engine.context_switch == 0.0:
+        return []
+    found = []
+    for processor in wiring.world.processors.values():
+        tasks = [task for tasks in wiring.world.tasks.values() for task in tasks if task.processor is processor]
+        cores = max(1.0, processor.capacity)  # of its own clock
+        if len(tasks) > cores:
+            found.append(OverSubscription(processor, tasks, cores, wiring.engine.context_switch))
+    return found

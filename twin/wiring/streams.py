@@ -1,0 +1,112 @@
+"""Streams: an inbox for each consumer replica, a port for each producer replica."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from twin.engine.draws import Draws
+from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
+from twin.engine.streams.channel import Inbox, Paths, Port
+from twin.engine.streams.confluence import round_of
+from twin.engine.streams.partition import Deal, KeyedDeal, deal
+from twin.engine.streams.pool import Pool
+from twin.engine.streams.shedding import SheddingPort
+from twin.engine.task import Task
+from twin.plan import Location
+from twin.query import Stream
+from twin.randomness import stream
+
+if TYPE_CHECKING:
+    from twin.engine.measure.ledger import Buffer
+    from twin.wiring.wiring import Wiring
+
+SHED_PARTS = 4
+"""Where a full channel drops, segments are this much smaller, or they would drop more than single tuples do."""
+
+
+def connect(wiring: Wiring, each: Stream) -> None:
+    """Makes the inboxes and ports of a stream whose tasks there are."""
+    producers = wiring.world.tasks[each.producer]
+    inboxes = _inboxes(wiring, each)
+    wiring.world.inboxes[each.producer, each.consumer] = inboxes
+    how = wiring.query.partitioning(each)
+    size = wiring.engine.output_bytes(wiring.query, each.producer)
+    groups = wiring.world.key_groups.get(each.consumer)
+    paths: dict[Location, Paths] = {}
+    dealt: Deal | None = None
+    for index, task in enumerate(producers):
+        start = wiring.locations[each.producer][index]
+        if start not in paths:
+            paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, size)
+        if dealt is None or wiring.exact or how == "forward":  # else all producers deal together
+            dealt = _deal(wiring, each, index)
+        task.ports.append(make_port(wiring, task, paths[start], dealt, each))
+    if groups is not None:
+        groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
+
+
+def _deal(wiring: Wiring, each: Stream, index: int) -> Deal:
+    """The deal of a producer replica; in a fast run, of all of them."""
+    producers, consumers = wiring.world.tasks[each.producer], len(wiring.world.tasks[each.consumer])
+    groups = wiring.world.key_groups.get(each.consumer)
+
+    def draws() -> Draws:
+        return Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
+
+    if groups is None:
+        consumer = wiring.query.operator(each.consumer)
+        return deal(wiring.query.partitioning(each), consumer, len(producers), index, consumers, draws)
+    return KeyedDeal(groups, draws(), index * consumers // len(producers), len(producers))
+
+
+def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
+    """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
+    consumers, room = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples
+    pool = wiring.world.pools.get(each.consumer)
+    if pool is not None:
+        return make_inboxes(wiring, each, [pool], room)
+    if wiring.servers(each.consumer) > 1:
+        room = -(-room // len(consumers))
+    return make_inboxes(wiring, each, consumers, room)
+
+
+def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:
+    """Where receivers get a stream. Tasks are told."""
+    query, engine = wiring.query, wiring.engine
+    consumer, side = query.operator(each.consumer), query.inputs(each.consumer).index(each)
+    beyond_s = engine.service_s_of(query, consumer, each.producer) - engine.service_s(query, consumer)
+    size = engine.output_bytes(query, each.producer)
+    turns = round_of(wiring.producers(each), len(wiring.locations[each.consumer]))
+    inboxes = [Inbox(cast(Task, receiver), side, room, turns, beyond_s, size) for receiver in receivers]
+    for receiver, inbox in zip(receivers, inboxes, strict=True):
+        takers = receiver.members if isinstance(receiver, Pool) else [receiver]
+        for taker in takers:
+            if isinstance(taker, Task):
+                taker.inputs.add(inbox)
+    return inboxes
+
+
+def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:
+    """One that sends at once, in batches, or drops what finds no room."""
+    batch = wiring.engine.batch_of(wiring.engine.output_bytes(wiring.query, each.producer))
+    cap = max(1, wiring.cap // wiring.servers(each.consumer))  # the largest segment that may travel
+    if each.overflow == "drop":
+        return SheddingPort(task, paths, dealt, max(1, cap // SHED_PARTS))
+    if batch == 1 or wiring.engine.flush_s is None:
+        return Port(task, paths, dealt, cap)
+    rng = stream(wiring.settings.seed, f"batches:{task.name}->{each.consumer}")
+    flush_s = wiring.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
+    batching = Batching(batch, flush_s, float(rng.random()) * flush_s)
+    if wiring.exact:
+        return GatheringPort(task, paths, dealt, cap, batching)
+    return DelayingPort(task, paths, dealt, cap, batching, wiring.bursts, Draws(rng))
+
+
+def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:
+    """Brings up to date what producers pay for sending on one of their ports."""
+    for task in producers:
+        port = task.ports[number]
+        before, port.send_s = port.send_s, port.paths.mean_send_s(shares)
+        task.send_s += port.send_s - before

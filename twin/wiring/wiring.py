@@ -1,0 +1,251 @@
+"""From a deployment to the mechanisms that run it: tasks on processors, inboxes, ports, network cards, brokers."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import simpy
+
+from twin.deployment import Deployment
+from twin.engine.arrival.broker import Broker
+from twin.engine.arrival.clock import clock
+from twin.engine.compute.memory import HostMemory
+from twin.engine.compute.neighbours import Neighbours
+from twin.engine.compute.pauses import pauses
+from twin.engine.compute.processor import Processor
+from twin.engine.measure.link_meter import LinkMeter
+from twin.engine.measure.statistics import HostMeter, OperatorMeter
+from twin.engine.operators import SourceTask
+from twin.engine.streams.batching import Burst
+from twin.engine.streams.channel import DEEP
+from twin.engine.streams.confluence import Confluence
+from twin.engine.streams.pool import make_pool
+from twin.engine.task import Task
+from twin.plan import Location
+from twin.profiles import Noise
+from twin.query import AnyOperator, Filter, Map, Source, Stream
+from twin.randomness import stream
+from twin.scenario import RunSettings
+from twin.wiring.network import Network
+from twin.wiring.resolution import resolution
+from twin.wiring.sockets import limit_sockets
+from twin.wiring.streams import connect
+from twin.wiring.tasks import make_key_groups, make_task
+from twin.wiring.world import World
+
+
+class Wiring:
+    """Builds the world of one deployment. Same deployment, settings and seed: the same world.
+
+    replayable: whether sources may have to read tuples again.
+    """
+
+    def __init__(self, deployment: Deployment, settings: RunSettings, replayable: bool = False) -> None:
+        self.deployment = deployment
+        self.query = deployment.query
+        self.engine = deployment.engine
+        self.settings = settings
+        self.exact = settings.fidelity == "exact"
+        self.hosts = {host.name: host for host in deployment.cluster.hosts}
+        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.topological}
+        self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.span_s = 0.0 if self.exact else resolution(deployment, settings).span_s
+        self.replayable = replayable
+        self.noise = self.engine.noise if settings.noise else Noise()
+        self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
+        self.world = World(simpy.Environment())
+        self.network = Network(deployment, self.world, self.noise, settings.seed)
+        self.places: dict[Task, Location] = {}
+
+    def build(self) -> World:
+        """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
+        world = self.world
+        used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
+        for location in used:
+            self.processor(location)
+        for operator in self.query.topological:
+            places = self.locations[operator.name]
+            world.tasks[operator.name] = [self.task(operator, k, place) for k, place in enumerate(places)]
+            make_key_groups(self, operator)
+            if self.exact and self.servers(operator.name) > 1:
+                world.pools[operator.name] = make_pool(world.tasks[operator.name])
+        for each in self.query.streams_by_name:
+            connect(self, each)
+        for host in world.nics:
+            self.pause(host)
+        self._acquaint_all()
+        for source in self.query.sources:
+            world.brokers[source.name] = self._brokers(source)
+        limit_sockets(self)
+        for host in world.nics:
+            world.memories[host] = self.memory(host)
+        return world
+
+    # hosts ---------------------------------------------------------------------------------------------------------
+
+    def processor(self, place: Location) -> Processor:
+        """The processor of a socket, made when it is first used, with its host's network card.
+
+        One of reference cores, or of cores of its own clock, on which reference work takes 1 / speed as long.
+        """
+        world, host = self.world, self.hosts[place.host]
+        if place not in world.processors:
+            speed = host.core_speed(place.socket)
+            processor = world.processors[place] = Processor(world.env, host.socket_capacity(place.socket) / speed)
+            if speed != 1.0:
+                processor.slow("clock", 1.0 / speed)
+            self.network.nic(place.host)
+        return world.processors[place]
+
+    def pause(self, host: str) -> None:
+        """Starts the pauses of a host, if the engine has any."""
+        interval_s, pause_s = self.noise.gc_interval_s, self.noise.gc_pause_s
+        if interval_s is not None:
+            rng = stream(self.settings.seed, f"pauses:{host}")
+            env = self.world.env
+            env.process(
+                pauses(env, lambda: self.tasks_on(host), lambda: self.processors_of(host), interval_s, pause_s, rng)
+            )
+
+    def processors_of(self, host: str) -> list[Processor]:
+        """Those of a host's sockets that were ever used."""
+        return [each for location, each in self.world.processors.items() if location.host == host]
+
+    def tasks_on(self, host: str) -> list[Task]:
+        """The tasks that sit on a host now."""
+        return [task for tasks in self.world.tasks.values() for task in tasks if self.places[task].host == host]
+
+    def memory(self, host: str) -> HostMemory:
+        """A host's heap, with the tasks that sit there."""
+        placed = [
+            task
+            for tasks in self.world.tasks.values()
+            for task in tasks
+            if self.places[task].host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
+        ]
+        return HostMemory(
+            ram_mb=self.hosts[host].ram_mb,
+            law=self.engine.memory,
+            processors=self.processors_of(host),
+            tasks=placed,
+        )
+
+    # operators -----------------------------------------------------------------------------------------------------
+
+    def task(self, operator: AnyOperator, replica: int, place: Location) -> Task:
+        """A task of an operator at a place. `replica`: its number, which names its random numbers."""
+        task = make_task(self, operator, replica, place)
+        self.places[task] = place
+        return task
+
+    def _acquaint_all(self) -> None:
+        """Tells each task what it pays for sending and who shares its processor."""
+        together: dict[int, list[Task]] = defaultdict(list)  # by processor
+        for name, tasks in self.world.tasks.items():
+            for task in tasks:
+                together[id(task.processor)].append(task)
+                task.send_s = sum(port.send_s for port in task.ports)
+                task.hidden.servers = self.servers(name)
+                task.hidden.streams = self._streams(name)
+                if not self.exact and self._overlap_at(name):
+                    task.confluence = Confluence()
+        for processor in self.world.processors.values():
+            acquaint(processor, together[id(processor)])
+
+    def _streams(self, operator: str) -> int:
+        """Streams of tuples whose gaps have nothing to do with each other, that meet at a replica of the operator."""
+        inputs = self.query.inputs(operator)
+        counts = {each: self.producers(each) for each in inputs}
+        return max(1, sum(min(2, n) if self._in_step(each.producer) else n for each, n in counts.items()))
+
+    def _in_step(self, operator: str) -> bool:
+        """Whether the replicas of an operator get their tuples in turn and pass all of them on, back to a source.
+
+        Who gets theirs in turn then gets about one a round: rounds of one length stay in step, stage after stage.
+        """
+        kind = self.query.operator(operator)
+        if len(self.locations[operator]) == 1 or isinstance(kind, Source):
+            return True
+        inputs = self.query.inputs(operator)
+        if len(inputs) != 1 or not isinstance(kind, Filter | Map) or kind.selectivity != 1.0:
+            return False
+        return self.query.partitioning(inputs[0]) in ("rebalance", "forward") and self._in_step(inputs[0].producer)
+
+    def producers(self, stream: Stream) -> int:
+        """Producer replicas that send on a stream to any one consumer replica."""
+        return 1 if self.query.partitioning(stream) == "forward" else len(self.locations[stream.producer])
+
+    def _overlap_at(self, operator: str) -> bool:
+        """Whether segments that reach a replica of the operator can overlap in time."""
+        inputs = self.query.inputs(operator)
+        if sum(map(self.producers, inputs)) > 1 or (inputs and self.noise.jitter_scv > 0.0):
+            return True
+        return any(self._overlap_after(each.producer) for each in inputs)
+
+    def _overlap_after(self, operator: str) -> bool:
+        """Whether those that it sends can: the results of time windows are bursts, in order."""
+        window = getattr(self.query.operator(operator), "window", None)
+        return (window is None or window.policy != "time") and self._overlap_at(operator)
+
+    def servers(self, operator: str) -> int:
+        """Replicas that take from a common queue; 1 if they have a queue each."""
+        shared = any(self.query.partitioning(each) == "shared" for each in self.query.inputs(operator))
+        return len(self.locations[operator]) if shared else 1
+
+    # the ends ------------------------------------------------------------------------------------------------------
+
+    def _brokers(self, source: Source) -> list[Broker]:
+        tasks = self.world.tasks[source.name]
+        law = self.deployment.workload.arrivals[source.name]
+        n = self.segment_size(source, law.mean_rate_per_s)
+        brokers = []
+        for replica, task in enumerate(tasks):
+            own, shared = (
+                stream(self.settings.seed, name) for name in (f"broker:{task.name}", f"arrivals:{source.name}")
+            )
+            arrivals = clock(law, replica, len(tasks), n, own, shared)
+            brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n, max(1, self.cap // 2)))  # type: ignore[arg-type]
+        return brokers
+
+    def segment_size(self, source: Source, rate_per_s: float) -> int:
+        """Tuples a segment of a replica of a source of that rate.
+
+        Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills
+        one, and coarse segments would fill it too far.
+        """
+        if self.exact:
+            return 1
+        tasks = self.world.tasks[source.name]
+        n = math.ceil(rate_per_s / len(tasks) * self.span_s)
+        work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
+        keeps_up = work < min(task.processor.speed for task in tasks)
+        return max(1, n if keeps_up and self.cap >= DEEP else min(self.cap, n))
+
+    # meters --------------------------------------------------------------------------------------------------------
+
+    def meters(self) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter]]:
+        """The meters of all operators, used hosts, their cards and all links."""
+        world = self.world
+        operators = [
+            OperatorMeter(
+                each.name,
+                each.kind,
+                world.tasks[each.name],
+                world.brokers.get(each.name, []),
+            )
+            for each in self.query.operators
+        ]
+        hosts = [
+            HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()
+        ]
+        links = [LinkMeter(name, nic) for name, nic in (*world.nics.items(), *world.links.items())]
+        return operators, hosts, links
+
+
+def acquaint(processor: Processor, tasks: Sequence[Task]) -> None:
+    """Tells the tasks on a processor who shares it."""
+    neighbours = Neighbours(task.hidden for task in tasks) if processor.shared else None
+    for task in tasks:
+        task.hidden.neighbours = neighbours

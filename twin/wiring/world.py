@@ -1,0 +1,44 @@
+"""All mechanisms of one run, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import simpy
+
+from twin.engine.arrival.broker import Broker
+from twin.engine.compute.memory import HostMemory
+from twin.engine.compute.processor import Processor
+from twin.engine.compute.sockets import BandwidthLimit
+from twin.engine.measure.ledger import Ledger
+from twin.engine.segment import Segment
+from twin.engine.streams.channel import Inbox
+from twin.engine.streams.keys import KeyGroups
+from twin.engine.streams.network import Nic
+from twin.engine.streams.pool import Pool
+from twin.engine.task import Task
+from twin.plan import Location
+
+
+@dataclass(slots=True)
+class World:
+    """What `twin.wiring.wiring` builds and a run consists of."""
+
+    env: simpy.Environment
+    processors: dict[Location, Processor] = field(default_factory=dict)
+    nics: dict[str, Nic] = field(default_factory=dict)
+    links: dict[str, Nic] = field(default_factory=dict)  # one a direction: "a->b"
+    tasks: dict[str, list[Task]] = field(default_factory=dict)
+    inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
+    brokers: dict[str, list[Broker]] = field(default_factory=dict)
+    memories: dict[str, HostMemory] = field(default_factory=dict)
+    key_groups: dict[str, KeyGroups] = field(default_factory=dict)
+    pools: dict[str, Pool] = field(default_factory=dict)
+    limits: list[BandwidthLimit] = field(default_factory=list)
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def in_flight(self) -> list[Segment]:
+        """Segments on the network, in order of arrival: those that a pending event will deliver."""
+        pending = sorted(entry for entry in self.env._queue if isinstance(entry[3]._value, Segment))
+        return [cast(Segment, entry[3]._value) for entry in pending if entry[3].callbacks]
