@@ -46,7 +46,7 @@ def path_in(folder: Path, misjudged: Misjudged | None = None) -> Path:
 def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> None:
     """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
     table = encoded.graphs
-    arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_Gx5}
+    arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_GxA}
     arrays |= {"flat": encoded.flat_GxF, "derived": encoded.derived_GxD, "about": encoded.about_GxA}
     ragged = {f"node{kind}": each for kind, each in enumerate(table.nodes)}
     ragged |= {name: getattr(table, name) for name in _RAGGED}

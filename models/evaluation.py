@@ -99,7 +99,7 @@ def rows_of(
 ) -> list[Row]:
     """One line a metric that is estimated; estimates: [G] each, of every row of the dataset."""
     return [
-        row(metric, name, dataset.labels_Gx5[:, m], estimates[metric], bootstrap, seed)
+        row(metric, name, dataset.labels_GxA[:, m], estimates[metric], bootstrap, seed)
         for m, metric in enumerate(METRICS)
         if metric in estimates
     ]
@@ -122,7 +122,7 @@ def replicate_rows(dataset: Dataset, metrics: Sequence[str] = METRICS, bootstrap
     found = []
     for metric in metrics:
         m = METRICS.index(metric)
-        one, other = dataset.labels_Gx5[first, m], dataset.labels_Gx5[second, m]
+        one, other = dataset.labels_GxA[first, m], dataset.labels_GxA[second, m]
         known = ~np.isnan(one) & ~np.isnan(other)
         found.append(row(metric, LIMIT, one[known], other[known], bootstrap, seed))
     return found

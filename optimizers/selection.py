@@ -44,8 +44,8 @@ def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
     model = problem.cost_model
     if isinstance(model, Narrowable):
         model = model.only((problem.objective, *BINARY_METRICS))
-    found = model.predict(problem.deployment, plans)
-    columns = [np.asarray(each) for each in (getattr(found, problem.objective), found.backpressured, found.success)]
+    found = model.predict(problem.scenario, plans)
+    columns = [np.asarray(found[metric]) for metric in (problem.objective, *BINARY_METRICS)]
     if any(np.isnan(column).any() for column in columns):
         raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
     return Estimated(plans, *columns)

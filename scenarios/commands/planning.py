@@ -82,7 +82,7 @@ def optimize(
         check_free(out)
     loaded = set_values(scenario_file.load(scenario), [] if seed is None else [f"run.seed={seed}"])
     objective = objective or purpose([optimizer_by_name(optimizer)])
-    costs = cost_model(model, loaded.run)
+    costs = cost_model(model)
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
     with terminal.progress("replicas placed") as report:
         solution = solve(
@@ -210,11 +210,10 @@ def validate(
     rows: list[dict[str, Any]] = []
     for each in [scenario_file.load(name) for name in scenarios]:
         terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
-        run = each.run.model_copy(update={"seed": seed})
-        costs = [cost_model(name.strip(), each.run) for name in models.split(",")]
+        costs = [cost_model(name.strip()) for name in models.split(",")]
         proved = judged(
             [each],
-            [planner.proving(optimizer, run, prove) for optimizer in chosen],
+            [planner.proving(optimizer, seed, prove) for optimizer in chosen],
             costs,
             simulate,
             replications,

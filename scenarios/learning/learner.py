@@ -87,7 +87,7 @@ def under_way(
     out: Path, dataset: Dataset, settings: TrainingSettings, metrics: Sequence[str], seed: int
 ) -> KeptMembers:
     """Where the networks of a training are kept until the model in `out` is written, in a hidden folder beside it."""
-    rows = hashlib.sha256(dataset.labels_Gx5.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
+    rows = hashlib.sha256(dataset.labels_GxA.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
     training: dict[str, Any] = {"version": VERSION, "features": FEATURE_VERSION, "rows": rows}
     training |= {"encoding": encoded_file.code_version(), "settings": settings.model_dump(mode="json")}
     training |= {"metrics": list(metrics), "seed": seed}
@@ -126,7 +126,7 @@ def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
 def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[str, list[Any]]:
     """The table that `figures.predicted_vs_simulated` draws: the test rows that have the metric."""
     rows = training_split(model, dataset).test
-    simulated = dataset.labels_Gx5[rows, METRICS.index(metric)]
+    simulated = dataset.labels_GxA[rows, METRICS.index(metric)]
     predicted = model.predict_graphs(dataset.graphs).cost(metric)[rows]
     known = ~np.isnan(simulated)
     return {"simulated": simulated[known].tolist(), "predicted": predicted[known].tolist()}
@@ -176,6 +176,6 @@ def evaluate(
 
 def _without_accuracy(dataset: Dataset, metrics: Sequence[str]) -> Iterator[str]:
     for metric in metrics:
-        truth = dataset.labels_Gx5[:, METRICS.index(metric)]
+        truth = dataset.labels_GxA[:, METRICS.index(metric)]
         if metric in BINARY_METRICS and not evaluation.has_both(truth):
             yield f"{metric} is {bool(truth[0])} in all {len(truth)} rows, so it has no accuracy; evaluate on more rows"

@@ -27,6 +27,7 @@ from twin.randomness import stream
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
+from twin.scenario import Scenario
 
 ON_SOCKETS = (
     "rlas",
@@ -47,7 +48,7 @@ def four_sockets(rate_per_s: float = 1e8) -> Deployment:
 
 
 def problem(job: Deployment, **more: object) -> Problem:
-    asked = {"deployment": job, "cost_model": RateModel(), "objective": "throughput_per_s"}
+    asked = {"scenario": Scenario.of(job), "cost_model": RateModel(), "objective": "throughput_per_s"}
     return Problem(**asked | more)  # type: ignore[arg-type]
 
 

@@ -40,7 +40,7 @@ def _one_class(model: Fitted, dataset: Dataset) -> dict[str, Any]:
     predicted = model.predict(dataset)
     cells: dict[str, Any] = {}
     for metric in BINARY_METRICS:
-        labels = dataset.labels_Gx5[:, METRICS.index(metric)]
+        labels = dataset.labels_GxA[:, METRICS.index(metric)]
         if metric in predicted and labels.min() == labels.max():
             right = float(np.mean((predicted[metric] > 0.5) == (labels > 0.5)))
             cells |= {metric: f"{right:.1%} of one class", f"{metric}_right": right}
