@@ -65,6 +65,14 @@ class Dataset:
         """models.derived of each row."""
         return self.encoded.derived_GxD
 
+    def label_G(self, metric: str) -> np.ndarray:
+        """[G] One of METRICS as it was simulated."""
+        return np.asarray(self.labels_GxA[:, METRICS.index(metric)])
+
+    def rates_G(self, metric: str) -> np.ndarray:
+        """[G] The same as the rate model says it."""
+        return np.asarray(self.rates_GxA[:, METRICS.index(metric)])
+
     @property
     def rates_GxA(self) -> np.ndarray:
         """What the rate model says of each row, in the order of METRICS."""

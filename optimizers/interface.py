@@ -128,6 +128,5 @@ class Purposeful(Protocol):
 
 def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:
     """A placement as a plan: as many replicas as in the deployment's plan, all of an operator on one host, socket 0."""
-    return ExecutionPlan(
-        placement={name: (host,) * deployment.plan.replicas(name) for name, host in hosts.items()},
-    )
+    plan = deployment.plan
+    return plan.with_placement({name: (host,) * plan.replicas(name) for name, host in hosts.items()})

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.interface import Problem, Solution, Status
-from optimizers.selection import choose, estimate
+from optimizers.selection import choose, dealt_anew, estimate, said
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, sustained
 
@@ -32,10 +32,11 @@ def solution(
         bound = max(chosen.objective, min(1.0, load_bound(job)) * job.results_per_s)
     message = chosen.message
     if load < 1.0:
-        message = (
+        full = (
             f"the sources are offered more than this plan bears: {load:.1%} of it, then {binding(job, counts_ol)} "
             f"is full; all cores together would bear at most {load_bound(job):.1%}"
         )
+        message = said(full, dealt_anew(problem, chosen.plan))
     proved = bound is not None and load >= 1.0
     status = Status.OPTIMAL if proved else chosen.status
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed)

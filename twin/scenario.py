@@ -73,8 +73,10 @@ class Scenario(Deployment):
 
     @classmethod
     def of(cls, deployment: Deployment, run: RunSettings | None = None, events: Sequence[AnyEvent] = ()) -> Self:
-        """A job under these settings and events; of a scenario, what is not given stays. Raises BadInput if an event does
-        not fit the job."""
+        """A job under these settings and events; of a scenario, what is not given stays.
+
+        Raises BadInput if an event does not fit the job.
+        """
         given = {"run": run, "events": tuple(events)}
         return parse(cls, {**dict(deployment), **{name: value for name, value in given.items() if value}})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
@@ -26,6 +26,13 @@ class Spec(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=False, ser_json_inf_nan="null"
     )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, but for properties computed from what is updated: they are computed anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in [each for each in copied.__dict__ if each not in type(self).model_fields]:
+            del copied.__dict__[name]
+        return copied
 
     @model_serializer(mode="wrap")
     def _keep_tags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

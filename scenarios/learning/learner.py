@@ -126,7 +126,7 @@ def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
 def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[str, list[Any]]:
     """The table that `figures.predicted_vs_simulated` draws: the test rows that have the metric."""
     rows = training_split(model, dataset).test
-    simulated = dataset.labels_GxA[rows, METRICS.index(metric)]
+    simulated = dataset.label_G(metric)[rows]
     predicted = model.predict_graphs(dataset.graphs).cost(metric)[rows]
     known = ~np.isnan(simulated)
     return {"simulated": simulated[known].tolist(), "predicted": predicted[known].tolist()}
@@ -176,6 +176,6 @@ def evaluate(
 
 def _without_accuracy(dataset: Dataset, metrics: Sequence[str]) -> Iterator[str]:
     for metric in metrics:
-        truth = dataset.labels_GxA[:, METRICS.index(metric)]
+        truth = dataset.label_G(metric)
         if metric in BINARY_METRICS and not evaluation.has_both(truth):
             yield f"{metric} is {bool(truth[0])} in all {len(truth)} rows, so it has no accuracy; evaluate on more rows"

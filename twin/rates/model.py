@@ -56,7 +56,7 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        if isinstance(plans, Placements):
+        if isinstance(plans, Placements) and not plans.given.key_groups:  # counts do not say who owns a key group
             return self.answer_counts(deployment, plans.socket_counts(deployment))
         job = Job(deployment, self.run_s(deployment))
         some = plans[:: 1 + len(plans) // 64]

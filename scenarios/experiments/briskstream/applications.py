@@ -165,7 +165,7 @@ def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
     """The job whose own plan has as many replicas as another one, all on the first socket: for those who only place."""
     host = job.cluster.hosts[0].name
     counts = {name: plan.replicas(name) for name in plan.placement}
-    return job.with_plan(ExecutionPlan(placement={name: (host,) * count for name, count in counts.items()}))
+    return job.with_plan(job.plan.with_placement({name: (host,) * count for name, count in counts.items()}))
 
 
 def sized(case: Case, sockets: int) -> Case:
