@@ -24,10 +24,12 @@ from models.labels import in_units
 from models.layers import NetworkConfig, Parameters
 from models.physics import PLAN_STATE, plan_arrays
 from models.scoring import PlanSide, score, scoring_job
+from twin.blindness import unseen_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, REGRESSION_METRICS, Estimates
 from twin.plan import ExecutionPlan
+from twin.rates.model import SEEN as SEEN_BY_RATES
 from twin.rates.model import RateModel
 from twin.rates.placements import Placements
 from twin.scenario import Scenario
@@ -82,6 +84,16 @@ class LearnedCostModel:
         costs = {metric: found.cost(metric) if metric in self.wanted else unknown for metric in METRICS}
         latency = "processing_latency_s"
         return Estimates(costs, spread=found.spread(latency) if latency in self.wanted else unknown)
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """In words, what of the scenario makes no difference to it.
+
+        Where every network is told what the rate model says, it sees through that as much as the rate model does.
+        """
+        seen = SEEN_BY_RATES if all(_asks_rates(each) for each in self.ensembles) else ()
+        same = self.horizon_s == scenario.run.horizon_s
+        other = () if same else (f"the horizon (it answers for runs of {self.horizon_s:g} s, as in its training)",)
+        return (*unseen_of(scenario, seen), *other)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""

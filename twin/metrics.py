@@ -171,6 +171,9 @@ class CostModel(Protocol):
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """One estimate a plan, in order, for a run of the scenario under it. The scenario's own plan is ignored."""
 
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """In words, what of the scenario it cannot see: with or without that, it would say the same."""
+
 
 @runtime_checkable
 class Narrowable(Protocol):

@@ -77,6 +77,12 @@ def purpose(optimizers: Iterable[Optimizer]) -> str:
     return wanted.pop() if len(wanted) == 1 else USUAL
 
 
+def blindness(scenario: Scenario, models: Iterable[CostModel]) -> dict[str, tuple[str, ...]]:
+    """By cost model, what of the scenario it does not see, in words; models that see all of it are left out."""
+    found = {model.name: model.blind_to(scenario) for model in models}
+    return {name: words for name, words in found.items() if words}
+
+
 def solve(
     scenario: Scenario,
     optimizer: str,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twin.blindness import unseen_of
 from twin.deployment import Deployment
 from twin.metrics import BACKPRESSURE_SHARE, Estimates
 from twin.plan import ExecutionPlan
@@ -30,6 +31,8 @@ CHUNK = 16_384
 need (`twin.rates.throttle`); their states must fit in memory."""
 PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
+SEEN = frozenset({"sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice"})
+"""Of what is beyond a plain job (`twin.blindness`)."""
 SHARPNESS = 20.0
 """Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
 
@@ -48,6 +51,12 @@ class RateModel:
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the scenario."""
         return self.answer(scenario, plans).costs
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """In words, what of the scenario makes no difference to it."""
+        horizon_s, words = self.run_s(scenario), unseen_of(scenario, SEEN)
+        same = horizon_s == scenario.run.horizon_s
+        return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
     def run_s(self, deployment: Deployment) -> float:
         """Length of the run that is predicted."""
