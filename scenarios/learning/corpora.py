@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from scenarios.files import scenario_file
 from scenarios.spaces.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
-from spark.manifest import CorpusSpec
+from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
 

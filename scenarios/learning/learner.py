@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from models.settings import TrainingSettings
 from scenarios.files.traces import check_free
 from scenarios.telling.pictures import png
 from scenarios.telling.progress import Progress
+from twin.atomic import new_folder
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
 from twin.version import VERSION
@@ -99,15 +98,10 @@ def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
     from figures.learning_curve import learning_curve as drawn
 
     check_free(out)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
+    with new_folder(out) as aside:
         for ensemble in ensembles:
-            save(ensemble, partial)
-        (partial / CURVE).write_bytes(png(drawn(learning_curve(ensembles))))
-        partial.rename(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+            save(ensemble, aside)
+        (aside / CURVE).write_bytes(png(drawn(learning_curve(ensembles))))
 
 
 def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:

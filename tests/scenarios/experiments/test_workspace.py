@@ -13,8 +13,8 @@ from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, label
 from scenarios.experiments.sizes import PAPER
 from scenarios.experiments.workspace import Workspace
 from scenarios.learning import corpora
-from spark.manifest import CHUNKS
 from tests.scenarios.experiments.conftest import SEED, TINY, coarse, coarsely, silent
+from twin.corpus.manifest import CHUNKS
 from twin.trace import TRAINING_ROWS
 
 RECIPE = CorpusRecipe(runs=6, seed=3, replicates=2, horizon_s=20.0)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from spark.manifest import CHUNKS, MANIFEST
+from twin.corpus.manifest import CHUNKS, MANIFEST
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import Scenario, config_hash
