@@ -27,10 +27,11 @@ FACADE = {"twin.run", "twin.simulation", "twin.service_times"}
 """Files at the top of `twin` that stand on its rooms; the others there are its vocabulary, which stands on nothing."""
 
 BELOW = {
-    "twin": {"twin.arrivals"},
+    "twin": {"twin.arrivals", "twin.partitionings"},
     "twin.arrivals": {"twin"},
+    "twin.partitionings": {"twin"},
     "twin.rates": {"twin"},
-    "twin.engine": {"twin", "twin.arrivals", "twin.rates"},
+    "twin.engine": {"twin", "twin.arrivals", "twin.partitionings", "twin.rates"},
     "twin.wiring": {"twin", "twin.rates", "twin.engine"},
     "twin.change": {"twin", "twin.engine", "twin.wiring"},
     "twin.guards": {"twin", "twin.rates", "twin.engine", "twin.wiring"},

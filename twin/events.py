@@ -170,7 +170,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     _routes(where, starts, deployment)
     _no_shared_queue(where, [move.operator], deployment)
     if move.key_groups:
-        if any(deployment.query.partitioning(each) == "two-choice" for each in deployment.query.inputs(move.operator)):
+        if any(deployment.query.partitioning(each).two_choices for each in deployment.query.inputs(move.operator)):
             raise ValueError(f"{where}: {move.operator!r} is fed by two choices, which spread its key groups; use hash")
         groups = getattr(operator, "key_groups", None)
         if groups is None:
@@ -209,11 +209,12 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
         return f"{name!r} is a source, whose replicas read fixed partitions; scale what comes after it"
     for stream in query.inputs(name):
         how = query.partitioning(stream)
-        if how not in ("rebalance", "hash"):
+        if how.fixes_replicas:
             return f"{name!r} is fed by a {how} stream, which fixes its replicas; use rebalance or hash"
     for stream in query.outputs(name):
-        if query.partitioning(stream) == "forward":
-            return f"{name!r} feeds a forward stream, which needs equal replicas; use rebalance or hash"
+        how = query.partitioning(stream)
+        if how.paired:
+            return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
     keyed = isinstance(operator, Join) or (isinstance(operator, Aggregate) and operator.group_by is not None)
     if isinstance(operator, Aggregate | Join) and not keyed:
         return f"{name!r} aggregates all tuples without a key, in one window a replica; give it group_by to scale it"
@@ -232,7 +233,7 @@ def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> N
 
 def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deployment) -> None:
     for name in operators:
-        if any(deployment.query.partitioning(each) == "shared" for each in deployment.query.inputs(name)):
+        if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(name)):
             raise ValueError(f"{where}: the replicas of {name!r} share one queue, which cannot move; use rebalance")
 
 

@@ -41,7 +41,7 @@ def group_count(query: Query, name: str, replicas: int) -> int | None:
     given = key_groups_of(query.operator(name))
     if given is not None:
         return given
-    if any(query.partitioning(stream) == "two-choice" for stream in query.inputs(name)):
+    if any(query.partitioning(stream).two_choices for stream in query.inputs(name)):
         return max(DEFAULT_GROUPS, GROUPS_A_REPLICA * replicas)
     return None
 
@@ -54,6 +54,11 @@ def key_groups_of(operator: AnyOperator) -> int | None:
 def contiguous(groups: int, replicas: int) -> tuple[int, ...]:
     """The replica of each key group, in contiguous ranges as Flink assigns them."""
     return tuple(group * replicas // groups for group in range(groups))
+
+
+def groups_of(groups: int, replica: int, replicas: int) -> int:
+    """How many of an operator's distinct group-by values live on one replica, dealt round robin."""
+    return groups // replicas + (1 if replica < groups % replicas else 0)
 
 
 def distinct_groups(operator: AnyOperator, groups: int) -> np.ndarray:

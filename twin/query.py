@@ -26,6 +26,8 @@ from twin.operators import (
     Source,
     columns_out,
 )
+from twin.partitionings.registry import HASH, PARTITIONINGS, REBALANCE, PartitioningName
+from twin.partitionings.traits import Partitioning
 from twin.spec import Spec
 from twin.windows import CountWindow, TimeWindow, Window
 
@@ -46,6 +48,7 @@ __all__ = [
     "Operator",
     "Overflow",
     "Partitioning",
+    "PartitioningName",
     "Query",
     "Sink",
     "Source",
@@ -54,7 +57,6 @@ __all__ = [
     "Window",
 ]
 
-Partitioning = Literal["forward", "rebalance", "hash", "broadcast", "global", "two-choice", "shared"]
 Overflow = Literal["block", "drop"]
 
 
@@ -77,7 +79,7 @@ class Stream(Spec):
     producer: str
     consumer: str
     partitioning: Annotated[
-        Partitioning | None, Field(description="absent: hash into joins and keyed operators, else rebalance")
+        PartitioningName | None, Field(description="absent: hash into joins and keyed operators, else rebalance")
     ] = None
     overflow: Annotated[
         Overflow, Field(description="what a full channel does to the next tuple: hold its producer up, or lose it")
@@ -130,18 +132,18 @@ class Query(Spec):
             self._check_partitioning(operator, name)
 
     def _check_partitioning(self, operator: AnyOperator, name: str) -> None:
-        used = {self.partitioning(stream) for stream in self.inputs(operator.name)}
-        if operator.kind == "join" and "two-choice" in used:
-            raise ValueError(f"two-choice into {name} would part matching tuples; use hash")
-        if "shared" in used and _by_key(operator):
-            raise ValueError(f"shared into {name} would part tuples of a key; use hash")
-        if "shared" in used and len(used) > 1:
-            raise ValueError(f"{name} takes from a shared queue and from others; make all of its inputs shared or none")
-        if "two-choice" in used and len(used) > 1:
-            raise ValueError(f"{name} has two-choice and other inputs; make all of its inputs two-choice or none")
-        if getattr(operator, "key_groups", None) is not None and not used <= {"hash", "two-choice"}:
-            others = ", ".join(sorted(used - {"hash", "two-choice"}))
-            raise ValueError(f"{name} has key_groups and a {others} input; use hash or two-choice")
+        used = dict.fromkeys(self.partitioning(stream) for stream in self.inputs(operator.name))
+        for how in used:
+            if how.two_choices and operator.kind == "join":
+                raise ValueError(f"{how} into {name} would part matching tuples; use {HASH}")
+            if how.one_queue and _by_key(operator):
+                raise ValueError(f"{how} into {name} would part tuples of a key; use {HASH}")
+            if how.alone and len(used) > 1:
+                raise ValueError(f"{name} has {how} and other inputs; make all of its inputs {how} or none")
+        others = ", ".join(sorted(how.name for how in used if not how.by_key))
+        if getattr(operator, "key_groups", None) is not None and others:
+            by_key = " or ".join(how.name for how in PARTITIONINGS.values() if how.by_key)
+            raise ValueError(f"{name} has key_groups and a {others} input; use {by_key}")
 
     @cached_property
     def graph(self) -> nx.DiGraph[str]:
@@ -194,9 +196,9 @@ class Query(Spec):
     def partitioning(self, stream: Stream) -> Partitioning:
         """How the stream's tuples are dealt to the consumer's replicas."""
         if stream.partitioning is not None:
-            return stream.partitioning
+            return PARTITIONINGS[stream.partitioning]
         consumer = self.operator(stream.consumer)
-        return "hash" if _by_key(consumer) else "rebalance"
+        return HASH if _by_key(consumer) else REBALANCE
 
     @cached_property
     def columns_out(self) -> dict[str, Columns]:

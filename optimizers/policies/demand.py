@@ -128,7 +128,7 @@ class Demand:
     def _inflow(self, name: str, flows: Mapping[str, tuple[float, float]], replicas: int) -> tuple[float, float]:
         rate = extra = 0.0
         for stream in self.query.inputs(name):
-            copies = replicas if self.query.partitioning(stream) == "broadcast" else 1
+            copies = self.query.partitioning(stream).count_of_copies(replicas)
             rate += flows[stream.producer][0] * copies
             extra += flows[stream.producer][1] * copies
         return rate, extra

@@ -65,9 +65,8 @@ def outlook(deployment: Deployment, offered_per_s: Mapping[str, float], horizon_
     for operator in query.topological:
         name, inputs = operator.name, query.inputs(operator.name)
         coming = [float(flows[each.producer].out_per_s[0]) for each in inputs] or [offered_per_s[name]]
-        if any(query.partitioning(each) == "broadcast" for each in inputs):
-            copies = places[name].total()
-            several = [copies if query.partitioning(each) == "broadcast" else 1 for each in inputs]
+        if inputs:
+            several = [query.partitioning(each).count_of_copies(places[name].total()) for each in inputs]
             coming = [rate * count for rate, count in zip(coming, several, strict=True)]
         cores = sum(replicas * sockets[place][1] for place, replicas in places[name].items())
         fits = min(1.0, cores / max(sum(coming) * deployment.engine.service_s(query, operator), 1e-300))

@@ -49,7 +49,7 @@ class Cut:
 
     def copies(self, each: Stream) -> int:
         """Of each tuple of a stream."""
-        return self.replicas[each.consumer] if self.deployment.query.partitioning(each) == "broadcast" else 1
+        return self.deployment.query.partitioning(each).count_of_copies(self.replicas[each.consumer])
 
     def read(self, source: Source, offered_per_s: float, taken: float) -> float:
         """Segments of `taken` tuples that a source reads in a fast run, all replicas together."""
@@ -79,10 +79,10 @@ class Cut:
         """Consumer replicas that get a part of a segment of so many tuples."""
         how = self.deployment.query.partitioning(each)
         fan = self.replicas[each.consumer]
-        if how in ("forward", "global"):
-            return 1.0
-        if how in ("broadcast", "shared"):
+        if how.copies or how.one_queue:
             return float(fan)
+        if how.paired or how.whole:
+            return 1.0
         fair = math.ceil(fan / self.replicas[each.producer])
         if burst:
             return max(1.0, min(fan, max(fair, BURST_PARTS), size))

@@ -45,7 +45,7 @@ def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[in
     assert groups is not None
     populated = np.flatnonzero(distinct_groups(query.operator(name), groups))
     shares = zipf_shares(len(populated), skew.zipf)
-    if any(query.partitioning(each) == "two-choice" for each in query.inputs(name)):
+    if any(query.partitioning(each).two_choices for each in query.inputs(name)):
         # even, but for what the most frequent key group alone brings to its two candidates
         return max(1.0, replicas * float(shares[0]) / min(2, replicas))
     return replicas * _hottest(shares, np.array(owners or contiguous(groups, replicas))[populated], replicas)

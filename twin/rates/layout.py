@@ -42,10 +42,8 @@ class Job:
         self.outputs = [[s for s, end in enumerate(self.producer_s) if end == o] for o in range(len(self.names))]
         self.sources = [row[source.name] for source in query.sources]
         self.sinks = [row[sink.name] for sink in query.sinks]
-        self.broadcast_s = [query.partitioning(stream) == "broadcast" for stream in self.streams]
-        self.shared_o = [
-            any(query.partitioning(each) == "shared" for each in query.inputs(name)) for name in self.names
-        ]
+        self.broadcast_s = [query.partitioning(stream).copies for stream in self.streams]
+        self.shared_o = [any(query.partitioning(each).one_queue for each in query.inputs(name)) for name in self.names]
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Aggregate | Join)]
         self.bytes_o = np.array([engine.output_bytes(query, name) for name in self.names])
         self.held_bytes = Inputs.of(

@@ -18,8 +18,6 @@ from twin.rates.layout import Job
 from twin.rates.load import offered_flow
 
 GIGA, MEGA = 1e9, 1e6
-EVEN = ("rebalance", "hash", "two-choice", "shared")
-"""Partitionings by which replicas share a stream evenly."""
 
 Fetch = Literal["relative", "never", "always"]
 """What a tuple from another socket costs: by distance; nothing; or always the most, even from the same socket."""
@@ -35,7 +33,7 @@ class NumaJob:
     def __init__(self, deployment: Deployment, fetch: Fetch = "relative") -> None:
         query, engine = deployment.query, deployment.engine
         for stream in query.streams:
-            if query.partitioning(stream) not in EVEN:
+            if not query.partitioning(stream).even:
                 raise BadInput(
                     f"stream {stream.producer} -> {stream.consumer} is {query.partitioning(stream)}: sockets are "
                     "weighed for streams that are dealt evenly; use rebalance or hash"

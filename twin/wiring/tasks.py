@@ -8,12 +8,11 @@ from twin.engine.arrival.replay import ReplayableSource
 from twin.engine.draws import Draws
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.streams.keys import KeyGroups, drift, skewed
-from twin.engine.streams.partition import groups_of
 from twin.engine.streams.pool import PoolDraws, pooled
 from twin.engine.task import Task
 from twin.engine.windows.aggregate import AggregateTask
 from twin.engine.windows.join import JoinTask
-from twin.keys import contiguous, distinct_groups, group_count
+from twin.keys import contiguous, distinct_groups, group_count, groups_of
 from twin.plan import Location
 from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Sink, Source
 from twin.randomness import stream
@@ -57,7 +56,7 @@ def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Locati
                 **common,
                 **_window(wiring, operator),
                 sides=len(ways),
-                keyed=sum(way not in ("broadcast", "global") for way in ways),
+                keyed=sum(not way.whole for way in ways),
                 selectivity=operator.selectivity,
                 amplification=operator.amplification,
             )
@@ -88,7 +87,7 @@ def make_key_groups(wiring: Wiring, operator: AnyOperator) -> None:
         wiring.deployment.plan.key_groups.get(name) or contiguous(count, len(tasks)),
         distinct_groups(operator, count),
         state_bytes_each=getattr(operator, "state_bytes_per_group", 0.0),
-        two_choice=any(wiring.query.partitioning(each) == "two-choice" for each in wiring.query.inputs(name)),
+        two_choice=any(wiring.query.partitioning(each).two_choices for each in wiring.query.inputs(name)),
     )
     skew = wiring.deployment.workload.keys.get(name)
     if skew is None:

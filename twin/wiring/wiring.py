@@ -171,11 +171,11 @@ class Wiring:
         inputs = self.query.inputs(operator)
         if len(inputs) != 1 or not isinstance(kind, Filter | Map) or kind.selectivity != 1.0:
             return False
-        return self.query.partitioning(inputs[0]) in ("rebalance", "forward") and self._in_step(inputs[0].producer)
+        return self.query.partitioning(inputs[0]).in_turn and self._in_step(inputs[0].producer)
 
     def producers(self, stream: Stream) -> int:
         """Producer replicas that send on a stream to any one consumer replica."""
-        return 1 if self.query.partitioning(stream) == "forward" else len(self.locations[stream.producer])
+        return 1 if self.query.partitioning(stream).paired else len(self.locations[stream.producer])
 
     def _overlap_at(self, operator: str) -> bool:
         """Whether segments that reach a replica of the operator can overlap in time."""
@@ -191,7 +191,7 @@ class Wiring:
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
-        shared = any(self.query.partitioning(each) == "shared" for each in self.query.inputs(operator))
+        shared = any(self.query.partitioning(each).one_queue for each in self.query.inputs(operator))
         return len(self.locations[operator]) if shared else 1
 
     # the ends ------------------------------------------------------------------------------------------------------
