@@ -134,7 +134,7 @@ class Query(Spec):
     def _check_partitioning(self, operator: AnyOperator, name: str) -> None:
         used = dict.fromkeys(self.partitioning(stream) for stream in self.inputs(operator.name))
         for how in used:
-            if how.two_choices and operator.kind == "join":
+            if how.by_key and not how.keeps_keys and operator.kind == "join":
                 raise ValueError(f"{how} into {name} would part matching tuples; use {HASH}")
             if how.one_queue and _by_key(operator):
                 raise ValueError(f"{how} into {name} would part tuples of a key; use {HASH}")
