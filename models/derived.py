@@ -16,8 +16,10 @@ import numpy as np
 from models.derived_plan import DerivedPlan
 from models.facts import OperatorFacts
 from twin.deployment import Deployment
+from twin.kinds.registry import SINKS, SOURCES
+from twin.kinds.windowed import Windowed
 from twin.metrics import METRICS
-from twin.query import KINDS, Aggregate, Join
+from twin.query import KINDS
 from twin.rates.answer import RateAnswer
 
 NEAR_FULL = 0.95
@@ -82,13 +84,14 @@ def _rates() -> list[Feature]:
 
 
 def _kept(plan: DerivedPlan) -> float:
-    return float(plan.in_per_s[plan.kinds == "sink"].sum() / max(plan.in_per_s[plan.kinds == "source"].sum(), 1e-12))
+    results, arriving = (plan.in_per_s[np.isin(plan.kinds, list(kinds))].sum() for kinds in (SINKS, SOURCES))
+    return float(results / max(arriving, 1e-12))
 
 
-Windowed = Callable[[OperatorFacts, Aggregate | Join], float]
+OfWindow = Callable[[OperatorFacts, Windowed], float]
 
 
-def _seconds(facts: OperatorFacts, operator: Aggregate | Join, length: float) -> float:
+def _seconds(facts: OperatorFacts, operator: Windowed, length: float) -> float:
     return length if operator.window.policy == "time" else length / max(facts.rates.in_per_s, 1e-12)
 
 
@@ -96,7 +99,7 @@ def _results(facts: OperatorFacts) -> float:
     return facts.rates.out_per_s / max(facts.rates.fires_per_s, 1e-12)
 
 
-WINDOWED: Mapping[str, tuple[str, str, Windowed]] = {
+WINDOWED: Mapping[str, tuple[str, str, OfWindow]] = {
     "in": ("1/s", "input rate", lambda facts, _: facts.rates.in_per_s),
     "content": ("tuples", "in the window at an evaluation", lambda facts, _: facts.rates.window_tuples),
     "fires": ("1/s", "evaluations", lambda facts, _: facts.rates.fires_per_s),
@@ -110,10 +113,10 @@ WINDOWED: Mapping[str, tuple[str, str, Windowed]] = {
 
 
 def _windows() -> list[Feature]:
-    places: Mapping[str, tuple[type[Aggregate | Join], int]] = {
-        "first_join": (Join, 0),
-        "last_join": (Join, -1),
-        "last_aggregate": (Aggregate, -1),
+    places: Mapping[str, tuple[str, int]] = {
+        "first_join": ("join", 0),
+        "last_join": ("join", -1),
+        "last_aggregate": ("aggregate", -1),
     }
     return [
         Feature(f"{place}_{name}", unit, meaning, _window(kind, position, read))
@@ -122,11 +125,13 @@ def _windows() -> list[Feature]:
     ]
 
 
-def _window(kind: type[Aggregate | Join], position: int, read: Windowed) -> Read:
+def _window(kind: str, position: int, read: OfWindow) -> Read:
     """Of the first or last such operator in data-flow order."""
 
     def found(plan: DerivedPlan) -> float:
-        values = [read(each, each.spec) for each in plan.facts if isinstance(each.spec, kind)]
+        values = [
+            read(each, each.spec) for each in plan.facts if isinstance(each.spec, Windowed) and each.spec.kind == kind
+        ]
         return values[position] if values else float("nan")
 
     return found
@@ -216,7 +221,7 @@ def _answer() -> list[Feature]:
 
 
 def _evaluations(plan: DerivedPlan) -> float:
-    fires = [each.rates.fires_per_s for each in plan.facts if isinstance(each.spec, Aggregate | Join)]
+    fires = [each.rates.fires_per_s for each in plan.facts if isinstance(each.spec, Windowed)]
     return min(fires) * plan.horizon_s if fires else float("nan")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from models.columns import Column, Group, Linear, Log, OneHot, width
 from models.facts import HostFacts, OperatorFacts
-from twin.query import KINDS, Aggregate, AggregateFunction, DataType, FilterFunction, Join
+from twin.query import KINDS, AggregateFunction, DataType, FilterFunction
 from twin.spec import literal_values
 
 NODE_TYPES: tuple[str, ...] = (*KINDS, "host")
@@ -36,8 +36,9 @@ _SELECTIVITY = Log(1e-4, 1.0, floor=1e-9)
 _RATE = Log(1.0, 1e5, floor=1e-3)
 
 
-def _spec(name: str) -> Callable[[Any], Any]:
-    return lambda facts: getattr(facts.spec, name)
+def _spec(name: str, absent: Any = None) -> Callable[[Any], Any]:
+    """A field of an operator's spec; absent: what stands for none."""
+    return lambda facts: absent if getattr(facts.spec, name) is None else getattr(facts.spec, name)
 
 
 def _column(
@@ -104,20 +105,8 @@ _WINDOW = (
 )  # fmt: skip
 
 
-def _join_selectivity(facts: OperatorFacts) -> float:
-    return facts.selectivity if isinstance(facts.spec, Join) and facts.spec.selectivity is not None else 0.0
-
-
-def _amplification(facts: OperatorFacts) -> float:
-    return (facts.spec.amplification or 0.0) if isinstance(facts.spec, Join) else 0.0
-
-
 def _columns_of(data_type: str) -> Callable[[Any], Any]:
     return lambda facts: facts.columns_out.count(data_type)
-
-
-def _group_by(facts: OperatorFacts) -> str:
-    return (facts.spec.group_by or "none") if isinstance(facts.spec, Aggregate) else "none"
 
 
 _TYPES = literal_values(DataType)
@@ -176,15 +165,16 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "aggregate": (
         _column("operator", "function", "", OneHot(literal_values(AggregateFunction)), _spec("function"), "of values"),
         _column("operator", "value_type", "", OneHot(_TYPES), _spec("value_type"), "of the values to aggregate"),
-        _column("operator", "group_by", "", OneHot(("none", *_TYPES)), _group_by, "data type of the attribute"),
+        _column("operator", "group_by", "", OneHot(("none", *_TYPES)), _spec("group_by", "none"), "data type"),
         _column("data", "selectivity", "1", _SELECTIVITY, lambda f: f.selectivity, "Definition 8, expected"),
         *_WINDOW,
         *_EVERY_OPERATOR,
     ),
     "join": (
         _column("operator", "key_type", "", OneHot(_TYPES), _spec("key_type"), "data type of the join key"),
-        _column("data", "selectivity", "1", _SELECTIVITY, _join_selectivity, "Definition 7; 0 if unknown"),
-        _column("data", "amplification", "1", Log(1e-3, 10, 1e-6), _amplification, "measured output per input"),
+        _column("data", "selectivity", "1", _SELECTIVITY, _spec("selectivity", 0.0), "Definition 7; 0 if unknown"),
+        _column("data", "amplification", "1", Log(1e-3, 10, 1e-6), _spec("amplification", 0.0),
+                "measured output per input"),
         _flag("measured", lambda f: f.spec.selectivity is None, "amplification is given, not selectivity", "data"),
         *_WINDOW,
         *_EVERY_OPERATOR,

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from twin.deployment import Deployment
 from twin.errors import suggest
 from twin.plan import Location, Replicas
-from twin.query import Aggregate, AnyOperator, Join
+from twin.query import AnyOperator, Windowed
 from twin.spec import Spec
 
 Factor = Annotated[float, Field(ge=1e-6, le=10**6)]
@@ -205,7 +205,7 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
     """Why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
     query = deployment.query
     operator = query.operator(name)
-    if operator.kind == "source":
+    if operator.is_source:
         return f"{name!r} is a source, whose replicas read fixed partitions; scale what comes after it"
     for stream in query.inputs(name):
         how = query.partitioning(stream)
@@ -215,8 +215,7 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
         how = query.partitioning(stream)
         if how.paired:
             return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
-    keyed = isinstance(operator, Join) or (isinstance(operator, Aggregate) and operator.group_by is not None)
-    if isinstance(operator, Aggregate | Join) and not keyed:
+    if isinstance(operator, Windowed) and not operator.keyed:
         return f"{name!r} aggregates all tuples without a key, in one window a replica; give it group_by to scale it"
     return ""
 

@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from twin.errors import suggest
-from twin.operators import Aggregate, AnyOperator
 from twin.spec import Spec
 
 if TYPE_CHECKING:
+    from twin.kinds.registry import AnyOperator
     from twin.plan import ExecutionPlan
     from twin.query import Query
     from twin.workload import Workload
@@ -59,17 +59,6 @@ def contiguous(groups: int, replicas: int) -> tuple[int, ...]:
 def groups_of(groups: int, replica: int, replicas: int) -> int:
     """How many of an operator's distinct group-by values live on one replica, dealt round robin."""
     return groups // replicas + (1 if replica < groups % replicas else 0)
-
-
-def distinct_groups(operator: AnyOperator, groups: int) -> np.ndarray:
-    """How many of an aggregate's distinct group-by values fall into each key group, as evenly as can be. [groups]
-
-    Other operators have more keys than anyone counts: 1 each.
-    """
-    if not isinstance(operator, Aggregate) or operator.group_by is None:
-        return np.ones(groups)
-    edges = np.arange(groups + 1, dtype=np.int64) * operator.groups // groups
-    return np.diff(edges).astype(float)
 
 
 def zipf_shares(groups: int, exponent: float) -> np.ndarray:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from twin.errors import suggest
-from twin.query import Aggregate, AnyOperator, Columns, Join, Query
+from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 
 Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on one reference core")]
@@ -207,12 +207,16 @@ class EngineProfile(Spec):
 
     def result_s(self, operator: AnyOperator) -> float:
         """CPU seconds per tuple that a window evaluation emits; 0 where a service time was given, which covers all."""
-        return 0.0 if operator.service_time_s is not None else self.result_us * 1e-6
+        return self.result_us * 1e-6 if _evaluated(operator) else 0.0
 
     def scan_s(self, operator: AnyOperator) -> float:
         """CPU seconds per tuple that a window evaluation looks at; 0 where a service time was given."""
-        windowed = isinstance(operator, Aggregate | Join) and operator.service_time_s is None
-        return self.scan_us * 1e-6 if windowed else 0.0
+        return self.scan_us * 1e-6 if _evaluated(operator) else 0.0
+
+
+def _evaluated(operator: AnyOperator) -> bool:
+    """Whether the evaluation of a window costs more than a service time covers."""
+    return isinstance(operator, Windowed) and operator.service_time_s is None
 
 
 def _mean(values: Mapping[str, float], rates: Rates) -> float:

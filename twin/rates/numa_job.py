@@ -13,7 +13,6 @@ import numpy as np
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan, Location
-from twin.query import Aggregate, Join
 from twin.rates.layout import Job
 from twin.rates.load import offered_flow
 
@@ -49,11 +48,10 @@ class NumaJob:
             for each in ("in_per_s", "out_per_s", "fires_per_s", "window_tuples")
         )
         known_o = np.maximum(self.in_o, 1e-300)
-        windowed_o = np.array([isinstance(operator, Aggregate | Join) for operator in job.operators])
         evaluated_o = fires_o * window_o * job.scan_o + out_o * job.result_o
         rates = dict(zip(job.names, out_o.tolist(), strict=True))
         service_o = np.array([engine.service_s(query, operator, rates) for operator in job.operators])
-        self.time_o = service_o + np.where(windowed_o, evaluated_o / known_o, 0.0)
+        self.time_o = service_o + evaluated_o / known_o
         """Te."""
         self.gain_o = out_o / known_o
         """Results for an input tuple."""

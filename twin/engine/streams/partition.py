@@ -18,7 +18,7 @@ from twin.engine.streams.turns import Turns
 from twin.engine.streams.two_choice import Chooser
 from twin.errors import BadInput
 from twin.partitionings.traits import Ends, Partitioning
-from twin.query import Aggregate, AnyOperator
+from twin.query import AnyOperator
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
@@ -286,8 +286,7 @@ def deal(
     if how.one_queue:
         return SharedDeal(consumers)
     first = index * consumers // producers
-    values = consumer.groups if isinstance(consumer, Aggregate) else consumers
-    weights = how.shares(Ends(index, consumers, values))
+    weights = how.shares(Ends(index, consumers, consumer.values(consumers)))
     if how.by_key and consumers > 1:
         return RandomDeal(weights, draws(), first, producers)
     return Deal(weights, copies=how.copies and consumers > 1, first=first, producers=producers)
