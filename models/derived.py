@@ -15,11 +15,11 @@ import numpy as np
 
 from models.derived_plan import DerivedPlan
 from models.facts import OperatorFacts
+from models.features import LEARNED, require_learned
 from twin.deployment import Deployment
 from twin.kinds.registry import SINKS, SOURCES
 from twin.kinds.windowed import Windowed
 from twin.metrics import METRICS
-from twin.query import KINDS
 from twin.rates.answer import RateAnswer
 
 NEAR_FULL = 0.95
@@ -60,7 +60,7 @@ def _number(kind: str) -> Read:
 
 def _counts() -> list[Feature]:
     return [
-        *(Feature(f"{kind}s", "1", "operators", _number(kind)) for kind in KINDS),
+        *(Feature(f"{kind}s", "1", "operators", _number(kind)) for kind in LEARNED),
         Feature("hosts", "1", "in use", lambda plan: float(len(plan.loads["tasks"]))),
         Feature("levels", "1", "streams on the longest path", lambda plan: float(plan.levels.max())),
         Feature("remote_streams", "1", "between hosts", lambda plan: float((plan.leaving > 0).sum())),
@@ -171,7 +171,7 @@ def _hosts() -> list[Feature]:
 
 def _costs() -> list[Feature]:
     return [
-        *(Feature(f"{kind}_pressure", "1", "highest", _over("max", _kind(kind, "pressure"))) for kind in KINDS),
+        *(Feature(f"{kind}_pressure", "1", "highest", _over("max", _kind(kind, "pressure"))) for kind in LEARNED),
         Feature("pressure_max", "1", "highest utilisation", lambda p: float(p.pressure.max())),
         Feature("pressure_second", "1", "second highest", lambda p: float(np.sort(p.pressure)[-2])),
         Feature("service_max", "s", "CPU of a tuple", lambda p: max(each.service_s for each in p.facts)),
@@ -184,7 +184,7 @@ def _costs() -> list[Feature]:
 
 def _bottleneck() -> list[Feature]:
     return [
-        Feature("bottleneck_kind", "1", "index into KINDS", lambda p: float(KINDS.index(p.kinds[p.bottleneck]))),
+        Feature("bottleneck_kind", "1", "index into KINDS", lambda p: float(LEARNED.index(p.kinds[p.bottleneck]))),
         Feature("bottleneck_level", "1", "streams from its sources", lambda p: float(p.levels[p.bottleneck])),
         Feature("bottleneck_to_end", "1", "levels below it", lambda p: float(p.levels.max() - p.levels[p.bottleneck])),
         Feature("bottleneck_upstream", "1", "operators, itself too", lambda p: float(p.upstream.sum())),
@@ -241,7 +241,9 @@ def derived_vector(
 ) -> list[float]:
     """The vector of a deployment under its own plan, in the order of FEATURES.
 
-    facts: of its operators. answer: the rate model's, for that plan alone and a run of `horizon_s`.
+    facts: of its operators. answer: the rate model's, for that plan alone and a run of `horizon_s`. Raises BadInput if
+    models know no operators of one of the kinds.
     """
+    require_learned(facts)
     plan = DerivedPlan(deployment, facts, answer, horizon_s)
     return [float(feature.read(plan)) for feature in FEATURES]

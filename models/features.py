@@ -6,18 +6,15 @@ Each node type has its columns; `table()` lists them for readers, FEATURE_VERSIO
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from models.columns import Column, Group, Linear, Log, OneHot, width
 from models.facts import HostFacts, OperatorFacts
-from twin.query import KINDS, AggregateFunction, DataType, FilterFunction
+from twin.errors import BadInput
+from twin.query import AggregateFunction, DataType, FilterFunction
 from twin.spec import literal_values
-
-NODE_TYPES: tuple[str, ...] = (*KINDS, "host")
-HOST = NODE_TYPES.index("host")
-SINK = NODE_TYPES.index("sink")
 
 FeatureSet = Literal["operators", "placement", "table1", "rates", "costs", "physics"]
 FEATURE_SETS: Mapping[str, frozenset[str]] = {
@@ -182,7 +179,13 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "sink": _EVERY_OPERATOR,
     "host": _HOST,
 }  # fmt: skip
-"""The columns of each node type, in the order of the network's inputs."""
+"""The columns of each node type, in the order of the network's inputs. Kinds that are not here cannot be learned."""
+
+NODE_TYPES: tuple[str, ...] = tuple(COLUMNS)
+HOST = NODE_TYPES.index("host")
+SINK = NODE_TYPES.index("sink")
+LEARNED: tuple[str, ...] = NODE_TYPES[:HOST]
+"""The kinds of operators that models know, by name: others shift nothing."""
 
 CONTEXT_WIDTH: int = width(CONTEXT)
 """Inputs made of a plan as a whole."""
@@ -227,3 +230,13 @@ def table() -> tuple[FeatureRow, ...]:
 def raw_row(kind: str, facts: OperatorFacts | HostFacts) -> list[float]:
     """The raw values of one node, a column each. Raises ValueError if one is not finite or outside a vocabulary."""
     return [column.raw(facts) for column in COLUMNS[kind]]
+
+
+def require_learned(operators: Sequence[OperatorFacts]) -> None:
+    """Raises BadInput if models know no operators of the kind of one of these."""
+    for each in operators:
+        if each.spec.kind not in LEARNED:
+            raise BadInput(
+                f"learned models know no operators of kind {each.spec.kind!r}, so they cannot judge such a query; use "
+                "the cost model rates or sim, or give the kind its columns in models/features.py and train anew"
+            )
