@@ -15,8 +15,7 @@ import numpy as np
 
 from benchmarks.validity.ordinary_queries import KINDS, Sketch, log_uniform
 from twin.deployment import Deployment
-from twin.operators import Aggregate, Join
-from twin.query import Query
+from twin.query import Aggregate, Join, Query
 from twin.randomness import stream
 from twin.rates.flow import steady_rates
 from twin.rates.model import RateModel
