@@ -187,25 +187,28 @@ def _through(layout: Layout, found: Load, o: int, arriving: np.ndarray, mixed: n
     """Ages after the window of an operator, if it has one; arriving by input [3, K, N]. [3, N]"""
     operator, taken = layout.job.operators[o], np.maximum(found.in_on[o], 1e-12)
     if isinstance(operator, Join):
-        size_s, slide_s = _length_s(operator.window, taken)
+        size_s, slide_s = length_s(operator.window, taken)
         sides = arriving.shape[1]
-        ages = _oldest_s(list(arriving.swapaxes(0, 1)), size_s)
+        ages = oldest_s(list(arriving.swapaxes(0, 1)), size_s)
         filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with that power of the content
         ages[2] = arriving[2].max(axis=0) + _start_s(operator.window, slide_s) + filling_s
         return ages
     if not isinstance(operator, Aggregate):
         return mixed
-    size_s, slide_s = _length_s(operator.window, taken)
-    content = found.window_on[o]
-    of_group = content / np.maximum(found.groups_on[o], 1e-12)
-    if operator.window.policy == "time":
-        oldest_s = of_group * size_s / (of_group + 1.0)
-    else:
-        oldest_s = (of_group * (content + 1.0) / (of_group + 1.0) - 1.0) / taken
-    return np.asarray(mixed + np.stack([oldest_s, oldest_s, _start_s(operator.window, slide_s)]))
+    _, slide_s = length_s(operator.window, taken)
+    group_s = group_age_s(operator.window, taken, found.window_on[o], found.groups_on[o])
+    return np.asarray(mixed + np.stack([group_s, group_s, _start_s(operator.window, slide_s)]))
 
 
-def _oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
+def group_age_s(window: Window, in_per_s: np.ndarray, content: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Mean age, since its arrival, of the oldest tuple of a group in a window of `content` tuples of `groups`. [N]"""
+    of_group = content / np.maximum(groups, 1e-12)
+    if window.policy == "time":
+        return np.asarray(of_group * window.size / (of_group + 1.0))
+    return np.asarray((of_group * (content + 1.0) / (of_group + 1.0) - 1.0) / in_per_s)
+
+
+def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
     """Mean age of the oldest of tuples drawn from each side, that are up to `size_s` older than on arrival. [3, N]"""
     older = np.max(arriving, axis=0)
     if len(arriving) == 2:
@@ -219,7 +222,7 @@ def _oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
     return np.asarray(ages)
 
 
-def _length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Size and slide in seconds, at that input rate. [N] each"""
     if window.policy == "time":
         return np.full_like(in_per_s, window.size), np.full_like(in_per_s, window.slide)

@@ -21,7 +21,7 @@ from twin.rates.bursts import stalls
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Job, Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
-from twin.rates.placements import Placements
+from twin.rates.placements import CountedPlans, Placements
 from twin.rates.throttle import throttle
 
 CHUNK = 16_384
@@ -46,7 +46,7 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        if isinstance(plans, Placements):
+        if isinstance(plans, Placements | CountedPlans):
             return self.answer_counts(deployment, plans.socket_counts(deployment))
         job = Job(deployment, self.horizon_s)
         some = plans[:: 1 + len(plans) // 64]

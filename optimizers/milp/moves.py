@@ -1,0 +1,46 @@
+"""Small changes of a plan: an operator goes elsewhere, or both ends of a stream, or one of an operator's replicas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimizers.milp.candidates import Candidates
+from optimizers.milp.space import Space
+from twin.deployment import Deployment
+
+
+def climb(candidates: Candidates, deployment: Deployment, space: Space) -> None:
+    """The best of all small changes of the best plan known, again and again, until none is better or none may be
+    asked for. Does nothing if nothing is known."""
+    spread, left = space.spreads(deployment), set()
+    while len(candidates) and candidates.left > 0 and candidates.best not in left:
+        here = candidates.best
+        left.add(here)
+        candidates.look_at(changes(candidates.counts(here), deployment, spread=spread))
+
+
+def changes(counts_ol: np.ndarray, deployment: Deployment, *, spread: bool) -> list[np.ndarray]:
+    """All plans one change away; some may not be in the space. spread: whether replicas may part."""
+    row = {operator.name: o for o, operator in enumerate(deployment.query.topological)}
+    ends = [(row[each.producer], row[each.consumer]) for each in deployment.query.streams_by_name]
+    operators, sockets = range(len(counts_ol)), range(counts_ol.shape[1])
+    found = [_moved(counts_ol, (o,), l) for o in operators for l in sockets]
+    if spread:
+        parted = [(o, l) for o, l in np.argwhere(counts_ol > 0).tolist() if counts_ol[o].sum() > 1]
+        found += [_part(counts_ol, o, l, other) for o, l in parted for other in sockets if other != l]
+    return found + [_moved(counts_ol, pair, l) for pair in ends for l in sockets]
+
+
+def _moved(counts_ol: np.ndarray, operators: tuple[int, ...], socket: int) -> np.ndarray:
+    found = counts_ol.copy()
+    for o in operators:
+        found[o] = 0
+        found[o, socket] = counts_ol[o].sum()
+    return found
+
+
+def _part(counts_ol: np.ndarray, o: int, start: int, end: int) -> np.ndarray:
+    found = counts_ol.copy()
+    found[o, start] -= 1
+    found[o, end] += 1
+    return found
