@@ -21,8 +21,9 @@ from twin.query import Join
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.latency import RHO_MAX, oldest_s
 
-SPREAD = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
-"""Where the tangents of a join touch: so far from the constant difference of its sides, in lengths of its window."""
+SPREAD = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""Where the tangents of a join touch: so far from the constant difference of its sides, in shares of how far placements
+can part them."""
 STEP = 1e-5
 """Of a window's length, for differences."""
 
@@ -59,6 +60,7 @@ def minimise_age(
         unit_s=unit_s,
         fixed_s=0.0,
     )
+    reach_s = _reach_s(job, alone_ol, ways)
     more = _chords(job, assignment, alone_ol, end_to_end)
     fixed_o = np.zeros(size)
     for o, streams in enumerate(job.inputs):
@@ -70,7 +72,7 @@ def minimise_age(
         sides = [_arriving(job, ages, ways, assignment, s) for s in streams]
         before = fixed_o[[job.producer_s[s] for s in streams]]
         if isinstance(job.deployment.query.topological[o], Join):
-            fixed_o[o] = _join(program, mine, sides, before, float(job.operators.window_s[o]), unit_s)
+            fixed_o[o] = _join(program, mine, sides, before, float(job.operators.window_s[o]), unit_s, reach_s)
             continue
         rates = job.streams.rate_per_s[streams]
         share = rates / max(float(rates.sum()), 1e-12)
@@ -133,11 +135,11 @@ def _scaled(terms: list[Terms], factor: float) -> list[Terms]:
 
 
 def _join(
-    program: Program, mine: list[Terms], sides: list[list[Terms]], before: np.ndarray, size_s: float, unit_s: float
+    program: Program, mine: list[Terms], sides: list[list[Terms]], before: np.ndarray, size_s: float, unit_s: float, reach_s: float
 ) -> float:
     """Tangents of the oldest side's age; the constant age of a join's results."""
     fixed_s = _oldest(before, size_s)
-    for at in _touching(before, size_s):
+    for at in _touching(before, size_s, reach_s):
         slope = np.array([_slope(at, side, size_s) for side in range(len(at))])
         height = _oldest(at, size_s) + float(slope @ (before - at)) - fixed_s
         arriving = [term for weight, side in zip(slope, sides, strict=True) for term in _scaled(side, -weight)]
@@ -145,10 +147,16 @@ def _join(
     return fixed_s
 
 
-def _touching(before: np.ndarray, size_s: float) -> list[np.ndarray]:
-    """Ages of the sides around their constant ones."""
-    sides = np.eye(len(before))
-    return [before + sign * step * size_s * side for step in SPREAD for side in sides for sign in (1.0,)]
+def _touching(before: np.ndarray, size_s: float, reach_s: float) -> list[np.ndarray]:
+    """Ages of the sides around their constant ones, one of them older than that."""
+    farthest_s = min(size_s, reach_s)
+    return [before, *(before + share * farthest_s * side for share in SPREAD for side in np.eye(len(before)))]
+
+
+def _reach_s(job: PlacementCoefficients, alone_ol: np.ndarray, ways: Ways) -> float:
+    """By how much placements can make results older, roughly and at most."""
+    latency_s = sum(float(np.max(np.abs(of))) for terms in ways.latency for _, of in terms[:1])
+    return float(alone_ol.max(axis=1).sum()) + latency_s
 
 
 def _oldest(ages: np.ndarray, size_s: float) -> float:

@@ -2,82 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from optimizers.interface import Problem
+from optimizers.interface import Candidate, Problem
 from optimizers.milp.space import Space, counts_of
-from optimizers.selection import Estimated, estimate, goodness
+from optimizers.selection import estimate, goodness
 from twin.plan import ExecutionPlan
 from twin.rates.placements import CountedPlans, Placements
 
+Prefers = Callable[[np.ndarray], np.ndarray]
+"""Of plans [N, O, L], numbers [K, N] that come before the problem's objective; less is better."""
+
 
 class Candidates:
-    """admitted: of plans in the space [N, O, L], which ones count at all, beyond the space; all unless given."""
+    """The plans of a space. prefers: what comes before the objective, which costs `extra` estimates a plan."""
 
-    def __init__(
-        self, problem: Problem, space: Space, admitted: Callable[[np.ndarray], np.ndarray] | None = None
-    ) -> None:
-        self._problem, self._space, self._admitted = problem, space, admitted
+    def __init__(self, problem: Problem, space: Space, prefers: Prefers | None = None, extra: int = 0) -> None:
+        self._problem, self._space, self._prefers, self._each = problem, space, prefers, 1 + extra
+        self._started_s = time.perf_counter()
         self._row: dict[bytes, int] = {}
         self._counts: list[np.ndarray] = []
-        self._numbers: list[np.ndarray] = []
-        self._goodness = np.zeros((3, 0))
+        self._candidates: list[Candidate] = []
+        self._keys = np.zeros((0, 0))
 
     def __len__(self) -> int:
         return len(self._counts)
 
     @property
+    def evaluations(self) -> int:
+        """Estimates asked for."""
+        return len(self) * self._each
+
+    @property
     def left(self) -> int:
-        """Estimates that may still be asked for."""
-        return self._problem.budget - len(self)
+        """Plans that may still be looked at; 0 once the problem's time is up."""
+        over = self._problem.seconds is not None and self.left_s is not None and self.left_s <= 0.0
+        return 0 if over else (self._problem.budget - self.evaluations) // self._each
+
+    @property
+    def left_s(self) -> float | None:
+        """Of the problem's time, from when this was made; None if it has no limit."""
+        seconds = self._problem.seconds
+        return None if seconds is None else seconds - (time.perf_counter() - self._started_s)
 
     def knows(self, counts_ol: np.ndarray) -> bool:
         """Whether a plan was looked at."""
         return _key(counts_ol) in self._row
 
-    def look_at(self, plans: Iterable[np.ndarray]) -> None:
-        """Estimates those that are new, in the space and admitted, as far as the budget goes."""
-        new = list({_key(each): each for each in plans if _key(each) not in self._row}.values())
+    def look_at(self, plans: Iterable[np.ndarray], *, always: bool = False) -> None:
+        """Estimates those that are new and in the space, as far as the budget goes. always: whatever the time is."""
+        new = list({_key(each): each for each in plans if not self.knows(each)}.values())
         if not new:
             return
         counts_nol = np.stack(new)
         counts_nol = counts_nol[self._space.holds(self._problem.deployment, counts_nol)]
-        if self._admitted is not None and len(counts_nol):
-            counts_nol = counts_nol[self._admitted(counts_nol)]
-        counts_nol = counts_nol[: self.left]
+        counts_nol = counts_nol[: max(self.left, 1 if always and not len(self) else 0)]
         if not len(counts_nol):
             return
         found = estimate(self._problem, as_plans(self._problem, counts_nol))
+        keys = goodness(self._problem, found)
+        if self._prefers is not None:
+            keys = np.vstack([self._prefers(counts_nol), keys])
         self._row |= {_key(each): len(self) + index for index, each in enumerate(counts_nol)}
         self._counts.extend(counts_nol)
-        self._numbers.append(np.stack([found.objective, found.backpressured, found.success]))
-        self._goodness = np.hstack([self._goodness, goodness(self._problem, found)])
+        self._candidates += [found.candidate(index) for index in range(len(counts_nol))]
+        self._keys = np.hstack([self._keys, keys]) if self._keys.size else keys
+
+    @property
+    def ranking(self) -> np.ndarray:
+        """Rows from the best down; of equally good ones the one looked at first."""
+        return np.lexsort(self._keys[::-1])
 
     @property
     def best(self) -> int:
-        """The row of the best; of equally good ones the one looked at first."""
-        return int(np.lexsort(self._goodness[::-1])[0])
+        """The row of the best."""
+        return int(self.ranking[0])
 
     def counts(self, row: int) -> np.ndarray:
         """Replicas [O, L]."""
         return self._counts[row]
 
-    def objective(self, row: int) -> float:
-        """Its estimated target metric."""
-        return float(np.hstack(self._numbers)[0, row])
+    def candidate(self, row: int) -> Candidate:
+        """The plan with its estimates."""
+        return self._candidates[row]
 
-    def sane(self, row: int) -> bool:
-        """Whether it is predicted to run without backpressure."""
-        return not self._goodness[0, row]
-
-    def found(self) -> Estimated:
-        """Everything that was looked at."""
-        return Estimated(as_plans(self._problem, np.stack(self._counts)), *np.hstack(self._numbers))
+    def key(self, row: int) -> np.ndarray:
+        """What it is ranked by."""
+        return self._keys[:, row]
 
 
-def as_plans(problem: Problem, counts_nol: np.ndarray) -> list[ExecutionPlan] | CountedPlans | Placements:
+def as_plans(problem: Problem, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:
     """The form that cost models read fastest.
 
     A deployment's own plan is passed as it is, as it may say who has which key group.
@@ -86,7 +103,7 @@ def as_plans(problem: Problem, counts_nol: np.ndarray) -> list[ExecutionPlan] | 
     plans = CountedPlans(job, counts_nol)
     if job.plan.key_groups:
         given_ol = counts_of(job, job.plan)
-        return [job.plan if (counts_nol[n] == given_ol).all() else plans[n] for n in range(len(plans))]
+        return [job.plan if (each == given_ol).all() else plans[n] for n, each in enumerate(counts_nol)]
     if any(host.socket_count > 1 for host in job.cluster.hosts) or ((counts_nol > 0).sum(axis=2) != 1).any():
         return plans
     topological = [operator.name for operator in job.query.topological]

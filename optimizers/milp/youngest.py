@@ -1,0 +1,83 @@
+"""The plan of the best objective, be it latency or throughput: programs make a start, the cost model decides.
+
+First the program whose ages know of neighbours (for a latency, and operators on one socket each), else or beside it the
+one that balances; the plan that stands in the deployment is a candidate too. From the best of these the search goes on
+by small changes under the problem's own cost model, so that no program's errors remain unseen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.interface import Problem
+from optimizers.milp.candidates import Candidates
+from optimizers.milp.moves import climb
+from optimizers.milp.placing import Aim, Placed, Placing
+from optimizers.milp.program import Limits, Outcome
+from optimizers.milp.proof import Proof, admissible, prove
+from optimizers.milp.space import Space, counts_of
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.model import RateModel
+
+TOO_MUCH = 1.02
+"""Utilisation above which the rate model calls every plan backpressured."""
+CROWDED = 600
+"""Operators times sockets up to which a program knows of neighbours; above, small changes see to them."""
+COARSE = 1e-3
+"""Relative gap of larger ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Youngest:
+    """What was looked at; what is proved of it; whether every plan is proved to be overloaded; what went wrong."""
+
+    candidates: Candidates
+    proof: Proof
+    overloaded: bool
+    message: str = ""
+
+
+def youngest(problem: Problem, space: Space) -> Youngest:
+    """Raises BadInput if the space names what the job does not have."""
+    job = PlacementCoefficients.of(problem.deployment)
+    candidates = Candidates(problem, space)
+    latency = problem.objective != "throughput_per_s"
+    starts, stopped, feasible = [], False, False
+    if latency and not space.spreads(problem.deployment):
+        found = _solved(problem, job, space, candidates, "crowded" if _small(job) else "bound")
+        starts, stopped, feasible = _plans(found), found.outcome is Outcome.STOPPED, found.counts_ol is not None
+    balanced = None
+    if not feasible:
+        balanced = _solved(problem, job, space, candidates, "balanced")
+        starts, stopped = starts + _plans(balanced), stopped or balanced.outcome is Outcome.STOPPED
+    candidates.look_at([*starts, counts_of(problem.deployment, problem.deployment.plan)], always=True)
+    climb(candidates, problem.deployment, space)
+    overloaded = isinstance(problem.cost_model, RateModel) and not job.bursty and _too_much(balanced)
+    proof = Proof(None, closed=False)
+    if len(candidates) and not overloaded and admissible(problem, job, space):
+        proof = prove(problem, job, space, candidates)
+    return Youngest(candidates, proof, overloaded, "the solver's time was up before it was done" if stopped else "")
+
+
+def _solved(
+    problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates, aim: Aim
+) -> Placed:
+    end_to_end = problem.objective == "e2e_latency_s"
+    left_s = None if candidates.left_s is None else max(candidates.left_s, 0.01)
+    limits = Limits(seconds=left_s) if _small(job) else Limits(seconds=left_s, gap=COARSE)
+    return Placing(job, space, aim, end_to_end=end_to_end).solve(limits)
+
+
+def _small(job: PlacementCoefficients) -> bool:
+    return len(job.names) * len(job.places.host_l) <= CROWDED
+
+
+def _plans(found: Placed) -> list[np.ndarray]:
+    return [] if found.counts_ol is None else [found.counts_ol]
+
+
+def _too_much(balanced: Placed | None) -> bool:
+    """Whether even the least of the highest utilisations is too high, or no plan fits into memory."""
+    return balanced is not None and (balanced.outcome is Outcome.INFEASIBLE or balanced.bound > TOO_MUCH)
