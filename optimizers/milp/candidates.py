@@ -18,10 +18,13 @@ Prefers = Callable[[np.ndarray], np.ndarray]
 
 
 class Candidates:
-    """The plans of a space. prefers: what comes before the objective, which costs `extra` estimates a plan."""
+    """The plans of a space. prefers: what comes before the objective, which costs `extra` estimates a plan; it is not
+    asked where the problem's budget is too small for one plan."""
 
     def __init__(self, problem: Problem, space: Space, prefers: Prefers | None = None, extra: int = 0) -> None:
-        self._problem, self._space, self._prefers, self._each = problem, space, prefers, 1 + extra
+        asks = prefers is not None and problem.budget > extra
+        self._problem, self._space = problem, space
+        self._prefers, self._each = (prefers, 1 + extra) if asks else (None, 1)
         self._started_s = time.perf_counter()
         self._row: dict[bytes, int] = {}
         self._counts: list[np.ndarray] = []
@@ -39,8 +42,7 @@ class Candidates:
     @property
     def left(self) -> int:
         """Plans that may still be looked at; 0 once the problem's time is up."""
-        over = self._problem.seconds is not None and self.left_s is not None and self.left_s <= 0.0
-        return 0 if over else (self._problem.budget - self.evaluations) // self._each
+        return 0 if self.left_s is not None and self.left_s <= 0.0 else (self._problem.budget - self.evaluations) // self._each
 
     @property
     def left_s(self) -> float | None:
@@ -89,9 +91,9 @@ class Candidates:
         """The plan with its estimates."""
         return self._candidates[row]
 
-    def key(self, row: int) -> np.ndarray:
-        """What it is ranked by."""
-        return self._keys[:, row]
+    def preferred(self, row: int) -> np.ndarray | None:
+        """What comes before its objective; None if that was not asked."""
+        return None if self._prefers is None else self._keys[:-3, row]
 
 
 def as_plans(problem: Problem, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:

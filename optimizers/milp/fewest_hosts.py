@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optimizers.interface import Problem
-from optimizers.milp.candidates import Candidates, as_plans
+from optimizers.milp.borne import Borne
+from optimizers.milp.candidates import Candidates
 from optimizers.milp.hosts import fluid_bound
 from optimizers.milp.moves import climb
 from optimizers.milp.placing import USED, Placing
 from optimizers.milp.program import Limits, Outcome
 from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space, counts_of, host_of_sockets
-from optimizers.selection import estimate
+from optimizers.milp.space import Space, counts_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.rates.coefficients import PlacementCoefficients
@@ -32,7 +32,7 @@ from twin.rates.placements import CountedPlans
 
 ROUNDS = 6
 """Programs solved for one choice of replicas."""
-MORE = (1.0, 1.15, 1.4, 2.0)
+MORE = (1.0, 1.05, 1.1, 1.2, 1.4, 2.0)
 """Factors on the fewest replicas that will do."""
 TOLERATED = 1.011
 """Utilisation up to which the rate model calls a plan free of backpressure."""
@@ -53,7 +53,7 @@ def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mappi
     """prices: by host, 1 of those not named. Raises BadInput for an unknown host, or a price that is not above 0."""
     prices_h = _prices(problem.deployment, prices)
     ahead = replace(problem, deployment=at_rate(problem.deployment, 1.0 + head_room))
-    prefers = _Borne(ahead, prices_h)
+    prefers = Borne(ahead, prices_h)
     candidates = Candidates(problem, space, prefers, extra=1)
     job = PlacementCoefficients.of(ahead.deployment)
     bound = fluid_bound(job, space.allows_ol(problem.deployment), prices_h, TOLERATED)
@@ -66,27 +66,9 @@ def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mappi
     return Fewest(candidates, _price(candidates), bound)
 
 
-class _Borne:
-    """Ranks plans by whether they bear the job at a higher rate, then by the price of their hosts."""
-
-    def __init__(self, ahead: Problem, prices_h: np.ndarray) -> None:
-        self._ahead, self._prices_h = ahead, prices_h
-        self._host_l = host_of_sockets(ahead.deployment)
-
-    def __call__(self, counts_nol: np.ndarray) -> np.ndarray:
-        """[2, N]: how likely they fail to, in twentieths, 0 if they bear it; the price."""
-        found = estimate(self._ahead, as_plans(self._ahead, counts_nol))
-        sane = (found.backpressured < 0.5) & (found.success >= 0.5)
-        risk = np.where(sane, 0.0, np.ceil(20.0 * (1.0 - (1.0 - found.backpressured) * found.success)))
-        used_nh = counts_nol.any(axis=1) @ (self._host_l[:, None] == np.arange(len(self._prices_h)))
-        return np.stack([risk, used_nh @ self._prices_h])
-
-
 def _price(candidates: Candidates) -> float:
-    if not len(candidates):
-        return math.inf
-    risk, price = candidates.key(candidates.best)[:2]
-    return float(price) if risk == 0.0 else math.inf
+    found = candidates.preferred(candidates.best) if len(candidates) else None
+    return math.inf if found is None or found[0] > 0.0 else float(found[1])
 
 
 def _propose(

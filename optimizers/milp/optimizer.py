@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+
 from optimizers.interface import Problem, Solution, Status
+from optimizers.milp.borne import Borne
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.fewest_hosts import fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
@@ -63,15 +66,17 @@ class Milp:
 
     def _rate(self, problem: Problem) -> Solution:
         found = highest_rate(problem.deployment, self.space, Limits(seconds=problem.seconds))
-        factor = found.factor or 1.0
-        ahead = replace(problem, deployment=at_rate(problem.deployment, factor))
-        candidates = Candidates(ahead, self.space)
+        ahead = replace(problem, deployment=at_rate(problem.deployment, found.factor or 1.0))
+        no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
+        candidates = Candidates(problem, self.space, Borne(ahead, no_price_h), extra=1)
         given = counts_of(problem.deployment, problem.deployment.plan)
         candidates.look_at([given] if found.counts_ol is None else [found.counts_ol, given], always=True)
         climb(candidates, problem.deployment, self.space)
-        best = self._best(ahead, candidates)
-        says = f"the plan bears {factor:.3g} times the offered rates" if best.sane else NOTHING_SANE
-        return replace(best, message=f"{says}; objectives are at these rates")
+        best = self._best(problem, candidates)
+        risk = candidates.preferred(candidates.best)
+        if found.counts_ol is None or risk is None or risk[0] > 0.0:
+            return replace(best, message=best.message or "the highest rate that this plan bears was not confirmed")
+        return replace(best, message=f"the plan bears {found.factor:.3g} times the offered rates")
 
     def _hosts(self, problem: Problem) -> Solution:
         found = fewest_hosts(problem, self.space, self.head_room, self.prices)

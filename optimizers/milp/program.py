@@ -99,7 +99,13 @@ class Program:
 
     def row(self, *terms: Terms, low: float = -math.inf, high: float = math.inf) -> None:
         """One row of terms [K]."""
-        self.rows(*((columns.reshape(1, -1), np.ravel(of)[None]) for columns, of in terms), low=low, high=high)
+        for columns, coefficients in terms:
+            self._row.append(np.full(columns.size, self.height))
+            self._column.append(columns.ravel())
+            self._coefficient.append(np.full(columns.size, coefficients))
+        self._low.append(np.array([low]))
+        self._high.append(np.array([high]))
+        self.height += 1
 
     def costs(self, columns: np.ndarray, each: np.ndarray | float) -> None:
         """What the columns cost, beside what others have said of them."""

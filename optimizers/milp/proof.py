@@ -16,13 +16,14 @@ from optimizers.milp.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
-ROUNDS = 8
+ROUNDS = 4
 """Programs solved before the loop gives up."""
 LARGE = 250
 """Operators times sockets above which only one is: its bound is known then, if no proof."""
 TOLERATED = 1.011
 """Utilisation up to which the rate model calls a plan free of backpressure."""
-CLOSE = 1e-6
+CLOSE = 1e-5
+"""Relative; plans that differ by less count as equally good."""
 FINE = 1e-7
 """Relative gap to which its programs are solved."""
 DEEP_CHANNELS = 100
@@ -49,7 +50,7 @@ def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bo
 
 
 def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates) -> Proof:
-    """Looks at what the loop needs to look at; it may find a better plan on its way."""
+    """Looks at what the loop needs to look at; it may find a better plan on its way. The best known is to be sane."""
     program, bound = Placing(job, space, "bound", most=TOLERATED), None
     horizon_s = getattr(problem.cost_model, "horizon_s", float("inf"))
     rounds = 1 if len(job.names) * len(job.places.host_l) > LARGE else ROUNDS
@@ -57,11 +58,11 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
         found = program.solve(Limits(seconds=candidates.left_s and max(candidates.left_s, 0.01), gap=FINE))
         best = candidates.candidate(candidates.best)
         bound = min(found.bound, horizon_s)
-        if best.sane and (found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE)):
-            return Proof(best.objective, closed=True)
+        if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
+            return Proof(min(bound, best.objective), closed=True)
         if found.counts_ol is None or found.outcome is not Outcome.SOLVED or candidates.left <= 0:
             break
         candidates.look_at([found.counts_ol])
         program.exclude(found.counts_ol)
     best = candidates.candidate(candidates.best)
-    return Proof(None if bound is None or not best.sane else min(bound, best.objective), closed=False)
+    return Proof(None if bound is None else min(bound, best.objective), closed=False)

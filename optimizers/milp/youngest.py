@@ -56,7 +56,8 @@ def youngest(problem: Problem, space: Space) -> Youngest:
     climb(candidates, problem.deployment, space)
     overloaded = isinstance(problem.cost_model, RateModel) and not job.bursty and _too_much(balanced)
     proof = Proof(None, closed=False)
-    if len(candidates) and not overloaded and admissible(problem, job, space):
+    sane = len(candidates) > 0 and candidates.candidate(candidates.best).sane
+    if sane and admissible(problem, job, space):
         proof = prove(problem, job, space, candidates)
     return Youngest(candidates, proof, overloaded, "the solver's time was up before it was done" if stopped else "")
 
