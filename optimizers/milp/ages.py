@@ -60,7 +60,7 @@ def minimise_age(
         unit_s=unit_s,
         fixed_s=0.0,
     )
-    reach_s = _reach_s(job, alone_ol, ways)
+    reach_s = _reach_s(alone_ol, ways)
     more = _chords(job, assignment, alone_ol, end_to_end)
     fixed_o = np.zeros(size)
     for o, streams in enumerate(job.inputs):
@@ -76,7 +76,11 @@ def minimise_age(
             continue
         rates = job.streams.rate_per_s[streams]
         share = rates / max(float(rates.sum()), 1e-12)
-        program.row(*mine, *(term for weight, side in zip(share, sides, strict=True) for term in _scaled(side, -weight)), low=0.0)
+        program.row(
+            *mine,
+            *(term for weight, side in zip(share, sides, strict=True) for term in _scaled(side, -weight)),
+            low=0.0,
+        )
         fixed_o[o] = float(share @ before) + job.operators.window_s[o]
     sinks = [o for o in range(size) if o not in job.producer_s]
     weights = job.operators.in_per_s[sinks]
@@ -135,7 +139,13 @@ def _scaled(terms: list[Terms], factor: float) -> list[Terms]:
 
 
 def _join(
-    program: Program, mine: list[Terms], sides: list[list[Terms]], before: np.ndarray, size_s: float, unit_s: float, reach_s: float
+    program: Program,
+    mine: list[Terms],
+    sides: list[list[Terms]],
+    before: np.ndarray,
+    size_s: float,
+    unit_s: float,
+    reach_s: float,
 ) -> float:
     """Tangents of the oldest side's age; the constant age of a join's results."""
     fixed_s = _oldest(before, size_s)
@@ -153,7 +163,7 @@ def _touching(before: np.ndarray, size_s: float, reach_s: float) -> list[np.ndar
     return [before, *(before + share * farthest_s * side for share in SPREAD for side in np.eye(len(before)))]
 
 
-def _reach_s(job: PlacementCoefficients, alone_ol: np.ndarray, ways: Ways) -> float:
+def _reach_s(alone_ol: np.ndarray, ways: Ways) -> float:
     """By how much placements can make results older, roughly and at most."""
     latency_s = sum(float(np.max(np.abs(of))) for terms in ways.latency for _, of in terms[:1])
     return float(alone_ol.max(axis=1).sum()) + latency_s

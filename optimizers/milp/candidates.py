@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from optimizers.interface import Candidate, Problem
+from optimizers.milp.program import Limits
 from optimizers.milp.space import Space, counts_of
 from optimizers.selection import estimate, goodness
 from twin.plan import ExecutionPlan
 from twin.rates.placements import CountedPlans, Placements
 
+SOON_S = 0.01
+"""A program has this long at least."""
 Prefers = Callable[[np.ndarray], np.ndarray]
 """Of plans [N, O, L], numbers [K, N] that come before the problem's objective; less is better."""
 
@@ -42,13 +45,22 @@ class Candidates:
     @property
     def left(self) -> int:
         """Plans that may still be looked at; 0 once the problem's time is up."""
-        return 0 if self.left_s is not None and self.left_s <= 0.0 else (self._problem.budget - self.evaluations) // self._each
+        return (
+            0
+            if self.left_s is not None and self.left_s <= 0.0
+            else (self._problem.budget - self.evaluations) // self._each
+        )
 
     @property
     def left_s(self) -> float | None:
         """Of the problem's time, from when this was made; None if it has no limit."""
         seconds = self._problem.seconds
         return None if seconds is None else seconds - (time.perf_counter() - self._started_s)
+
+    @property
+    def limits(self) -> Limits:
+        """Of a program, so that the problem's time is kept."""
+        return Limits(seconds=None if self.left_s is None else max(self.left_s, SOON_S))
 
     def knows(self, counts_ol: np.ndarray) -> bool:
         """Whether a plan was looked at."""

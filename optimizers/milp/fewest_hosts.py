@@ -21,7 +21,7 @@ from optimizers.milp.candidates import Candidates
 from optimizers.milp.hosts import fluid_bound
 from optimizers.milp.moves import climb
 from optimizers.milp.placing import USED, Placing
-from optimizers.milp.program import Limits, Outcome
+from optimizers.milp.program import Outcome
 from optimizers.milp.rated import at_rate
 from optimizers.milp.space import Space, counts_of
 from twin.deployment import Deployment
@@ -61,7 +61,9 @@ def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mappi
         if more > 1.0 and (_price(candidates) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
             break
         _propose(ahead, job, space, candidates, prices_h, more)
-    candidates.look_at([counts_of(problem.deployment, problem.deployment.plan)], always=True)
+    given = counts_of(problem.deployment, problem.deployment.plan)
+    balanced = [] if math.isfinite(_price(candidates)) else _balanced(job, space, candidates)
+    candidates.look_at([*balanced, given], always=True)
     climb(candidates, problem.deployment, space)
     return Fewest(candidates, _price(candidates), bound)
 
@@ -84,8 +86,7 @@ def _propose(
     if space.free_replicas:
         job = _replicated(job, space, most, more)
     for _ in range(ROUNDS):
-        left_s = candidates.left_s
-        limits = Limits(seconds=None if left_s is None else max(left_s, 0.01), nodes=NODES)
+        limits = replace(candidates.limits, nodes=NODES)
         found = Placing(job, space, "hosts", most=most, prices_h=prices_h).solve(limits)
         if found.counts_ol is None or candidates.left <= 0:
             return
@@ -94,6 +95,14 @@ def _propose(
         if _price(candidates) < before or found.outcome is Outcome.STOPPED:
             return
         job, most = _learned(ahead, job, found.counts_ol, most)
+
+
+def _balanced(job: PlacementCoefficients, space: Space, candidates: Candidates) -> list[np.ndarray]:
+    """The plan on any hosts that is the least full, if there is one."""
+    if space.free_replicas:
+        job = _replicated(job, space, USED, 1.0)
+    found = Placing(job, space, "balanced").solve(candidates.limits)
+    return [] if found.counts_ol is None else [found.counts_ol]
 
 
 def _replicated(job: PlacementCoefficients, space: Space, most: float, more: float) -> PlacementCoefficients:
@@ -121,7 +130,9 @@ def _learned(
         streams=job.streams._replace(send=none_s, receive=none_s),
     )
     pressure = float(answer.offered_pressure.max())
-    return learned, most * min(0.99, max(0.5, USED / pressure)) if (works_o <= job.operators.work * 1.001).all() else most
+    return learned, most * min(0.99, max(0.5, USED / pressure)) if (
+        works_o <= job.operators.work * 1.001
+    ).all() else most
 
 
 NODES = 2000

@@ -28,9 +28,7 @@ class Loads:
     cards: np.ndarray
 
 
-def limit(
-    program: Program, job: PlacementCoefficients, assignment: Assignment, ways: Ways, most: float
-) -> Loads:
+def limit(program: Program, job: PlacementCoefficients, assignment: Assignment, ways: Ways, most: float) -> Loads:
     """Nothing is used to more than the column `used`, and that to at most `most`."""
     place = job.places
     used = program.variables((1,), upper=most)
@@ -59,7 +57,12 @@ def _cores(program: Program, job: PlacementCoefficients, assignment: Assignment,
             terms.append((columns[None], of))
         for columns, of in assignment.arrives(s, end, sockets * job.streams.receive[s]):
             terms.append((columns[None], of))
-    program.rows(*((columns.T, np.broadcast_to(of, columns.shape).T) for columns, of in terms), (cores[:, None], -1.0), low=0.0, high=0.0)
+    program.rows(
+        *((columns.T, np.broadcast_to(of, columns.shape).T) for columns, of in terms),
+        (cores[:, None], -1.0),
+        low=0.0,
+        high=0.0,
+    )
 
 
 def _one_core(program: Program, job: PlacementCoefficients, assignment: Assignment, used: np.ndarray) -> None:

@@ -88,8 +88,16 @@ class Milp:
             status = Status.INFEASIBLE if proved else Status.FEASIBLE
             return replace(best, status=status, message=f"no plan was found that bears {ahead}")
         least = isinstance(problem.cost_model, RateModel) and found.price <= found.bound * (1.0 + 1e-6)
-        says = "no fewer will do" if least and not self.prices else "nothing is cheaper" if least else (
-            f"at least {found.bound:g} are needed" if not self.prices else f"at least {found.bound:g} has to be paid"
+        says = (
+            "no fewer will do"
+            if least and not self.prices
+            else "nothing is cheaper"
+            if least
+            else (
+                f"at least {found.bound:g} are needed"
+                if not self.prices
+                else f"at least {found.bound:g} has to be paid"
+            )
         )
         what = f"{len(used)} hosts" if len(used) > 1 else "1 host"
         price = f" at {found.price:g}" if self.prices else ""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -83,9 +87,7 @@ class Program:
         self.columns += size
         return np.arange(self.columns - size, self.columns).reshape(shape)
 
-    def rows(
-        self, *terms: Terms, low: np.ndarray | float = -math.inf, high: np.ndarray | float = math.inf
-    ) -> None:
+    def rows(self, *terms: Terms, low: np.ndarray | float = -math.inf, high: np.ndarray | float = math.inf) -> None:
         """As many rows as the terms have: low <= their sum <= high."""
         count = len(terms[0][0])
         for columns, coefficients in terms:
@@ -123,13 +125,14 @@ class Program:
         entries = [np.concatenate(each) for each in (self._coefficient, self._row, self._column)]
         matrix = csr_array((entries[0], (entries[1], entries[2])), shape=(self.height, self.columns))
         options = {"mip_rel_gap": limits.gap, "node_limit": limits.nodes, "time_limit": limits.seconds}
-        found = milp(
-            cost,
-            integrality=np.concatenate(self._integer).astype(int),
-            bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
-            constraints=LinearConstraint(matrix, np.concatenate(self._low), np.concatenate(self._high)),
-            options={name: value for name, value in options.items() if value is not None},
-        )
+        with _silent():
+            found = milp(
+                cost,
+                integrality=np.concatenate(self._integer).astype(int),
+                bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
+                constraints=LinearConstraint(matrix, np.concatenate(self._low), np.concatenate(self._high)),
+                options={name: value for name, value in options.items() if value is not None},
+            )
         if found.status == 2:
             return Answer(Outcome.INFEASIBLE, None, math.inf, math.inf)
         if found.status not in (0, 1):
@@ -139,3 +142,22 @@ class Program:
         if found.x is None:
             return Answer(outcome, None, math.inf, bound)
         return Answer(outcome, np.asarray(found.x), float(found.fun), bound)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """HiGHS prints some lines whatever it is told, and standard output may be read by a program."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # nothing is open there
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

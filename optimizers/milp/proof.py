@@ -6,12 +6,12 @@ and excluded, and its next best, until even its bound is no better than the best
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.placing import Placing
-from optimizers.milp.program import Limits, Outcome
+from optimizers.milp.program import Outcome
 from optimizers.milp.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -55,7 +55,7 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
     horizon_s = getattr(problem.cost_model, "horizon_s", float("inf"))
     rounds = 1 if len(job.names) * len(job.places.host_l) > LARGE else ROUNDS
     for _ in range(rounds):
-        found = program.solve(Limits(seconds=candidates.left_s and max(candidates.left_s, 0.01), gap=FINE))
+        found = program.solve(replace(candidates.limits, gap=FINE))
         best = candidates.candidate(candidates.best)
         bound = min(found.bound, horizon_s)
         if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):

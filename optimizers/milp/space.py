@@ -47,7 +47,9 @@ class Space:
         """Whether an operator may be on several sockets."""
         if self.spread is not None:
             return self.spread
-        several = self.free_replicas or any(deployment.plan.replicas(each.name) > 1 for each in deployment.query.operators)
+        several = self.free_replicas or any(
+            deployment.plan.replicas(each.name) > 1 for each in deployment.query.operators
+        )
         return several and not self.costream_rules
 
     def check(self, deployment: Deployment) -> None:

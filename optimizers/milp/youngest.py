@@ -7,7 +7,7 @@ by small changes under the problem's own cost model, so that no program's errors
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.moves import climb
 from optimizers.milp.placing import Aim, Placed, Placing
-from optimizers.milp.program import Limits, Outcome
+from optimizers.milp.program import Outcome
 from optimizers.milp.proof import Proof, admissible, prove
 from optimizers.milp.space import Space, counts_of
 from twin.rates.coefficients import PlacementCoefficients
@@ -62,12 +62,9 @@ def youngest(problem: Problem, space: Space) -> Youngest:
     return Youngest(candidates, proof, overloaded, "the solver's time was up before it was done" if stopped else "")
 
 
-def _solved(
-    problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates, aim: Aim
-) -> Placed:
+def _solved(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates, aim: Aim) -> Placed:
     end_to_end = problem.objective == "e2e_latency_s"
-    left_s = None if candidates.left_s is None else max(candidates.left_s, 0.01)
-    limits = Limits(seconds=left_s) if _small(job) else Limits(seconds=left_s, gap=COARSE)
+    limits = candidates.limits if _small(job) else replace(candidates.limits, gap=COARSE)
     return Placing(job, space, aim, end_to_end=end_to_end).solve(limits)
 
 

@@ -30,11 +30,12 @@ from twin.rates.queues import mmc_wait_s
 
 
 class OperatorCoefficients(NamedTuple):
-    """By operator, [O]. work: cores that all replicas need together when everything is near; service_s: of that, by input
-    tuple and without window evaluations; scv: of the service. replicas: how many share the work. skew: work of the
-    busiest replica over the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken. batch: tuples that
-    come at once. shared: whether its replicas take from one queue. window_s: age that its window adds; of a join, the
-    length of its window.
+    """By operator, [O].
+
+    work: cores that all replicas need together when everything is near; service_s: of that, by input tuple and without
+    window evaluations; scv: of the service. replicas: how many share the work. skew: work of the busiest replica over
+    the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken. batch: tuples that come at once.
+    shared: whether its replicas take from one queue. window_s: age that its window adds; of a join, its length.
     """
 
     work: np.ndarray
@@ -50,9 +51,11 @@ class OperatorCoefficients(NamedTuple):
 
 
 class StreamCoefficients(NamedTuple):
-    """By stream, [S], if all of it leaves a host. send, receive: cores for (de)serialising, of the producer and of the
-    consumer; bytes_per_s: on the way; tuple_bytes: of each; rate_per_s: tuples from the producer; credits_per_s: share
-    of a channel's credits that is under way for each second of latency.
+    """By stream, [S], if all of it leaves a host.
+
+    send, receive: cores for (de)serialising, of the producer and of the consumer; bytes_per_s: on the way; tuple_bytes:
+    of each; rate_per_s: tuples from the producer; credits_per_s: share of a channel's credits that is under way for each
+    second of latency.
     """
 
     send: np.ndarray
@@ -64,8 +67,10 @@ class StreamCoefficients(NamedTuple):
 
 
 class PlaceCoefficients(NamedTuple):
-    """host_l: the host of each socket. capacity_l: its cores; core_l: of these, what one replica can use, [L]. By host,
-    [H]: bandwidth_h: bytes a second out; latency_h: seconds out; ram_mb_h.
+    """By socket, [L], and by host, [H].
+
+    host_l: the host of a socket; capacity_l: its cores; core_l: of these, what one replica can use. bandwidth_h: bytes a
+    second out; latency_h: seconds out, where the cluster has no links; ram_mb_h: memory.
     """
 
     host_l: np.ndarray
@@ -77,13 +82,24 @@ class PlaceCoefficients(NamedTuple):
 
 
 class LinearLoads(NamedTuple):
-    """Utilisations of N plans. cpu_nl: of sockets; card_nh: of network cards; memory_nh: of RAM, 0 of unused hosts;
-    core_no: of the core that an operator's busiest replica has for itself, on its worst socket."""
+    """Utilisations of N plans.
+
+    cpu_nl: of sockets; card_nh: of network cards; memory_nh: of RAM, 0 of unused hosts; core_no: of the core that an
+    operator's busiest replica has for itself, on its worst socket; credits_ns: of the streams' channels by tuples on
+    their way, where the cluster has no links.
+    """
 
     cpu_nl: np.ndarray
     card_nh: np.ndarray
     memory_nh: np.ndarray
     core_no: np.ndarray
+    credits_ns: np.ndarray
+
+    @property
+    def highest_n(self) -> np.ndarray:
+        """The highest utilisation but that of memory; above 1, a plan is overloaded. [N]"""
+        each = (self.cpu_nl, self.card_nh, self.core_no, self.credits_ns)
+        return np.max([used.max(axis=1) for used in each], axis=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +150,13 @@ class PlacementCoefficients:
         host_noh = self.at_hosts(share_nol)
         need_no = np.tile(work.work, (len(share_nol), 1))
         sent_nh = np.zeros((len(share_nol), len(place.bandwidth_h)))
+        credits_ns = np.zeros((len(share_nol), len(self.producer_s)))
         for s, (start, end) in enumerate(zip(self.producer_s, self.consumer_s, strict=True)):
             leaves_nh = host_noh[:, start] * (1.0 - host_noh[:, end])
             need_no[:, start] += stream.send[s] * leaves_nh.sum(axis=1)
             need_no[:, end] += stream.receive[s] * leaves_nh.sum(axis=1)
             sent_nh += stream.bytes_per_s[s] * leaves_nh
+            credits_ns[:, s] = stream.credits_per_s[s] * (leaves_nh @ place.latency_h)
         used_nh = (host_noh > 0).any(axis=1)
         law = self.deployment.engine.memory
         held_nh = np.einsum("noh,o->nh", host_noh, work.held_mb) + law.base_mb
@@ -148,6 +166,7 @@ class PlacementCoefficients:
             card_nh=sent_nh / place.bandwidth_h,
             memory_nh=np.where(used_nh, held_nh / place.ram_mb_h, 0.0),
             core_no=need_no / work.replicas * work.skew / slowest_no,
+            credits_ns=credits_ns,
         )
 
     def delays_s(self, more_o: np.ndarray, speed_ol: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -167,9 +186,9 @@ class PlacementCoefficients:
 
 
 def _operators(job: Job, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
-    in_on, out_on, window_on, fires_on, groups_on, bursts_on = (
+    in_on, out_on, window_on, fires_on, bursts_on = (
         np.stack([getattr(flow[name], field) for name in job.names])
-        for field in ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
+        for field in ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "bursts_per_s")
     )
     near_on = job.service.total(in_on, out_on)
     varied_on = job.service.spread(in_on, out_on) * (in_on / np.maximum(near_on, 1e-12)) ** 2
@@ -178,7 +197,7 @@ def _operators(job: Job, flow: dict[str, Flow], replicas_o: np.ndarray) -> Opera
         [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     )
     held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
-    skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {})
+    skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
     batch_o = [max([1.0, *(size_o[job.producer_s[s]] for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
