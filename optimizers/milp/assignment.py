@@ -1,8 +1,8 @@
 """Which operator is on which socket, and which streams stay on their host: the columns of every placement program.
 
 place[o, l] is the share of operator o that is on socket l: 0 or 1, or of an operator that may be spread, its replicas
-there over all it has. What stays of a stream is z[s, l], at the socket of its producer (`stays_out`) and of its consumer
-(`stays_in`); z is at most the share of either end, and what stays is never dearer than what leaves, so z needs no
+there over all it has. What stays of a stream is z[s, l], at the socket of its producer (`stays_out`) and of its
+consumer (`stays_in`); z is at most the share of either end, and what stays is never dearer than what leaves, so z needs no
 integrality. That is O(streams x sockets) columns where McCormick's products or flows have one for each pair of sockets.
 Of an operator on one host z is exact; of spread ones less stays in truth, the product of both shares.
 """
@@ -107,10 +107,10 @@ def _whole_replicas(program: Program, job: PlacementCoefficients, place: np.ndar
 def _at_most_moves(program: Program, job: PlacementCoefficients, place: np.ndarray, most_moves: int) -> None:
     """At most so many operators elsewhere than in the deployment's plan: what moves is missed at home."""
     counts_ol = counts_of(job.deployment, job.deployment.plan)
-    o, l = np.nonzero(counts_ol)
+    row, column = np.nonzero(counts_ol)
     moved = program.variables((len(counts_ol),), upper=1.0, integer=True)
-    home = counts_ol[o, l] / counts_ol[o].sum(axis=1)
-    program.rows((place[o, l][:, None], 1.0), (moved[o][:, None], 1.0), low=home)
+    home = counts_ol[row, column] / counts_ol[row].sum(axis=1)
+    program.rows((place[row, column][:, None], 1.0), (moved[row][:, None], 1.0), low=home)
     program.row((moved, 1.0), high=float(most_moves))
 
 

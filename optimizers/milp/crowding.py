@@ -17,9 +17,14 @@ from twin.rates.coefficients import PlacementCoefficients
 
 LEFT = (0.9, 0.6, 0.35, 0.2, 0.1, 0.05)
 """Where tangents touch: shares of what is left alone that are left at the load in question."""
+FEW_LEFT = (0.6, 0.2, 0.05)
+"""The same for programs of more than LARGE operators times sockets."""
+LARGE = 600
 CARD = (0.5, 0.85)
 """Utilisations of a card where tangents touch."""
 STEP = 1e-5
+NEGLIGIBLE = 1e-3
+"""Of the unit of ages: cards that never take longer are left out."""
 
 
 def crowd(
@@ -53,10 +58,10 @@ def _cores(
     free_ol = np.clip(place.capacity_l - each.work[:, None] + own_ol, 1e-6, place.core_l)
     least_ol = np.maximum(place.capacity_l - full_ol + own_ol, 1e-6)
     crowded_ol = assignment.allowed_ol & (least_ol < free_ol * (1.0 - 1e-6))
-    o, l = np.nonzero(crowded_ol)
-    if not len(o):
+    row, column = np.nonzero(crowded_ol)
+    if not len(row):
         return
-    for share in LEFT:
+    for share in LEFT if alone_ol.size <= LARGE else FEW_LEFT:
         left_ol = least_ol + (free_ol - least_ol) * share
         load_ol = place.capacity_l + own_ol - left_ol
         step_ol = STEP * left_ol
@@ -64,12 +69,12 @@ def _cores(
         slope_ol = (_longer(job, left_ol - step_ol, end_to_end) - _longer(job, left_ol + step_ol, end_to_end)) / (
             2.0 * step_ol
         )
-        slope, height = slope_ol[o, l], (extra_ol - slope_ol * load_ol)[o, l]
-        big = np.maximum(height + slope * full_ol[o, l], 0.0)
+        slope, height = slope_ol[row, column], (extra_ol - slope_ol * load_ol)[row, column]
+        big = np.maximum(height + slope * full_ol[row, column], 0.0)
         program.rows(
-            (ages.crowded[o, None], ages.unit_s),
-            (loads.cores[l, None], -slope[:, None]),
-            (assignment.place[o, l, None], -big[:, None]),
+            (ages.crowded[row, None], ages.unit_s),
+            (loads.cores[column, None], -slope[:, None]),
+            (assignment.place[row, column, None], -big[:, None]),
             low=height - big,
         )
 
@@ -106,7 +111,3 @@ def _cards(
                     (assignment.stays_out[s, here], big),
                     low=height - big,
                 )
-
-
-NEGLIGIBLE = 1e-3
-"""Of the unit of ages: cards that never take longer are left out."""

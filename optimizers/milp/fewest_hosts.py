@@ -1,10 +1,10 @@
 """The fewest or cheapest hosts that bear a job at its rate, with head room.
 
 A plan bears it if the cost model calls it free of backpressure at (1 + head room) times the offered rates. A program
-with linear loads proposes hosts; what it does not know (fetching between sockets, streams of spread operators) it learns
-from the rate model's answer on its own plan, as a higher demand of the operators, and is solved again. Where the numbers
-of replicas are free they begin at the fewest that will do, and are raised by steps while that might save a host.
-Nothing is cheaper than the fluid bound, where work flows like water and nothing is lost on the way.
+with linear loads proposes hosts; what it does not know (fetching between sockets, streams of spread operators) it
+learns from the rate model's answer on its own plan, as a higher demand of the operators, and is solved again. Where
+the numbers of replicas are free they begin at the fewest that will do, and are raised by steps while that might save a
+host. Nothing is cheaper than the fluid bound, where work flows like water and nothing is lost on the way.
 """
 
 from __future__ import annotations

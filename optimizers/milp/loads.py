@@ -42,8 +42,8 @@ def limit(program: Program, job: PlacementCoefficients, assignment: Assignment, 
     for k, terms in enumerate(ways.loads):
         program.row(*((columns, of / ways.bandwidth_k[k]) for columns, of in terms), (used, -1.0), high=0.0)
     for s, terms in enumerate(ways.latency):
-        credits = job.streams.credits_per_s[s]
-        program.row(*((columns, of * credits) for columns, of in terms), (used, -1.0), high=0.0)
+        per_second = job.streams.credits_per_s[s]
+        program.row(*((columns, of * per_second) for columns, of in terms), (used, -1.0), high=0.0)
     _memory(program, job, assignment)
     return Loads(used, cores, cards)
 

@@ -24,11 +24,11 @@ def changes(counts_ol: np.ndarray, deployment: Deployment, *, spread: bool) -> l
     row = {operator.name: o for o, operator in enumerate(deployment.query.topological)}
     ends = [(row[each.producer], row[each.consumer]) for each in deployment.query.streams_by_name]
     operators, sockets = range(len(counts_ol)), range(counts_ol.shape[1])
-    found = [_moved(counts_ol, (o,), l) for o in operators for l in sockets]
+    found = [_moved(counts_ol, (o,), socket) for o in operators for socket in sockets]
     if spread:
-        parted = [(o, l) for o, l in np.argwhere(counts_ol > 0).tolist() if counts_ol[o].sum() > 1]
-        found += [_part(counts_ol, o, l, other) for o, l in parted for other in sockets if other != l]
-    return found + [_moved(counts_ol, pair, l) for pair in ends for l in sockets]
+        parted = [(o, start) for o, start in np.argwhere(counts_ol > 0).tolist() if counts_ol[o].sum() > 1]
+        found += [_part(counts_ol, o, start, end) for o, start in parted for end in sockets if end != start]
+    return found + [_moved(counts_ol, pair, socket) for pair in ends for socket in sockets]
 
 
 def _moved(counts_ol: np.ndarray, operators: tuple[int, ...], socket: int) -> np.ndarray:

@@ -30,11 +30,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop. nodes: of the tree; seconds: wall time, with which the same program may end elsewhere."""
+    """When to stop. nodes: of the tree; seconds: wall time, with which the same program may end elsewhere.
+
+    whole: whether integers are to be whole; without, the answer's values are no plan, but its bound holds, soon.
+    """
 
     nodes: int | None = None
     seconds: float | None = None
     gap: float = GAP
+    whole: bool = True
 
 
 NO_LIMITS = Limits()
@@ -118,7 +122,7 @@ class Program:
         self._costs.clear()
 
     def solve(self, limits: Limits = NO_LIMITS) -> Answer:
-        """Raises RuntimeError if HiGHS says that the program is unbounded or malformed."""
+        """Raises RuntimeError if the program is unbounded. Whatever else keeps HiGHS from an end counts as a limit."""
         cost = np.zeros(self.columns)
         for columns, each in self._costs:
             np.add.at(cost, columns, each)
@@ -128,16 +132,18 @@ class Program:
         with _silent():
             found = milp(
                 cost,
-                integrality=np.concatenate(self._integer).astype(int),
+                integrality=np.concatenate(self._integer).astype(int) * limits.whole,
                 bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
                 constraints=LinearConstraint(matrix, np.concatenate(self._low), np.concatenate(self._high)),
                 options={name: value for name, value in options.items() if value is not None},
             )
         if found.status == 2:
             return Answer(Outcome.INFEASIBLE, None, math.inf, math.inf)
-        if found.status not in (0, 1):
+        if found.status == 3:
             raise RuntimeError(f"HiGHS: {found.message}")
         bound = -math.inf if found.mip_dual_bound is None else float(found.mip_dual_bound)
+        if not limits.whole and found.status == 0:
+            bound = float(found.fun)
         outcome = Outcome.SOLVED if found.status == 0 else Outcome.STOPPED
         if found.x is None:
             return Answer(outcome, None, math.inf, bound)

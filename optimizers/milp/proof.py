@@ -18,8 +18,8 @@ from twin.rates.model import RateModel
 
 ROUNDS = 4
 """Programs solved before the loop gives up."""
-LARGE = 250
-"""Operators times sockets above which only one is: its bound is known then, if no proof."""
+LARGE = 200
+"""Operators times sockets above which only one is, without its integrality: there is a bound then, if no proof."""
 TOLERATED = 1.011
 """Utilisation up to which the rate model calls a plan free of backpressure."""
 CLOSE = 1e-5
@@ -53,14 +53,14 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
     """Looks at what the loop needs to look at; it may find a better plan on its way. The best known is to be sane."""
     program, bound = Placing(job, space, "bound", most=TOLERATED), None
     horizon_s = getattr(problem.cost_model, "horizon_s", float("inf"))
-    rounds = 1 if len(job.names) * len(job.places.host_l) > LARGE else ROUNDS
-    for _ in range(rounds):
-        found = program.solve(replace(candidates.limits, gap=FINE))
+    whole = len(job.names) * len(job.places.host_l) <= LARGE
+    for _ in range(ROUNDS):
+        found = program.solve(replace(candidates.limits, gap=FINE, whole=whole))
         best = candidates.candidate(candidates.best)
         bound = min(found.bound, horizon_s)
         if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
             return Proof(min(bound, best.objective), closed=True)
-        if found.counts_ol is None or found.outcome is not Outcome.SOLVED or candidates.left <= 0:
+        if not whole or found.counts_ol is None or found.outcome is Outcome.STOPPED or candidates.left <= 0:
             break
         candidates.look_at([found.counts_ol])
         program.exclude(found.counts_ol)

@@ -7,6 +7,7 @@ by small changes under the problem's own cost model, so that no program's errors
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.moves import climb
 from optimizers.milp.placing import Aim, Placed, Placing
-from optimizers.milp.program import Outcome
+from optimizers.milp.program import GAP, Outcome
 from optimizers.milp.proof import Proof, admissible, prove
 from optimizers.milp.space import Space, counts_of
 from twin.rates.coefficients import PlacementCoefficients
@@ -23,10 +24,9 @@ from twin.rates.model import RateModel
 
 TOO_MUCH = 1.02
 """Utilisation above which the rate model calls every plan backpressured."""
-CROWDED = 600
-"""Operators times sockets up to which a program knows of neighbours; above, small changes see to them."""
-COARSE = 1e-3
-"""Relative gap of larger ones."""
+GAPS = ((200, GAP), (600, 1e-2), (math.inf, 3e-2))
+"""Relative gap to which programs are solved, of what placement can change, by operators times sockets up to which it is
+asked for: small changes find the rest sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def youngest(problem: Problem, space: Space) -> Youngest:
     latency = problem.objective != "throughput_per_s"
     starts, stopped, feasible = [], False, False
     if latency and not space.spreads(problem.deployment):
-        found = _solved(problem, job, space, candidates, "crowded" if _small(job) else "bound")
+        found = _solved(problem, job, space, candidates, "crowded")
         starts, stopped, feasible = _plans(found), found.outcome is Outcome.STOPPED, found.counts_ol is not None
     balanced = None
     if not feasible:
@@ -64,12 +64,9 @@ def youngest(problem: Problem, space: Space) -> Youngest:
 
 def _solved(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates, aim: Aim) -> Placed:
     end_to_end = problem.objective == "e2e_latency_s"
-    limits = candidates.limits if _small(job) else replace(candidates.limits, gap=COARSE)
+    size = len(job.names) * len(job.places.host_l)
+    limits = replace(candidates.limits, gap=next(gap for most, gap in GAPS if size <= most))
     return Placing(job, space, aim, end_to_end=end_to_end).solve(limits)
-
-
-def _small(job: PlacementCoefficients) -> bool:
-    return len(job.names) * len(job.places.host_l) <= CROWDED
 
 
 def _plans(found: Placed) -> list[np.ndarray]:
