@@ -1,8 +1,8 @@
 """Plans by mixed-integer programs: how far from the best there is, how long they take, how large a job may be.
 
 Run: python -m benchmarks.milp_placement [--jobs N] [--large N]. First, random jobs of Costream's space (30 to 50,000
-valid placements), as drawn and with arrivals scaled so that the least of the highest utilisations is 0.9: the plan beside
-the exhaustive optimum under the rate model, of the jobs that any plan bears. A latency contains windows of seconds
+valid placements), as drawn and with arrivals scaled so that the least of the highest utilisations is 0.9: the plan
+beside the exhaustive optimum under the rate model, of the jobs that any plan bears. A latency contains windows of seconds
 that no placement changes, so the regret is given of what placement can change as well: of the optimum beyond the age
 that windows alone give. Then the highest rate beside the least of the highest utilisations over all placements. Last,
 large random jobs on hosts that reach each other directly and on a tree of edge, fog and cloud with pinned sources; gaps
@@ -15,6 +15,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -179,9 +180,7 @@ def large(operators: int, hosts: int, seed: int, linked: bool) -> tuple[Deployme
         ["c", *parts[3], "k"],
         ["k", *parts[4], "sink"],
     ]
-    streams = [
-        {"producer": str(p), "consumer": str(c)} for chain in chains for p, c in zip(chain, chain[1:], strict=False)
-    ]
+    streams = [{"producer": str(p), "consumer": str(c)} for chain in chains for p, c in pairwise(chain)]
     columns = {"ints": 3, "strings": 2}
     window = {"policy": "time", "size_s": 0.5}
     described: list[dict[str, Any]] = [{"name": name, "kind": "source", "columns": columns} for name in "abc"]

@@ -1,11 +1,11 @@
 """How old results are, as the objective of a program: rows that add up the rate model's ages along the streams.
 
-What no placement changes (the windows' ages) is taken out: columns are the *excess* over it, and a solver's gap is
-relative to what can be changed. Of an operator alone on its socket, service and wait are numbers; what sending and
+What no placement changes (the windows' ages) is taken out: columns are the *excess* over it, and a gap is relative to
+what can be changed. Of an operator alone on its socket, service and wait are numbers; what sending and
 receiving add to them is a chord, exact where one stream of an operator leaves and too low where several do. A join
-takes the oldest of its sides, whose mean is a convex function of their ages and is held from below by tangents: around the
-constant difference of the sides, as windows' ages differ by seconds where latencies differ by milliseconds. A program's
-cost is therefore never above what the rate model says of the same plan, if nothing is throttled.
+takes the oldest of its sides, whose mean is a convex function of their ages and is held from below by tangents: around
+the constant difference of the sides, as windows' ages differ by seconds where latencies differ by milliseconds. A
+program's cost is therefore never above what the rate model says of the same plan, if nothing is throttled.
 """
 
 from __future__ import annotations

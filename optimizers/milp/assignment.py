@@ -2,8 +2,8 @@
 
 place[o, l] is the share of operator o that is on socket l: 0 or 1, or of an operator that may be spread, its replicas
 there over all it has. What stays of a stream is z[s, l], at the socket of its producer (`stays_out`) and of its
-consumer (`stays_in`); z is at most the share of either end, and what stays is never dearer than what leaves, so z needs no
-integrality. That is O(streams x sockets) columns where McCormick's products or flows have one for each pair of sockets.
+consumer (`stays_in`); z is at most the share of either end, and what stays is never dearer than what leaves, so z needs
+no integrality. That is O(streams x sockets) columns where McCormick's products or flows have one for each pair of sockets.
 Of an operator on one host z is exact; of spread ones less stays in truth, the product of both shares.
 """
 
@@ -46,10 +46,13 @@ def assign(program: Program, job: PlacementCoefficients, space: Space, most: flo
     spread = space.spreads(job.deployment)
     if spread:
         allowed_ol &= _enough_core(job, most)
-    place = program.variables(allowed_ol.shape, upper=allowed_ol, integer=not spread)
+    pinned_o = space.pinned_o(job.deployment)
+    whole_ol = np.broadcast_to(~pinned_o[:, None] & (not spread), allowed_ol.shape)
+    place = program.variables(allowed_ol.shape, upper=allowed_ol, integer=whole_ol)
     program.rows((place, 1.0), low=1.0, high=1.0)
     if spread:
         _whole_replicas(program, job, place)
+    stay(program, job, place, space)
     if space.most_moves is not None:
         _at_most_moves(program, job, place, space.most_moves)
     return _with_streams(program, job, place, allowed_ol)
@@ -104,6 +107,15 @@ def _whole_replicas(program: Program, job: PlacementCoefficients, place: np.ndar
         program.rows((place[o][:, None], 1.0), (here[host_l][:, None], -1.0), high=0.0)
 
 
+def stay(program: Program, job: PlacementCoefficients, place: np.ndarray, space: Space) -> None:
+    """Pinned operators are where the deployment's plan has them, on several sockets if need be."""
+    pinned_o = space.pinned_o(job.deployment)
+    if pinned_o.any():
+        home_ol = counts_of(job.deployment, job.deployment.plan)[pinned_o]
+        share = (home_ol / home_ol.sum(axis=1, keepdims=True)).ravel()
+        program.rows((place[pinned_o].reshape(-1, 1), 1.0), low=share, high=share)
+
+
 def _at_most_moves(program: Program, job: PlacementCoefficients, place: np.ndarray, most_moves: int) -> None:
     """At most so many operators elsewhere than in the deployment's plan: what moves is missed at home."""
     counts_ol = counts_of(job.deployment, job.deployment.plan)
@@ -115,6 +127,7 @@ def _at_most_moves(program: Program, job: PlacementCoefficients, place: np.ndarr
 
 
 def exclude(program: Program, assignment: Assignment, counts_ol: np.ndarray) -> None:
-    """Not this placement, which has each operator on one socket: a no-good cut."""
-    chosen = assignment.place[counts_ol > 0]
+    """Not this placement, which has each operator on one socket unless it is pinned: a no-good cut."""
+    one_o = (counts_ol > 0).sum(axis=1) == 1
+    chosen = assignment.place[one_o][counts_ol[one_o] > 0]
     program.row((chosen, 1.0), high=len(chosen) - 1.0)

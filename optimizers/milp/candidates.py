@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from optimizers.interface import Candidate, Problem
+from optimizers.interface import OBJECTIVES, Candidate, Problem
 from optimizers.milp.program import Limits
 from optimizers.milp.space import Space, counts_of
-from optimizers.selection import estimate, goodness
+from optimizers.selection import Estimated
+from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
 from twin.rates.placements import CountedPlans, Placements
 
@@ -76,8 +77,7 @@ class Candidates:
         counts_nol = counts_nol[: max(self.left, 1 if always and not len(self) else 0)]
         if not len(counts_nol):
             return
-        found = estimate(self._problem, as_plans(self._problem, counts_nol))
-        keys = goodness(self._problem, found)
+        found, keys = _judged(self._problem, as_plans(self._problem, counts_nol))
         if self._prefers is not None:
             keys = np.vstack([self._prefers(counts_nol), keys])
         self._row |= {_key(each): len(self) + index for index, each in enumerate(counts_nol)}
@@ -106,6 +106,26 @@ class Candidates:
     def preferred(self, row: int) -> np.ndarray | None:
         """What comes before its objective; None if that was not asked."""
         return None if self._prefers is None else self._keys[:-3, row]
+
+
+def _judged(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
+    """The plans with what the cost model says of them, and what they are ranked by [3, N].
+
+    First those that are sane; of others the one that lets the most through; then by the objective.
+    """
+    model = problem.cost_model
+    if isinstance(model, Narrowable):
+        model = model.only(tuple(dict.fromkeys((problem.objective, "throughput_per_s", *BINARY_METRICS))))
+    costs = model.predict(problem.deployment, plans)
+    columns = [np.asarray(getattr(costs, name)) for name in (problem.objective, *BINARY_METRICS, "throughput_per_s")]
+    if any(np.isnan(column).any() for column in columns):
+        raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
+    objective, backpressured, success, throughput = columns
+    sane = (backpressured < 0.5) & (success >= 0.5)
+    cost = objective if OBJECTIVES[problem.objective] == "min" else -objective
+    return Estimated(plans, objective, backpressured, success), np.stack(
+        [~sane, np.where(sane, 0.0, -throughput), cost]
+    )
 
 
 def as_plans(problem: Problem, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:

@@ -23,12 +23,12 @@ from optimizers.milp.moves import climb
 from optimizers.milp.placing import USED, Placing
 from optimizers.milp.program import Outcome
 from optimizers.milp.rated import at_rate
+from optimizers.milp.replicas import replicated
 from optimizers.milp.space import Space, counts_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
-from twin.rates.placements import CountedPlans
 
 ROUNDS = 6
 """Programs solved for one choice of replicas."""
@@ -56,7 +56,7 @@ def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mappi
     prefers = Borne(ahead, prices_h)
     candidates = Candidates(problem, space, prefers, extra=1)
     job = PlacementCoefficients.of(ahead.deployment)
-    bound = fluid_bound(job, space.allows_ol(problem.deployment), prices_h, TOLERATED)
+    bound = fluid_bound(job, space, prices_h, TOLERATED)
     for more in MORE if space.free_replicas else (1.0,):
         if more > 1.0 and (_price(candidates) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
             break
@@ -84,7 +84,7 @@ def _propose(
     """Looks at plans on the cheapest hosts, until one bears the job."""
     most = USED
     if space.free_replicas:
-        job = _replicated(job, space, most, more)
+        job = replicated(job, space, most, more)
     for _ in range(ROUNDS):
         limits = replace(candidates.limits, nodes=NODES)
         found = Placing(job, space, "hosts", most=most, prices_h=prices_h).solve(limits)
@@ -100,20 +100,9 @@ def _propose(
 def _balanced(job: PlacementCoefficients, space: Space, candidates: Candidates) -> list[np.ndarray]:
     """The plan on any hosts that is the least full, if there is one."""
     if space.free_replicas:
-        job = _replicated(job, space, USED, 1.0)
+        job = replicated(job, space, USED, 1.0)
     found = Placing(job, space, "balanced").solve(candidates.limits)
     return [] if found.counts_ol is None else [found.counts_ol]
-
-
-def _replicated(job: PlacementCoefficients, space: Space, most: float, more: float) -> PlacementCoefficients:
-    """The job with so many times the fewest replicas that leave none of them full."""
-    core_o = np.where(space.allows_ol(job.deployment), job.places.core_l, 0.0).max(axis=1)
-    need_o = job.operators.work / (most * core_o)
-    replicas_o = np.minimum(np.maximum(np.ceil(need_o * more), 1.0), space.most_replicas).astype(int)
-    places_ol = np.zeros((len(replicas_o), len(job.places.host_l)), np.int64)
-    places_ol[:, 0] = replicas_o
-    plan = CountedPlans(job.deployment, places_ol[None])[0]
-    return PlacementCoefficients.of(job.deployment.model_copy(update={"plan": plan}))
 
 
 def _learned(

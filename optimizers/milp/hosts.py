@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from optimizers.milp.assignment import stay
 from optimizers.milp.program import Program
+from optimizers.milp.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 
 
@@ -22,12 +24,13 @@ def open_hosts(
     return used
 
 
-def fluid_bound(job: PlacementCoefficients, allowed_ol: np.ndarray, prices_h: np.ndarray, most: float) -> float:
+def fluid_bound(job: PlacementCoefficients, space: Space, prices_h: np.ndarray, most: float) -> float:
     """No plan costs less: work flows wherever it is allowed like water, and nothing is lost on the way."""
-    program, places = Program(), job.places
+    program, allowed_ol = Program(), space.allows_ol(job.deployment)
     place = program.variables(allowed_ol.shape, upper=allowed_ol)
     program.rows((place, 1.0), low=1.0, high=1.0)
-    program.rows((place.T, job.operators.work[None]), high=most * places.capacity_l)
+    program.rows((place.T, job.operators.work[None]), high=most * job.places.capacity_l)
+    stay(program, job, place, space)
     open_hosts(program, job, place, prices_h, alike=bool(allowed_ol.all()))
     return program.solve().bound
 

@@ -7,6 +7,7 @@ changes under it. The plan that stands in the job is always a candidate.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,21 +18,21 @@ import numpy as np
 from optimizers.interface import Problem, Solution, Status
 from optimizers.milp.borne import Borne
 from optimizers.milp.candidates import Candidates
-from optimizers.milp.fewest_hosts import fewest_hosts
+from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.moves import climb
 from optimizers.milp.program import Limits
 from optimizers.milp.rated import at_rate
 from optimizers.milp.space import Space, counts_of
 from optimizers.milp.youngest import youngest
-from optimizers.selection import NOTHING_SANE
 from twin.errors import BadInput
 from twin.rates.model import RateModel
 
 Goal = Literal["objective", "rate", "hosts"]
 HEAD_ROOM = 0.2
 """Share of the offered rate that a plan on the fewest hosts must bear beyond it."""
-OVERLOADED = "every plan is overloaded: more is offered than any placement bears; this one is the least likely to fail"
+OVERLOADED = "every plan is overloaded: more is offered than any placement bears; this one lets the most through"
+NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +84,22 @@ class Milp:
         best = self._best(problem, found.candidates)
         used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
         ahead = f"{1.0 + self.head_room:g} times the offered rates"
-        if found.price == float("inf"):
-            proved = isinstance(problem.cost_model, RateModel) and found.bound == float("inf")
+        by_rates = isinstance(problem.cost_model, RateModel)
+        if math.isinf(found.price):
+            proved = by_rates and math.isinf(found.bound)
             status = Status.INFEASIBLE if proved else Status.FEASIBLE
             return replace(best, status=status, message=f"no plan was found that bears {ahead}")
-        least = isinstance(problem.cost_model, RateModel) and found.price <= found.bound * (1.0 + 1e-6)
-        says = (
-            "no fewer will do"
-            if least and not self.prices
-            else "nothing is cheaper"
-            if least
-            else (
-                f"at least {found.bound:g} are needed"
-                if not self.prices
-                else f"at least {found.bound:g} has to be paid"
-            )
-        )
-        what = f"{len(used)} hosts" if len(used) > 1 else "1 host"
-        price = f" at {found.price:g}" if self.prices else ""
-        return replace(best, message=f"{what}{price} ({', '.join(used)}) bear {ahead}; {says}")
+        hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
+        return replace(best, message=f"{hosts} {ahead}{self._says(found, by_rates)}")
+
+    def _says(self, found: Fewest, by_rates: bool) -> str:
+        """What is known of the price of other plans, which only the rate model's loads bound."""
+        price = f" for {found.price:g}" if self.prices else ""
+        if not by_rates:
+            return price
+        if found.price <= found.bound * (1.0 + CLOSE):
+            return f"{price}; {'nothing is cheaper' if self.prices else 'no fewer will do'}"
+        return f"{price}; no plan can do with less than {found.bound:g}"
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
         """The best candidate; nothing is claimed of it."""
@@ -119,6 +117,6 @@ class Milp:
             evaluations=candidates.evaluations,
             seconds=0.0,
             alternatives=tuple(others),
-            message="" if best.sane else NOTHING_SANE,
+            message="" if best.sane else NONE_SANE,
             sane=best.sane,
         )

@@ -81,13 +81,13 @@ class Program:
         *,
         lower: float = 0.0,
         upper: np.ndarray | float = math.inf,
-        integer: bool = False,
+        integer: np.ndarray | bool = False,
     ) -> np.ndarray:
         """New columns of that shape, as their numbers."""
         size = math.prod(shape)
         self._lower.append(np.full(size, lower))
         self._upper.append(np.broadcast_to(np.asarray(upper, float), shape).ravel())
-        self._integer.append(np.full(size, integer))
+        self._integer.append(np.broadcast_to(integer, shape).ravel())
         self.columns += size
         return np.arange(self.columns - size, self.columns).reshape(shape)
 

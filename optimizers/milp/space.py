@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import networkx as nx
 import numpy as np
 
+from optimizers.milp.divisible import free_o, tied
 from optimizers.rules import bin_ranges, valid_rows
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
@@ -16,15 +17,18 @@ from twin.plan import ExecutionPlan, Location
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """allowed: the hosts that an operator may be on, where not all are; one host pins it. spread: whether replicas of
-    an operator may be on several sockets; None: if it has several. costream_rules: data never flow to a weaker bin of
-    hosts and never return to one (`optimizers.rules`); operators are then on one host each. most_moves: operators that
-    may be elsewhere than in the deployment's plan; None: all. free_replicas: whether their numbers may change;
-    most_replicas: of an operator, then.
+    """All plans of a job unless something is said.
+
+    pinned: operators whose replicas stay where the deployment's plan has them. allowed: the hosts that an operator may
+    be on, where not all are. spread: whether replicas of an operator may be on several sockets; None: if it has
+    several. costream_rules: data never flow to a weaker bin of hosts and never return to one (`optimizers.rules`);
+    operators are then on one host each. most_moves: operators that may be elsewhere than in the deployment's plan;
+    None: all. free_replicas: whether their numbers may change; most_replicas: of an operator, then.
 
     Raises BadInput for a number below 0, no host for an operator, or rules for what is spread.
     """
 
+    pinned: frozenset[str] = frozenset()
     allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     spread: bool | None = None
     costream_rules: bool = False
@@ -44,7 +48,7 @@ class Space:
                 raise BadInput(f"operator {name!r} is allowed on no host; name at least one")
 
     def spreads(self, deployment: Deployment) -> bool:
-        """Whether an operator may be on several sockets."""
+        """Whether an operator that is not pinned may be on several sockets."""
         if self.spread is not None:
             return self.spread
         several = self.free_replicas or any(
@@ -56,9 +60,10 @@ class Space:
         """Raises BadInput for an operator or a host that the job does not have."""
         operators = [operator.name for operator in deployment.query.operators]
         hosts = [host.name for host in deployment.cluster.hosts]
-        for name, allowed in self.allowed.items():
+        for name in (*self.pinned, *self.allowed):
             if name not in operators:
                 raise BadInput(f"unknown operator {name!r} is pinned; {suggest(name, operators)}")
+        for name, allowed in self.allowed.items():
             for host in allowed:
                 if host not in hosts:
                     raise BadInput(f"operator {name!r} is allowed on unknown host {host!r}; {suggest(host, hosts)}")
@@ -67,12 +72,16 @@ class Space:
         """Whether an operator may be on a socket [O in data-flow order, L of all hosts in a row]. Raises as `check`."""
         self.check(deployment)
         places = locations(deployment)
-        return np.array(
-            [
-                [place.host in self.allowed.get(operator.name, (place.host,)) for place in places]
-                for operator in deployment.query.topological
-            ]
-        )
+        allowed_ol = [
+            [place.host in self.allowed.get(operator.name, (place.host,)) for place in places]
+            for operator in deployment.query.topological
+        ]
+        home_ol = counts_of(deployment, deployment.plan) > 0
+        return np.where(self.pinned_o(deployment)[:, None], home_ol, np.array(allowed_ol))
+
+    def pinned_o(self, deployment: Deployment) -> np.ndarray:
+        """Whether an operator stays where it is. [O]"""
+        return np.array([operator.name in self.pinned for operator in deployment.query.topological])
 
     def holds(self, deployment: Deployment, counts_nol: np.ndarray) -> np.ndarray:
         """Which of these plans are in the space, and valid for the job. [N]"""
@@ -80,16 +89,26 @@ class Space:
         fits_n = ~(used_nol & ~self.allows_ol(deployment)).any(axis=(1, 2))
         host_l = host_of_sockets(deployment)
         on_noh = used_nol @ (host_l[:, None] == np.arange(host_l.max() + 1))
+        home_ol, pinned_o = counts_of(deployment, deployment.plan), self.pinned_o(deployment)
+        fits_n &= (counts_nol == home_ol)[:, pinned_o].all(axis=(1, 2))
         if not self.spreads(deployment):
-            fits_n &= (used_nol.sum(axis=2) == 1).all(axis=1)
-        if not self.free_replicas:
-            fits_n &= (counts_nol.sum(axis=2) == replicas_of(deployment)).all(axis=1)
+            fits_n &= (used_nol.sum(axis=2) == 1)[:, ~pinned_o].all(axis=1)
+        fits_n &= self._numbers_fit(deployment, counts_nol.sum(axis=2))
         if self.most_moves is not None:
-            home_ol = counts_of(deployment, deployment.plan)
             fits_n &= (counts_nol != home_ol).any(axis=2).sum(axis=1) <= self.most_moves
         fits_n &= _shared_together(deployment, on_noh) & _connected(deployment, on_noh)
         if self.costream_rules:
             fits_n[fits_n] = _ruled(deployment, on_noh[fits_n])
+        return np.asarray(fits_n)
+
+    def _numbers_fit(self, deployment: Deployment, replicas_no: np.ndarray) -> np.ndarray:
+        """Whether operators have as many replicas as they may. [N]"""
+        kept_o = np.ones(replicas_no.shape[1], bool)
+        if self.free_replicas:
+            kept_o = ~free_o(deployment, self.pinned_o(deployment))
+        fits_n = (replicas_no == replicas_of(deployment))[:, kept_o].all(axis=1) & (replicas_no > 0).all(axis=1)
+        for group in tied(deployment):
+            fits_n &= (replicas_no[:, group] == replicas_no[:, group[:1]]).all(axis=1)
         return np.asarray(fits_n)
 
 

@@ -54,8 +54,8 @@ class StreamCoefficients(NamedTuple):
     """By stream, [S], if all of it leaves a host.
 
     send, receive: cores for (de)serialising, of the producer and of the consumer; bytes_per_s: on the way; tuple_bytes:
-    of each; rate_per_s: tuples from the producer; credits_per_s: share of a channel's credits that is under way for each
-    second of latency.
+    of each; rate_per_s: tuples from the producer; credits_per_s: share of a channel's credits that is under way for
+    each second of latency.
     """
 
     send: np.ndarray
@@ -69,8 +69,8 @@ class StreamCoefficients(NamedTuple):
 class PlaceCoefficients(NamedTuple):
     """By socket, [L], and by host, [H].
 
-    host_l: the host of a socket; capacity_l: its cores; core_l: of these, what one replica can use. bandwidth_h: bytes a
-    second out; latency_h: seconds out, where the cluster has no links; ram_mb_h: memory.
+    host_l: the host of a socket; capacity_l: its cores; core_l: of these, what one replica can use. bandwidth_h: bytes
+    a second out; latency_h: seconds out, where the cluster has no links; ram_mb_h: memory.
     """
 
     host_l: np.ndarray
