@@ -2,11 +2,11 @@
 
 Run: python -m benchmarks.milp_placement [--jobs N] [--large N]. First, random jobs of Costream's space (30 to 50,000
 valid placements), as drawn and with arrivals scaled so that the least of the highest utilisations is 0.9: the plan
-beside the exhaustive optimum under the rate model, of the jobs that any plan bears. A latency contains windows of seconds
-that no placement changes, so the regret is given of what placement can change as well: of the optimum beyond the age
-that windows alone give. Then the highest rate beside the least of the highest utilisations over all placements. Last,
-large random jobs on hosts that reach each other directly and on a tree of edge, fog and cloud with pinned sources; gaps
-are to the bound that the optimizer reports. CPU seconds of one core throughout.
+beside the exhaustive optimum under the rate model, of the jobs that any plan bears. A latency contains windows of
+seconds that no placement changes, so the regret is given of what placement can change as well: of the optimum beyond
+the age that windows alone give. Then the highest rate beside the least of the highest utilisations over all placements.
+Last, large random jobs on hosts that reach each other directly and on a tree of edge, fog and cloud with pinned
+sources; gaps are to the bound that the optimizer reports. CPU seconds of one core throughout.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 place[o, l] is the share of operator o that is on socket l: 0 or 1, or of an operator that may be spread, its replicas
 there over all it has. What stays of a stream is z[s, l], at the socket of its producer (`stays_out`) and of its
 consumer (`stays_in`); z is at most the share of either end, and what stays is never dearer than what leaves, so z needs
-no integrality. That is O(streams x sockets) columns where McCormick's products or flows have one for each pair of sockets.
-Of an operator on one host z is exact; of spread ones less stays in truth, the product of both shares.
+no integrality. That is O(streams x sockets) columns where McCormick's products or flows have one for each pair of
+sockets. Of an operator on one host z is exact; of spread ones less stays in truth, the product of both shares.
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ class Candidates:
     @property
     def left(self) -> int:
         """Plans that may still be looked at; 0 once the problem's time is up."""
-        return (
-            0
-            if self.left_s is not None and self.left_s <= 0.0
-            else (self._problem.budget - self.evaluations) // self._each
-        )
+        return 0 if self.left_s is not None and self.left_s <= 0.0 else self._affordable
+
+    @property
+    def _affordable(self) -> int:
+        return (self._problem.budget - self.evaluations) // self._each
 
     @property
     def left_s(self) -> float | None:
@@ -63,18 +63,18 @@ class Candidates:
         """Of a program, so that the problem's time is kept."""
         return Limits(seconds=None if self.left_s is None else max(self.left_s, SOON_S))
 
-    def knows(self, counts_ol: np.ndarray) -> bool:
-        """Whether a plan was looked at."""
-        return _key(counts_ol) in self._row
+    def row(self, counts_ol: np.ndarray) -> int | None:
+        """Of a plan, if it was looked at."""
+        return self._row.get(_key(counts_ol))
 
     def look_at(self, plans: Iterable[np.ndarray], *, always: bool = False) -> None:
         """Estimates those that are new and in the space, as far as the budget goes. always: whatever the time is."""
-        new = list({_key(each): each for each in plans if not self.knows(each)}.values())
+        new = list({_key(each): each for each in plans if self.row(each) is None}.values())
         if not new:
             return
         counts_nol = np.stack(new)
         counts_nol = counts_nol[self._space.holds(self._problem.deployment, counts_nol)]
-        counts_nol = counts_nol[: max(self.left, 1 if always and not len(self) else 0)]
+        counts_nol = counts_nol[: self._affordable if always else self.left]
         if not len(counts_nol):
             return
         found, keys = _judged(self._problem, as_plans(self._problem, counts_nol))
@@ -94,6 +94,10 @@ class Candidates:
     def best(self) -> int:
         """The row of the best."""
         return int(self.ranking[0])
+
+    def best_of(self, rows: list[int]) -> int:
+        """The best of some; of equally good ones the first."""
+        return rows[int(np.lexsort(self._keys[::-1, rows])[0])]
 
     def counts(self, row: int) -> np.ndarray:
         """Replicas [O, L]."""

@@ -2,8 +2,8 @@
 
 Never weaker: floor[o, k] is 1 if the data of o have been where no bin below k is left to them (k = 1, 2); it never
 falls along a stream, and forbids hosts whose strongest bin is below k. No return: seen[o, h] is 1 if the data of o have
-been on h; a stream may go to a host that its data have seen only if it is there already. Both need no integrality: they are
-pushed up by x and held down by nothing else.
+been on h; a stream may go to a host that its data have seen only if it is there already. Both need no integrality: they
+are pushed up by x and held down by nothing else.
 """
 
 from __future__ import annotations

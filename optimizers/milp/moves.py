@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from optimizers.milp.candidates import Candidates
@@ -9,14 +11,24 @@ from optimizers.milp.space import Space
 from twin.deployment import Deployment
 
 
-def climb(candidates: Candidates, deployment: Deployment, space: Space) -> None:
-    """The best of all small changes of the best plan known, again and again, until none is better or none may be
-    asked for. Does nothing if nothing is known."""
-    spread, left = space.spreads(deployment), set()
-    while len(candidates) and candidates.left > 0 and candidates.best not in left:
-        here = candidates.best
+def climb(candidates: Candidates, deployment: Deployment, space: Space, *, starts: Iterable[np.ndarray] = ()) -> None:
+    """The best of all small changes of the best plan known, again and again, until none is better or no more may be
+    looked at; then the same from every other of the starts. Does nothing if nothing is known."""
+    left: set[int] = set()
+    if len(candidates):
+        _climb(candidates, deployment, space, candidates.best, left)
+    for row in [candidates.row(each) for each in starts]:
+        if row is not None:
+            _climb(candidates, deployment, space, row, left)
+
+
+def _climb(candidates: Candidates, deployment: Deployment, space: Space, here: int, left: set[int]) -> None:
+    spread = space.spreads(deployment)
+    while candidates.left > 0 and here not in left:
         left.add(here)
-        candidates.look_at(changes(candidates.counts(here), deployment, spread=spread))
+        near = changes(candidates.counts(here), deployment, spread=spread)
+        candidates.look_at(near)
+        here = candidates.best_of([here, *(row for row in map(candidates.row, near) if row is not None)])
 
 
 def changes(counts_ol: np.ndarray, deployment: Deployment, *, spread: bool) -> list[np.ndarray]:

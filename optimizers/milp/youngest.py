@@ -52,8 +52,9 @@ def youngest(problem: Problem, space: Space) -> Youngest:
     if not feasible:
         balanced = _solved(problem, job, space, candidates, "balanced")
         starts, stopped = starts + _plans(balanced), stopped or balanced.outcome is Outcome.STOPPED
-    candidates.look_at([*starts, counts_of(problem.deployment, problem.deployment.plan)], always=True)
-    climb(candidates, problem.deployment, space)
+    starts.append(counts_of(problem.deployment, problem.deployment.plan))
+    candidates.look_at(starts, always=True)
+    climb(candidates, problem.deployment, space, starts=starts if _rough(problem, space) else ())
     overloaded = isinstance(problem.cost_model, RateModel) and not job.bursty and _too_much(balanced)
     proof = Proof(None, closed=False)
     sane = len(candidates) > 0 and candidates.candidate(candidates.best).sane
@@ -67,6 +68,11 @@ def _solved(problem: Problem, job: PlacementCoefficients, space: Space, candidat
     size = len(job.names) * len(job.places.host_l)
     limits = replace(candidates.limits, gap=next(gap for most, gap in GAPS if size <= most))
     return Placing(job, space, aim, end_to_end=end_to_end).solve(limits)
+
+
+def _rough(problem: Problem, space: Space) -> bool:
+    """Whether programs know less of plans: nothing of distances between sockets, and only loads of spread operators."""
+    return space.spreads(problem.deployment) or any(host.socket_count > 1 for host in problem.deployment.cluster.hosts)
 
 
 def _plans(found: Placed) -> list[np.ndarray]:
