@@ -58,6 +58,8 @@ def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mappi
     job = PlacementCoefficients.of(ahead.deployment)
     bound = fluid_bound(job, space, prices_h, TOLERATED)
     for more in MORE if space.free_replicas else (1.0,):
+        if math.isinf(bound):
+            break
         if more > 1.0 and (_price(candidates) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
             break
         _propose(ahead, job, space, candidates, prices_h, more)
@@ -86,8 +88,7 @@ def _propose(
     if space.free_replicas:
         job = replicated(job, space, most, more)
     for _ in range(ROUNDS):
-        limits = replace(candidates.limits, nodes=NODES)
-        found = Placing(job, space, "hosts", most=most, prices_h=prices_h).solve(limits)
+        found = Placing(job, space, "hosts", most=most, prices_h=prices_h).solve(candidates.limits)
         if found.counts_ol is None or candidates.left <= 0:
             return
         before = _price(candidates)
@@ -122,10 +123,6 @@ def _learned(
     return learned, most * min(0.99, max(0.5, USED / pressure)) if (
         works_o <= job.operators.work * 1.001
     ).all() else most
-
-
-NODES = 2000
-"""Of a program's tree, as proofs of fewest hosts are as hard as bin packing."""
 
 
 def _prices(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:

@@ -1,8 +1,8 @@
 """How much more could a job take? The highest factor on the rates of all sources that a plan bears.
 
 The program that balances gives the least of the highest utilisations at one rate. Loads of joins grow faster than the
-rates, so it is asked again at the rate at which its last plan would be full, until plan and rate agree; once one rate is known
-to be too low and one too high, between them.
+rates, so it is asked again at the rate at which its last plan would be full, until plan and rate agree; once one rate
+is known to be too low and one too high, between them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ The first two are of operators on one socket each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -29,6 +29,8 @@ from twin.rates.coefficients import PlacementCoefficients
 Aim = Literal["bound", "crowded", "balanced", "hosts"]
 USED = 0.99
 """Utilisation that a plan may reach unless something else is asked for."""
+ROUGH, FEW = 1e-2, 50
+"""Relative gap and nodes of programs where replicas may part."""
 BALANCE = 1e-3
 """Of the price of the cheapest host, what a full utilisation costs where hosts are bought."""
 
@@ -60,6 +62,7 @@ class Placing:
         self._job, self._program = job, Program()
         self._ages: Ages | None = None
         most = np.inf if aim == "balanced" else most
+        self._spread = space.spreads(job.deployment)
         self._assignment = assign(self._program, job, space, most)
         if space.costream_rules:
             obey_costream(self._program, job, self._assignment)
@@ -82,7 +85,9 @@ class Placing:
         return ages
 
     def solve(self, limits: Limits = NO_LIMITS) -> Placed:
-        """The best plan that is not excluded."""
+        """The best plan that is not excluded; where replicas may part, roughly, as there are very many alike."""
+        if self._spread:
+            limits = replace(limits, gap=max(limits.gap, ROUGH), nodes=min(limits.nodes or FEW, FEW))
         found = self._program.solve(limits)
         cost, bound = found.cost, found.bound
         if self._ages is not None:

@@ -54,7 +54,7 @@ def test_loads_are_those_of_the_rate_model(seed, most, factor):
 
 
 def test_the_highest_utilisation_tells_overloaded_plans():
-    """Without bursts, which are not linear, and with calm memory: above 1 exactly where the rate model's pressure is."""
+    """Without bursts and with calm memory, it is above 1 exactly where the rate model's pressure is."""
     compared = 0
     for seed in range(40):
         job = random_scenario(COSTREAM, seed, RunSettings()).deployment
