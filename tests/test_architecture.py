@@ -29,6 +29,7 @@ FACADE = {"twin.run", "twin.simulation", "twin.service_times"}
 BELOW = {
     "twin": {"twin.arrivals"},
     "twin.arrivals": {"twin"},
+    "twin.event_windows": {"twin"},
     "twin.rates": {"twin"},
     "twin.engine": {"twin", "twin.arrivals", "twin.rates"},
     "twin.wiring": {"twin", "twin.rates", "twin.engine"},

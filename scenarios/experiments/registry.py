@@ -32,6 +32,8 @@ from scenarios.experiments.costream.table4 import TABLE4
 from scenarios.experiments.costream.table5 import TABLE5
 from scenarios.experiments.costream.table6a import TABLE6A
 from scenarios.experiments.costream.table6b import TABLE6B
+from scenarios.experiments.enorm.fig14 import FIG14 as ENORM_FIG14
+from scenarios.experiments.enorm.fig15 import FIG15 as ENORM_FIG15
 from scenarios.experiments.interface import Experiment
 from twin.errors import BadInput, suggest
 
@@ -62,6 +64,8 @@ _ALL: tuple[Experiment, ...] = (
     table7.TABLE7,
     fig16.FIG16,
     hosts.HOSTS,
+    ENORM_FIG14,
+    ENORM_FIG15,
 )
 """By paper, in its order."""
 

@@ -76,7 +76,11 @@ def write(experiment: Experiment, result: Result, folder: Path, manifest: Mappin
 
 def page(experiment: Experiment, result: Result, manifest: Mapping[str, Any]) -> str:
     """Everything for a reader, in Markdown."""
-    parts = [f"# {experiment.name}", f"{_sentence(experiment.summary)} Source: {experiment.source}.", _LABEL]
+    parts = [
+        f"# {experiment.name}",
+        f"{_sentence(experiment.summary)} Source: {experiment.source}.",
+        result.about or _LABEL,
+    ]
     parts += [f"```sh\n{manifest['command']}\n```"]
     parts += [markdown(table) for table in result.tables.values()]
     parts += [f"![{name}]({name}.png)" for name in result.figures]

@@ -43,10 +43,13 @@ class Job:
         self.sources = [row[source.name] for source in query.sources]
         self.sinks = [row[sink.name] for sink in query.sinks]
         self.broadcast_s = [query.partitioning(stream) == "broadcast" for stream in self.streams]
+        self.forward_s = [query.partitioning(stream) == "forward" for stream in self.streams]
         self.shared_o = [
             any(query.partitioning(each) == "shared" for each in query.inputs(name)) for name in self.names
         ]
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Aggregate | Join)]
+        windows = [getattr(operator, "window", None) for operator in self.operators]
+        self.by_time_o = [window is not None and window.policy == "time" for window in windows]
         self.bytes_o = np.array([engine.output_bytes(query, name) for name in self.names])
         self.held_bytes = Inputs.of(
             query, lambda _, end: engine.output_bytes(query, end), lambda each: engine.input_bytes(query, each.name)
@@ -62,6 +65,10 @@ class Job:
         }
         self.channels = Channels(engine.channel_tuples, services_s, horizon_s=horizon_s)
         self.bytes_s = self.bytes_o[self.producer_s]
+        self.batch_s = [
+            1 if stream.overflow == "drop" or engine.flush_s is None else engine.batch_of(float(size))
+            for stream, size in zip(self.streams, self.bytes_s, strict=True)
+        ]
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in deployment.workload.arrivals.items()}
         sockets = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
         self.column = {(hosts[number].name, socket): index for index, (number, socket) in enumerate(sockets)}

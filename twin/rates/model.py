@@ -18,6 +18,7 @@ from twin.metrics import BACKPRESSURE_SHARE, CostEstimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.bursts import stalls
+from twin.rates.filling import held_back
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Job, Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
@@ -73,12 +74,13 @@ class RateModel:
         job = layout.job
         slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job))
         offered, reached, share = _loads(layout, slowdown_on)
-        ages = result_ages_s(layout, reached, share, self.horizon_s)
+        ages = result_ages_s(layout, offered, reached, share, self.horizon_s)
         processing_s, e2e_s, lag_s = ages.results_s
         throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * (1.0 - lag_s / self.horizon_s))
         offered_on = pressure(job, offered)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
-        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(offered_on.max(axis=0), 100.0) ** SHARPNESS / tolerated)
+        seen = np.minimum(offered_on.max(axis=0), self._seen(share, ages.filling_rn))
+        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
         results = throughput * self.horizon_s
         chances = self._chances(reached.fires_on, throughput)
         success = 1.0 - 0.5**chances  # one expected output: one half
@@ -113,6 +115,16 @@ class RateModel:
             results=results,
             chances=chances,
         )
+
+    def _seen(self, share: np.ndarray, filling_rn: np.ndarray) -> np.ndarray:
+        """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
+
+        Below 1 where channels would not fill in the run. [N]
+        """
+        ingested = 1.0 - (1.0 - share) * held_back(filling_rn, self.horizon_s)
+        late = self.horizon_s / np.maximum(filling_rn, 1e-9)
+        shown = np.where(filling_rn < self.horizon_s, 1.0 / np.maximum(ingested, 1e-9), late)
+        return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
 
     def _chances(self, fires_on: np.ndarray, throughput: np.ndarray) -> np.ndarray:
         """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
