@@ -33,12 +33,11 @@ from optimizers.selection import estimate
 from scenarios.files.scenario_file import load
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
-from twin.deployment import Deployment
 from twin.randomness import stream
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.rates.placements import Placements
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
 
 PLANS = (30, 50_000)
@@ -50,14 +49,14 @@ CLOSE = 0.01
 CHANNELS = ("hosts reach each other", "a tree with links")
 
 
-def jobs() -> Iterator[tuple[Deployment, np.ndarray]]:
+def jobs() -> Iterator[tuple[Scenario, np.ndarray]]:
     """Random jobs with all of their valid placements."""
     seed = 0
     while True:
         scenario = random_scenario(COSTREAM, seed, RunSettings())
         space = PlacementSpace(scenario.query, scenario.cluster)
         if space.exact and PLANS[0] <= space.count <= PLANS[1]:
-            yield scenario.deployment, space.all()
+            yield scenario, space.all()
         seed += 1
 
 
@@ -72,9 +71,9 @@ class Judged:
     evaluations: int
 
 
-def judged(job: Deployment, placements: np.ndarray) -> Judged | None:
+def judged(job: Scenario, placements: np.ndarray) -> Judged | None:
     """The plan of one job against the exhaustive optimum; None if no plan bears the job."""
-    problem = Problem(deployment=job, cost_model=RateModel())
+    problem = Problem(scenario=job, cost_model=RateModel())
     found = estimate(problem, Placements(job, placements))
     sane = (found.backpressured < 0.5) & (found.success >= 0.5)
     if not sane.any():
@@ -95,7 +94,7 @@ def timed(optimizer: Milp, problem: Problem) -> tuple[Solution, float]:
     return solution, time.process_time() - started_s
 
 
-def heated(job: Deployment, space: Space) -> Deployment | None:
+def heated(job: Scenario, space: Space) -> Scenario | None:
     """The job at the rate at which the least of the highest utilisations is HOT; None if no plan fits into memory."""
     factor = highest_rate(job, space, Limits()).factor
     return at_rate(job, factor * HOT / USED) if factor > 0.0 else None
@@ -146,7 +145,7 @@ def rates(count: int) -> tuple[Any, ...]:
         off.append(abs(USED / least - 1.0))
         ahead = at_rate(job, found.factor)
         costs = RateModel().predict(ahead, Placements(ahead, placements))
-        borne.append(bool((costs.backpressured < 0.5).any()))
+        borne.append(bool((costs["backpressured"] < 0.5).any()))
         if len(off) == count:
             break
     return (
@@ -167,7 +166,7 @@ def least_used(job: PlacementCoefficients, placements: np.ndarray) -> float:
     return float(loads.highest_n[(loads.memory_nh < job.deployment.engine.memory.crash).all(axis=1)].min())
 
 
-def large(operators: int, hosts: int, seed: int, linked: bool) -> tuple[Deployment, Space]:
+def large(operators: int, hosts: int, seed: int, linked: bool) -> tuple[Scenario, Space]:
     """Three sources, two joins and filters on so many random hosts, at HOT of what they take."""
     rng = stream(seed, f"large-{operators}-{hosts}-{linked}")
     middle = operators - 6
@@ -205,12 +204,13 @@ def large(operators: int, hosts: int, seed: int, linked: bool) -> tuple[Deployme
         links += [link(f"h{number}", f"h{fog}", rng) for number in range(fog + 1, hosts)]
         allowed = {name: (f"h{int(rng.integers(edge))}",) for name in "abc"}
     document = {
+        "name": "large",
         "query": {"operators": described, "streams": streams},
         "cluster": {"hosts": machines, **({"links": links} if linked else {})},
         "plan": {"placement": {each["name"]: "h0" for each in described}},
         "workload": {"arrivals": {name: {"law": "poisson", "rate_per_s": 1000.0} for name in "abc"}},
     }
-    job, space = parse(Deployment, document), Space(allowed=allowed)
+    job, space = parse(Scenario, document), Space(allowed=allowed)
     hot = heated(job, space)
     assert hot is not None
     return hot, space
@@ -232,7 +232,7 @@ def sizes(count: int) -> list[tuple[Any, ...]]:
         for operators, hosts in SIZES:
             for seed in range(count):
                 job, space = large(operators, hosts, seed, linked)
-                solution, cpu_s = timed(Milp(space=space), Problem(deployment=job, cost_model=RateModel()))
+                solution, cpu_s = timed(Milp(space=space), Problem(scenario=job, cost_model=RateModel()))
                 gap = "-" if solution.gap is None else f"{solution.gap:.2%}"
                 what = str(solution.status) if solution.sane else "not sane"
                 rows.append(
@@ -257,9 +257,9 @@ def fewest() -> list[tuple[Any, ...]]:
     rows = []
     for share in (0.2, 0.25, 0.3, 0.5):
         for head_room in (0.0, 0.2):
-            asked = at_rate(scenario.deployment, share * capacity)
+            asked = at_rate(scenario, share * capacity)
             optimizer = Milp("milp-hosts", goal="hosts", space=Space(free_replicas=True), head_room=head_room)
-            solution, cpu_s = timed(optimizer, Problem(deployment=asked, cost_model=RateModel(scenario.run.horizon_s)))
+            solution, cpu_s = timed(optimizer, Problem(scenario=asked, cost_model=RateModel(scenario.run.horizon_s)))
             rows.append((f"{share:.0%}", f"{head_room:.0%}", solution.message, cpu_s))
     return rows
 

@@ -34,6 +34,7 @@ BELOW = {
     "twin.engine": {"twin", "twin.arrivals", "twin.rates"},
     "twin.wiring": {"twin", "twin.rates", "twin.engine"},
     "twin.change": {"twin", "twin.engine", "twin.wiring"},
+    "twin.corpus": {"twin"},
     "twin.guards": {"twin", "twin.rates", "twin.engine", "twin.wiring"},
     "twin.precision": {"twin", "twin.rates", "twin.engine", "twin.wiring", "twin.guards", "twin.run"},
     "twin.run": {"twin", "twin.engine"},

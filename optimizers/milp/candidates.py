@@ -120,8 +120,8 @@ def _judged(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated
     model = problem.cost_model
     if isinstance(model, Narrowable):
         model = model.only(tuple(dict.fromkeys((problem.objective, "throughput_per_s", *BINARY_METRICS))))
-    costs = model.predict(problem.deployment, plans)
-    columns = [np.asarray(getattr(costs, name)) for name in (problem.objective, *BINARY_METRICS, "throughput_per_s")]
+    costs = model.predict(problem.scenario, plans)
+    columns = [np.asarray(costs[name]) for name in (problem.objective, *BINARY_METRICS, "throughput_per_s")]
     if any(np.isnan(column).any() for column in columns):
         raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
     objective, backpressured, success, throughput = columns

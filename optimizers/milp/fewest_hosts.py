@@ -52,7 +52,7 @@ class Fewest:
 def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mapping[str, float]) -> Fewest:
     """prices: by host, 1 of those not named. Raises BadInput for an unknown host, or a price that is not above 0."""
     prices_h = _prices(problem.deployment, prices)
-    ahead = replace(problem, deployment=at_rate(problem.deployment, 1.0 + head_room))
+    ahead = replace(problem, scenario=at_rate(problem.scenario, 1.0 + head_room))
     prefers = Borne(ahead, prices_h)
     candidates = Candidates(problem, space, prefers, extra=1)
     job = PlacementCoefficients.of(ahead.deployment)

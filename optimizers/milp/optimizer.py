@@ -67,7 +67,7 @@ class Milp:
 
     def _rate(self, problem: Problem) -> Solution:
         found = highest_rate(problem.deployment, self.space, Limits(seconds=problem.seconds))
-        ahead = replace(problem, deployment=at_rate(problem.deployment, found.factor or 1.0))
+        ahead = replace(problem, scenario=at_rate(problem.scenario, found.factor or 1.0))
         no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
         candidates = Candidates(problem, self.space, Borne(ahead, no_price_h), extra=1)
         given = counts_of(problem.deployment, problem.deployment.plan)

@@ -6,6 +6,7 @@ and excluded, and its next best, until even its bound is no better than the best
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from optimizers.interface import Problem
@@ -52,7 +53,8 @@ def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bo
 def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates) -> Proof:
     """Looks at what the loop needs to look at; it may find a better plan on its way. The best known is to be sane."""
     program, bound = Placing(job, space, "bound", most=TOLERATED), None
-    horizon_s = getattr(problem.cost_model, "horizon_s", float("inf"))
+    model = problem.cost_model
+    horizon_s = model.run_s(problem.scenario) if isinstance(model, RateModel) else math.inf
     whole = len(job.names) * len(job.places.host_l) <= LARGE
     for _ in range(ROUNDS):
         found = program.solve(replace(candidates.limits, gap=FINE, whole=whole))

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from scenarios.experiments.albic import fig5 as albic_fig5
+from scenarios.experiments.albic import fig10 as albic_fig10
+from scenarios.experiments.albic import fig11 as albic_fig11
+from scenarios.experiments.albic import grid
 from scenarios.experiments.briskstream import (
     fig3,
     fig8,
@@ -64,6 +68,12 @@ _ALL: tuple[Experiment, ...] = (
     table7.TABLE7,
     fig16.FIG16,
     hosts.HOSTS,
+    grid.FIG2,
+    grid.FIG3,
+    grid.FIG4,
+    albic_fig5.FIG5,
+    albic_fig10.FIG10,
+    albic_fig11.FIG11,
     ENORM_FIG14,
     ENORM_FIG15,
 )

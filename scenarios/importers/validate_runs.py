@@ -18,7 +18,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.query import Aggregate, Join
 from twin.rates.flow import nominal_rates
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 CYCLES = 12.0
 """A run is simulated for this many cycles of its slowest window, the first third of it unmeasured. A cycle is the
@@ -46,7 +46,7 @@ class SimulatedRun(Protocol):
     def operators(self) -> Iterable[Totals]: ...
 
 
-Simulate = Callable[[Deployment, RunSettings], SimulatedRun]
+Simulate = Callable[[Scenario], SimulatedRun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def validate(
         try:
             run = read_run_graph(file, join_input)
             deployment = run.scenario.deployment
-            rows.extend(compare(run, simulate(deployment, fitted(deployment, settings)), name, family))
+            rows.extend(compare(run, simulate(Scenario.of(deployment, fitted(deployment, settings))), name, family))
         except BadInput as error:
             failed[name] = str(error)
         else:

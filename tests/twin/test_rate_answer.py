@@ -90,7 +90,7 @@ def test_full_channels_hold_their_credits_those_on_the_way_included():
         deployment, [deployment.plan, away]
     )  # long beside the time that channels take to fill
     before_f, before_g = 1024 / 2000, 1024 / 1000  # credits over the rate of the stream
-    assert found.costs.processing_latency_s == pytest.approx(before_f + before_g + 1e-3, rel=1e-3)
+    assert found.costs["processing_latency_s"] == pytest.approx(before_f + before_g + 1e-3, rel=1e-3)
     assert found.blocked.tolist() == [[True, True, True, False]] * 2
 
 

@@ -10,13 +10,13 @@ import pytest
 from tests.twin.test_rate_model import host
 from twin.cluster import Cluster
 from twin.deployment import Deployment
-from twin.metrics import CostEstimates, Metrics
+from twin.metrics import Estimates, Metrics
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK, STORM, EngineProfile
 from twin.query import Aggregate, Map, Query, Sink, Source, Stream, TimeWindow
 from twin.rates.batches import fill_wait_s
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Poisson, Workload
 
@@ -38,13 +38,13 @@ def job(
     )
 
 
-def predict(deployment: Deployment, horizon_s: float = 240.0) -> CostEstimates:
+def predict(deployment: Deployment, horizon_s: float = 240.0) -> Estimates:
     return RateModel(horizon_s).predict(deployment, [deployment.plan])
 
 
 def exact(deployment: Deployment, horizon_s: float, warmup_s: float = 0.0, seed: int = 3) -> Metrics:
     settings = RunSettings(horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, fidelity="exact", seed=seed)
-    return simulate(deployment, settings).metrics
+    return simulate(Scenario.of(deployment, settings)).metrics
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
@@ -52,7 +52,7 @@ def test_few_tuples_wait_half_a_flush_on_every_stream(hops):
     """A flush comes at a moment that knows nothing of the tuple: uniform, so half a period on average."""
     maps = [Map(name=f"map{number}", **FREE) for number in range(hops - 1)]
     deployment = job(Source(name="in", **FREE), *maps, Sink(name="out", **FREE), rate_per_s=50.0)
-    assert predict(deployment).processing_latency_s[0] == pytest.approx(hops * FLINK.flush_s / 2, rel=1e-3)
+    assert predict(deployment)["processing_latency_s"][0] == pytest.approx(hops * FLINK.flush_s / 2, rel=1e-3)
 
 
 def test_full_batches_leave_before_the_flush():
@@ -62,7 +62,7 @@ def test_full_batches_leave_before_the_flush():
     found = fill_wait_s(np.array([rate_per_s]), batch, 0.1)[0]
     assert found == pytest.approx((batch - 1) / 2 / rate_per_s)
     deployment = job(Source(name="in", **FREE), Sink(name="out", **FREE), rate_per_s=rate_per_s, engine=engine)
-    assert predict(deployment).processing_latency_s[0] == pytest.approx(found, rel=0.02)
+    assert predict(deployment)["processing_latency_s"][0] == pytest.approx(found, rel=0.02)
     assert exact(deployment, 20.0).processing_latency_s.mean == pytest.approx(found, rel=0.05)
 
 
@@ -79,7 +79,7 @@ def test_batches_and_turns_agree_with_exact_runs(replicas, rate_per_s):
         exact(deployment, 12.0, 2.0, seed).processing_latency_s.mean for seed in range(8)
     ]  # flushes in other phases
     error = np.std(runs, ddof=1) / np.sqrt(len(runs))
-    assert abs(predict(deployment).processing_latency_s[0] - np.mean(runs)) < 4 * error + 0.01 * np.mean(runs)
+    assert abs(predict(deployment)["processing_latency_s"][0] - np.mean(runs)) < 4 * error + 0.01 * np.mean(runs)
 
 
 @pytest.mark.parametrize("replicas", [1, 5])
@@ -96,7 +96,7 @@ def test_results_of_a_window_are_dealt_before_they_wait(replicas):
         engine=engine,
     )
     measured = exact(deployment, 60.0, 10.0).processing_latency_s.mean
-    assert predict(deployment).processing_latency_s[0] == pytest.approx(measured, rel=0.05)
+    assert predict(deployment)["processing_latency_s"][0] == pytest.approx(measured, rel=0.05)
 
 
 @pytest.mark.parametrize("horizon_s", [20.0, 80.0, 400.0])
@@ -106,6 +106,6 @@ def test_channels_fill_before_a_source_is_held_back(horizon_s):
     slow = Sink(name="out", service_time_s=1e-2, service_scv=0.0)
     deployment = job(Source(name="in", **FREE), slow, rate_per_s=150.0, engine=engine)
     found, measured = predict(deployment, horizon_s), exact(deployment, horizon_s)
-    assert (found.backpressured[0] > 0.5) == measured.backpressured == (horizon_s > 40.0)
-    assert found.processing_latency_s[0] == pytest.approx(measured.processing_latency_s.mean, rel=0.1)
-    assert found.e2e_latency_s[0] == pytest.approx(measured.e2e_latency_s.mean, rel=0.1)
+    assert (found["backpressured"][0] > 0.5) == measured.backpressured == (horizon_s > 40.0)
+    assert found["processing_latency_s"][0] == pytest.approx(measured.processing_latency_s.mean, rel=0.1)
+    assert found["e2e_latency_s"][0] == pytest.approx(measured.e2e_latency_s.mean, rel=0.1)

@@ -9,7 +9,7 @@ from twin.engine.draws import Draws
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.streams.keys import KeyGroups, drift, skewed
 from twin.engine.streams.partition import groups_of
-from twin.engine.streams.pool import PoolDraws, pooled
+from twin.engine.streams.pool import PoolDraws
 from twin.engine.task import Task
 from twin.engine.windows.aggregate import AggregateTask
 from twin.engine.windows.join import JoinTask
@@ -29,7 +29,7 @@ def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Locati
     servers = wiring.servers(operator.name)
     draws = Draws(stream(wiring.settings.seed, f"task:{name}"), scv)
     if servers > 1 and not wiring.exact:
-        draws = PoolDraws(draws.rng, scv, servers=servers)
+        draws = PoolDraws(draws.rng, scv, servers)
     common: dict[str, Any] = {
         "env": wiring.world.env,
         "name": name,
@@ -40,17 +40,16 @@ def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Locati
         "exact": wiring.exact,
     }
     replicas = len(wiring.locations[operator.name])
-    kind: Any = pooled if servers > 1 and wiring.exact else _alone
     match operator:
         case Source():
             return ReplayableSource(**common) if wiring.replayable else SourceTask(**common)
         case Sink():
-            return kind(SinkTask)(**common)
+            return SinkTask(**common)
         case Filter() | Map():
-            return kind(SelectTask)(**common, selectivity=operator.selectivity, thins=isinstance(operator, Filter))
+            return SelectTask(**common, selectivity=operator.selectivity, thins=isinstance(operator, Filter))
         case Aggregate():
             groups = max(1, groups_of(operator.groups, replica, replicas))
-            return kind(AggregateTask)(**common, **_window(wiring, operator), groups=groups)
+            return AggregateTask(**common, **_window(wiring, operator), groups=groups)
         case Join():
             ways = [wiring.query.partitioning(each) for each in wiring.query.inputs(operator.name)]
             join = JoinTask(
@@ -71,10 +70,6 @@ def _window(wiring: Wiring, operator: Aggregate | Join) -> dict[str, Any]:
         "result_s": wiring.engine.result_s(operator),
         "scan_s": wiring.engine.scan_s(operator),
     }
-
-
-def _alone(kind: type[Task]) -> type[Task]:
-    return kind
 
 
 def make_key_groups(wiring: Wiring, operator: AnyOperator) -> None:

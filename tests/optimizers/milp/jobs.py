@@ -14,11 +14,10 @@ from optimizers.milp.rated import at_rate
 from optimizers.milp.space import Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
-from twin.deployment import Deployment
-from twin.metrics import CostEstimates
+from twin.metrics import Estimates
 from twin.rates.model import RateModel
 from twin.rates.placements import Placements
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 MOST = 5000
 HOT = 0.9
@@ -29,11 +28,11 @@ class Job:
     """hosts_po: every plan of the space with one host an operator, operators as the query lists them."""
 
     seed: int
-    deployment: Deployment
+    deployment: Scenario
     space: Space
     hosts_po: np.ndarray
 
-    def costs(self, factor: float = 1.0) -> CostEstimates:
+    def costs(self, factor: float = 1.0) -> Estimates:
         """What the rate model says of all plans at so many times the offered rates."""
         job = at_rate(self.deployment, factor)
         return RateModel().predict(job, Placements(job, self.hosts_po))
@@ -41,7 +40,7 @@ class Job:
     def sane(self, factor: float = 1.0) -> np.ndarray:
         """Which plans run without backpressure."""
         costs = self.costs(factor)
-        return (costs.backpressured < 0.5) & (costs.success >= 0.5)
+        return (costs["backpressured"] < 0.5) & (costs["success"] >= 0.5)
 
     @property
     def hosts_used(self) -> np.ndarray:
@@ -51,7 +50,7 @@ class Job:
 def jobs(seeds: range) -> Iterator[Job]:
     """Every second one with pinned sources, every third with few moves, every other two hot."""
     for seed in seeds:
-        job = random_scenario(COSTREAM, seed, RunSettings()).deployment
+        job = random_scenario(COSTREAM, seed, RunSettings())
         hosts, operators = [host.name for host in job.cluster.hosts], job.query.operators
         if len(hosts) ** len(operators) > MOST:
             continue

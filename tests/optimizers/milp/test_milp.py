@@ -11,13 +11,20 @@ from optimizers.milp.optimizer import Milp
 from optimizers.milp.rated import at_rate
 from optimizers.milp.space import Space
 from scenarios.files.scenario_file import load
-from tests.twin.worlds import deployment, sink, source
+from tests.twin import worlds
+from tests.twin.worlds import sink, source
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
+from twin.scenario import Scenario
 from twin.simulation import simulate
 
 TWO = [{"name": name, "cpu_percent": 200, "ram_mb": 16_000, "bandwidth_mbps": 10_000, "latency_ms": 1} for name in "ab"]
+
+
+def deployment(*parts):
+    """The parts as a scenario with the usual run."""
+    return Scenario(name="job", **dict(worlds.deployment(*parts)))
 
 
 def three(rate_per_s=3000.0, work=None, hosts=None, **more):
@@ -32,7 +39,7 @@ def three(rate_per_s=3000.0, work=None, hosts=None, **more):
 
 
 def asked(job, **more):
-    return Problem(deployment=job, cost_model=RateModel(), **more)
+    return Problem(scenario=job, cost_model=RateModel(), **more)
 
 
 def replicas(solution):
@@ -48,7 +55,7 @@ def test_four_replicas_over_two_hosts_stay_where_they_keep_up():
     found = Milp().solve(asked(job))
     given = RateModel().predict(job, [job.plan])
     assert found.sane
-    assert found.objective <= given.processing_latency_s[0]
+    assert found.objective <= given["processing_latency_s"][0]
 
 
 def test_everything_on_one_host_is_spread_when_one_is_not_enough():
@@ -95,7 +102,7 @@ def test_of_overloaded_plans_the_one_that_lets_the_most_through():
     found = Milp().solve(asked(job))
     assert found.status is Status.INFEASIBLE
     assert "overloaded" in found.message
-    through, given = RateModel().predict(job, [found.plan, job.plan]).throughput_per_s
+    through, given = RateModel().predict(job, [found.plan, job.plan])["throughput_per_s"]
     assert through >= given
 
 
@@ -139,7 +146,7 @@ def test_numa_cluster_at_30_percent_of_its_cores_needs_one_machine():
     found = PlacementCoefficients.of(scenario.deployment)
     capacity = float(found.places.capacity_l.sum() / found.operators.work.sum())
     space = Space(free_replicas=True)
-    job = at_rate(scenario.deployment, 0.3 * capacity)
+    job = at_rate(scenario, 0.3 * capacity)
     exactly = Milp(goal="hosts", space=space, head_room=0.0).solve(asked(job))
     assert len(hosts(exactly)) == 1
     spare = Milp(goal="hosts", space=space).solve(asked(job))  # 0.3 * 1.2 is more than one of three
@@ -176,7 +183,7 @@ def test_forward_streams_and_aggregates_without_keys_keep_their_numbers():
 def test_without_time_the_answer_is_no_worse_than_the_given_plan():
     job = three()
     found = Milp().solve(asked(job, seconds=1e-9))
-    assert found.objective <= RateModel().predict(job, [job.plan]).processing_latency_s[0]
+    assert found.objective <= RateModel().predict(job, [job.plan])["processing_latency_s"][0]
     assert found.status is Status.FEASIBLE
     assert found.evaluations <= 3
 

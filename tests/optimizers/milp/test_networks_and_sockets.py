@@ -16,15 +16,15 @@ from optimizers.milp.rated import at_rate
 from optimizers.milp.space import Space
 from tests.twin.worlds import deployment, sink, source
 from twin.cluster import Link
-from twin.deployment import Deployment
 from twin.rates.model import RateModel
 from twin.rates.placements import CountedPlans
+from twin.scenario import Scenario
 
 TREE = (("a", "c"), ("b", "c"), ("c", "d"))
 RING = (*TREE, ("a", "d"))
 
 
-def job(rng: np.random.Generator, links: tuple[tuple[str, str], ...], **more: Any) -> Deployment:
+def job(rng: np.random.Generator, links: tuple[tuple[str, str], ...], **more: Any) -> Scenario:
     """Two sources, one filtered, joined; four small hosts; service times of a storm-like engine."""
     hosts = [
         {
@@ -55,7 +55,8 @@ def job(rng: np.random.Generator, links: tuple[tuple[str, str], ...], **more: An
         Link(between=ends, bandwidth_mbps=float(rng.choice([2, 10])), latency_ms=float(rng.choice([1, 5, 20])))
         for ends in links
     )
-    return made.model_copy(update={"cluster": made.cluster.model_copy(update={"links": wires})})
+    cluster = made.cluster.model_copy(update={"links": wires})
+    return Scenario(name="job", **{**dict(made), "cluster": cluster})
 
 
 def best_of_all(problem: Problem) -> float:
@@ -66,8 +67,8 @@ def best_of_all(problem: Problem) -> float:
     costs = problem.cost_model.predict(
         problem.deployment, CountedPlans(problem.deployment, np.eye(sockets, dtype=int)[plans])
     )
-    sane = (costs.backpressured < 0.5) & (costs.success >= 0.5)
-    return float(costs.processing_latency_s[sane].min())
+    sane = (costs["backpressured"] < 0.5) & (costs["success"] >= 0.5)
+    return float(costs["processing_latency_s"][sane].min())
 
 
 @pytest.mark.parametrize("links", [(), TREE, RING], ids=["direct", "tree", "ring"])
@@ -76,7 +77,7 @@ def test_the_best_plan_on_a_network(links, load):
     for seed in range(4):
         asked = job(np.random.default_rng(seed), links)
         asked = at_rate(asked, highest_rate(asked, Space(), Limits()).factor * load / 0.99)
-        problem = Problem(deployment=asked, cost_model=RateModel())
+        problem = Problem(scenario=asked, cost_model=RateModel())
         found, best = Milp().solve(problem), best_of_all(problem)
         assert found.sane
         assert found.objective <= best * 1.01, seed
@@ -86,7 +87,7 @@ def test_the_best_plan_on_a_network(links, load):
 
 def test_hosts_that_no_route_connects_are_not_mixed():
     asked = job(np.random.default_rng(0), (("a", "b"), ("c", "d")))
-    found = Milp().solve(Problem(deployment=asked, cost_model=RateModel()))
+    found = Milp().solve(Problem(scenario=asked, cost_model=RateModel()))
     hosts = {place.host for name in found.plan.placement for place in found.plan.locations(name)}
     assert hosts <= {"a", "b"} or hosts <= {"c", "d"}
     assert asked.with_plan(found.plan)
@@ -103,7 +104,7 @@ def test_the_best_plan_on_sockets(load):
         cluster = asked.cluster.model_copy(update={"hosts": asked.cluster.hosts[:2]})
         asked = asked.model_copy(update={"cluster": cluster})
         asked = at_rate(asked, highest_rate(asked, Space(), Limits()).factor * load / 0.99)
-        problem = Problem(deployment=asked, cost_model=RateModel())
+        problem = Problem(scenario=asked, cost_model=RateModel())
         found, best = Milp().solve(problem), best_of_all(problem)
         assert found.sane
         assert found.objective <= best * 1.01, seed
