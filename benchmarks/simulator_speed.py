@@ -19,7 +19,7 @@ from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.engine import ENGINE
 from twin.profiles import STORM
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 FIRST_SEED = 10_000
@@ -33,7 +33,7 @@ def table_ii(runs: int) -> None:
     """Random queries as they come: CPU seconds by kind of query, and all together against the limits."""
     drawn = (random_scenario(SPACES["costream"], seed, RunSettings()).deployment for seed in count(FIRST_SEED))
     jobs = list(islice(drawn, runs))
-    done = [simulate(job, RunSettings(seed=index)) for index, job in enumerate(jobs)]
+    done = [simulate(Scenario.of(job, RunSettings(seed=index))) for index, job in enumerate(jobs)]
     seconds = np.array([run.cpu_s for run in done])
     sources = np.array([len(job.query.sources) for job in jobs])
     pressed = np.array([run.metrics.backpressured for run in done])
@@ -58,7 +58,7 @@ def table_ii(runs: int) -> None:
 
 def growth(what: str, sizes: Sequence[float], runs: Sequence[tuple[Deployment, RunSettings]]) -> float:
     """Best CPU time at each size; how it grows from one to the next, and as a power of the size over all."""
-    seconds = [min(simulate(job, settings).cpu_s for _ in range(BEST_OF)) for job, settings in runs]
+    seconds = [min(simulate(Scenario.of(job, settings)).cpu_s for _ in range(BEST_OF)) for job, settings in runs]
     ratios = [float("nan"), *(b / a for a, b in pairwise(seconds))]
     rows = [(size, second, ratio) for size, second, ratio in zip(sizes, seconds, ratios, strict=True)]
     power = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

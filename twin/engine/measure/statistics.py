@@ -15,6 +15,7 @@ from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.operators import SinkTask
 from twin.engine.streams.network import Nic
 from twin.engine.task import Task
+from twin.kinds.registry import SOURCES
 
 Row = dict[str, Any]
 
@@ -67,7 +68,7 @@ class OperatorMeter:
         self._before = now
         busy, blocked = self._times(now, before, start_s, end_s)
         count = self.present(start_s, end_s)
-        source = self.kind == "source"
+        source = self.kind in SOURCES
         row: Row = {
             "operator": self.name,
             "kind": self.kind,
