@@ -34,10 +34,10 @@ class Order(Listener):
         self.order.append(("mark", segment.value) if isinstance(segment, Mark) else segment.came_s)
 
 
-def numbered(task: Task, numbers: range, n: int = 1) -> None:
-    """Sends tuples that bear these numbers, now."""
+def numbered(task: Task, numbers: range, n: int = 1, span_s: float = 0.0) -> None:
+    """Sends tuples that bear these numbers, now; n of them each, that came in that time."""
     for number in numbers:
-        segment = burst(task.env.now, n)
+        segment = burst(task.env.now, n, since_s=task.env.now - (span_s if n > 1 else 0.0))
         segment.came_s = float(number)
         task.send(segment)
 
@@ -92,8 +92,12 @@ def test_a_mark_waits_behind_what_a_full_channel_holds_back() -> None:
 
 
 @pytest.mark.parametrize("hops", [1, 3])
-@given(sizes=st.lists(st.integers(0, 6), min_size=1, max_size=30), gap_s=st.sampled_from([0.0, 0.01, 0.2]))
-def test_nothing_overtakes_on_the_network(hops: int, sizes: list[int], gap_s: float) -> None:
+@given(
+    sizes=st.lists(st.integers(0, 6), min_size=1, max_size=30),
+    gap_s=st.sampled_from([0.0, 0.01, 0.2]),
+    span_s=st.sampled_from([0.0, 0.2, 1.0]),
+)
+def test_nothing_overtakes_on_the_network(hops: int, sizes: list[int], gap_s: float, span_s: float) -> None:
     """A size of 0 is a mark. 1,000 bytes a second, 20 a tuple."""
     env = simpy.Environment()
     task, out = SelectTask(**common(env, 0.0, False), selectivity=1.0, thins=False), Order(env)
@@ -109,7 +113,7 @@ def test_nothing_overtakes_on_the_network(hops: int, sizes: list[int], gap_s: fl
         for number, n in enumerate(sizes):
             task.free_s = env.now
             if n:
-                numbered(task, range(number, number + 1), n)
+                numbered(task, range(number, number + 1), n, span_s)
             else:
                 task.mark("watermark", float(number))
             yield env.timeout(gap_s)
