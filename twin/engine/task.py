@@ -403,8 +403,8 @@ class Task(Sender):
         if self.confluence is not None:
             self.confluence.delay(lost_s)
         if self.busy:
-            if self._finish_alarm.callbacks is not None:  # else its job, which its processor has paused
-                self._finish_alarm.callbacks = []
+            if self._finish_alarm.pending:  # else its job, which its processor has paused
+                self._finish_alarm.silence()
                 self._finish_alarm = Alarm(self.env, self._finish)
                 self._finish_alarm.set(end_s + lost_s)
                 self._current = (segment, start_s, end_s + lost_s, time_s + lost_s)
