@@ -10,10 +10,10 @@ import numpy as np
 from models.physics import NO_HOST_STATE, NO_OPERATOR_STATE, HostState, OperatorState
 from twin.cluster import Host
 from twin.deployment import Deployment
+from twin.flow import nominal_rates
 from twin.kinds.flow import OperatorRates
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator, Columns
-from twin.rates.flow import nominal_rates
 from twin.rates.placements import Placements
 
 

@@ -26,6 +26,7 @@ from twin.events import AnyEvent, Failure, check_events
 from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.effort import require_feasible
+from twin.job import Job, compile
 from twin.precision.batches import batches_of
 from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
@@ -54,20 +55,20 @@ def simulate(
     orders what cannot be; ConservationError if the simulator broke a law.
     """
     settings = settings or RunSettings()
-    _check(deployment, settings, events)
+    job = compile(deployment)
+    _check(job, settings, events)
     started_s = time.process_time()
     if events or policy is not None:
-        wiring: Wiring = Rewiring(deployment, settings, replayable=any(isinstance(each, Failure) for each in events))
+        wiring: Wiring = Rewiring(job, settings, replayable=any(isinstance(each, Failure) for each in events))
     else:
-        wiring = Wiring(deployment, settings)
+        wiring = Wiring(job, settings)
     world = wiring.build()
     statistics = Statistics(world.env, *wiring.meters(), settings.period_s)
     if isinstance(wiring, Rewiring):
         _prepare_change(wiring, statistics, events, policy)
     if progress is not None:
         _report(statistics, settings, progress)
-    job = Job(deployment, settings, events, policy)
-    batches = None if change(deployment, events, policy) else batches_of(deployment, settings, world, statistics)
+    batches = None if change(deployment, events, policy) else batches_of(job, settings, world, statistics)
     crash: list[float] = []
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
     with _collector_paused():
@@ -75,26 +76,25 @@ def simulate(
     statistics.listeners.clear()
     chance = None if batches is None or crash else batches.table()
     statistics.close(settings.horizon_s)
-    conservation.check(deployment.query, world, settings.fidelity == "exact")
-    return _outcome(job, world, statistics, crash, chance, started_s)
+    conservation.check(job, world, settings.fidelity == "exact")
+    return _outcome(job, Asked(settings, events, policy), world, statistics, crash, chance, started_s)
 
 
-class Job(NamedTuple):
-    """What was to be simulated."""
+class Asked(NamedTuple):
+    """How it was to be simulated."""
 
-    deployment: Deployment
     settings: RunSettings
     events: Sequence[AnyEvent]
     policy: Policy | None
 
 
-def _check(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent]) -> None:
+def _check(job: Job, settings: RunSettings, events: Sequence[AnyEvent]) -> None:
     """Raises BadInput as `simulate` does."""
     try:
-        check_events(events, deployment)
+        check_events(events, job.deployment)
     except ValueError as error:
         raise BadInput(str(error)) from None
-    require_feasible(deployment, settings, events)
+    require_feasible(job, settings, events)
     last_start_s = _last_period_start_s(settings)
     if settings.warmup_s > last_start_s:
         raise BadInput(
@@ -104,13 +104,14 @@ def _check(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEv
 
 def _outcome(
     job: Job,
+    asked: Asked,
     world: World,
     statistics: Statistics,
     crash: Sequence[float],
     batches: np.ndarray | None,
     started_s: float,
 ) -> Run:
-    deployment, settings, events, policy = job
+    deployment, (settings, events, policy) = job.deployment, asked
     rows, warmup_s = statistics.operator_rows, settings.warmup_s
     metrics = metrics_of(rows, warmup_s, crashed=bool(crash))
     errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
@@ -121,7 +122,7 @@ def _outcome(
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
-            *cautions(deployment, settings, world, events, rows, statistics.host_rows),
+            *cautions(job, settings, world, events, rows, statistics.host_rows),
             *few_results(metrics.throughput_per_s, errors),
         ),
         manifest=manifest(deployment, settings, events, policy.name if policy else None),

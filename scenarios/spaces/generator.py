@@ -27,6 +27,7 @@ from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace, Weights, 
 from scenarios.spaces.unseen_hardware import UNSEEN_HARDWARE
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
+from twin.flow import steady_rates
 from twin.plan import ExecutionPlan
 from twin.query import (
     Aggregate,
@@ -44,7 +45,6 @@ from twin.query import (
     Window,
 )
 from twin.randomness import stream
-from twin.rates.flow import steady_rates
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
 

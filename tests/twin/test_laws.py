@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scenarios.spaces.generator import SPACES, random_scenario
 from tests.twin.worlds import HOST, chain, deployment, sink, source
-from twin.rates.flow import nominal_rates
+from twin.flow import nominal_rates
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 

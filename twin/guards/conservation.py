@@ -8,7 +8,7 @@ from collections import defaultdict
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.streams.route import Leg
 from twin.engine.task import Task
-from twin.query import Query
+from twin.job import Job
 from twin.wiring.world import World
 
 SHARING_TOLERANCE = 0.05
@@ -22,10 +22,10 @@ class ConservationError(RuntimeError):
     """A run created or lost tuples, or did more work than its processors can."""
 
 
-def check(query: Query, world: World, exact: bool) -> None:
+def check(job: Job, world: World, exact: bool) -> None:
     """Raises ConservationError, naming the law and the place, if a finished run breaks one."""
     _brokers(world)
-    _streams(query, world)
+    _streams(job, world)
     _routes(world)
     _operators(world)
     _work(world, 0.0 if exact else SHARING_TOLERANCE)
@@ -44,20 +44,20 @@ def _brokers(world: World) -> None:
             _require(offered == taken, "arrived + replayed = taken + backlog", broker.source.name, offered, taken)
 
 
-def _streams(query: Query, world: World) -> None:
-    for stream in query.streams:
-        producers = [*world.tasks[stream.producer], *world.ledger.retired.get(stream.producer, ())]
-        inboxes = world.inboxes[stream.producer, stream.consumer]
-        place = f"{stream.producer} -> {stream.consumer}"
-        copies = query.partitioning(stream).count_of_copies(len(inboxes))
-        position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
+def _streams(job: Job, world: World) -> None:
+    for number, edge in enumerate(job.edges):
+        producer, _ = edge.ends
+        producers = [*world.tasks[producer], *world.ledger.retired.get(producer, ())]
+        inboxes = world.inboxes[edge.ends]
+        copies = edge.how.count_of_copies(len(inboxes))
+        position = job.components[edge.producer].outputs.index(number)
         waiting = sum(task.ports[position].waiting() for task in producers)
         made = sum(task.tuples_out for task in producers) * copies
         ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
-        lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[stream.producer, stream.consumer]
+        lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[edge.ends]
         known = sent + waiting + lost
-        _require(made == known, "made = sent + waiting + lost unsent", place, made, known)
+        _require(made == known, "made = sent + waiting + lost unsent", " -> ".join(edge.ends), made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
     ledger = world.ledger
     here = sum(task.tuples_in + task.queued for task in _tasks(world) if not isinstance(task, SourceTask))

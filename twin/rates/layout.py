@@ -14,9 +14,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from twin.deployment import Deployment
+from twin.flow import Channels
 from twin.plan import ExecutionPlan
 from twin.query import Windowed
-from twin.rates.flow import Channels
 from twin.rates.inputs import Inputs
 from twin.rates.keys import crowding
 from twin.rates.links import LinkLayout

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from twin.flow import flows
 from twin.keys import key_groups_of
 from twin.kinds.flow import Flow
 from twin.rates.bursts import burst_blocking
 from twin.rates.cores import share_cores
-from twin.rates.flow import flows
 from twin.rates.layout import MEGA, Job, Layout
 from twin.rates.sockets import Cells
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The state of N plans at some source rates. The first six are those of `twin.rates.flow.Flow`, [O, N].
+    """The state of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
 
     service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation, also
     between streams. busy_on: demand of one replica, in cores. used_on: share of its time that a replica works, on its
@@ -89,7 +89,7 @@ def offered_flow(job: Job) -> dict[str, Flow]:
 def flow_at(
     job: Job, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, Flow]:
-    """What flows at given rates of the sources. stalls_s: see `twin.rates.flow.Channels`."""
+    """What flows at given rates of the sources. stalls_s: see `twin.flow.Channels`."""
     channels = job.channels if not stalls_s else job.channels._replace(stalls_s=stalls_s)
     return flows(job.deployment.query, rates, True, channels)
 
