@@ -26,7 +26,7 @@ class Edge:
     """A stream between two components, by their numbers.
 
     bytes_each: size of a tuple on it. service_s: CPU seconds that a tuple of it costs its consumer on a reference core,
-    what windows and other hosts cost apart.
+    what windows and other hosts cost apart. memory_bytes: local memory traffic that it causes there.
     """
 
     stream: Stream
@@ -35,6 +35,7 @@ class Edge:
     how: Partitioning
     bytes_each: float
     service_s: float
+    memory_bytes: float
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -53,8 +54,9 @@ class Component:
 
     places: of its replicas. inputs, outputs: numbers of edges, by the names of their other ends. service_s: CPU seconds
     of an input tuple if all inputs bring as many; of what windows do, scan_s a tuple looked at and result_s a result.
-    service_scv: squared coefficient of variation of a service. bytes_in: size of an input tuple, likewise;
-    bytes_out: of an emitted one. key_groups: their number under the plan; None if tuples are not dealt by key group.
+    service_scv: squared coefficient of variation of a service. memory_bytes: local memory traffic of an input tuple,
+    and bytes_in: its size, likewise; bytes_out: of an emitted one. key_groups: their number under the plan; None if
+    tuples are not dealt by key group.
     """
 
     operators: tuple[AnyOperator, ...]
@@ -65,6 +67,7 @@ class Component:
     service_scv: float
     scan_s: float
     result_s: float
+    memory_bytes: float
     bytes_in: float
     bytes_out: float
     key_groups: int | None
@@ -185,6 +188,7 @@ def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Ed
         how=query.partitioning(each),
         bytes_each=engine.output_bytes(query, each.producer),
         service_s=engine.service_s_of(query, query.operator(each.consumer), each.producer),
+        memory_bytes=engine.memory_bytes_of(query, query.operator(each.consumer), each.producer),
     )
 
 
@@ -202,6 +206,7 @@ def _component(
         service_scv=engine.service_scv_of(operator),
         scan_s=engine.scan_s(operator),
         result_s=engine.result_s(operator),
+        memory_bytes=engine.memory_bytes(query, operator),
         bytes_in=engine.input_bytes(query, operator.name),
         bytes_out=engine.output_bytes(query, operator.name),
         key_groups=group_count(query, operator.name, len(places)),

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.deployment import Deployment
+from twin.job import compile
 from twin.metrics import BACKPRESSURE_SHARE, CostEstimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
+from twin.rates.arrays import JobArrays
 from twin.rates.bursts import stalls
 from twin.rates.latency import result_ages_s
-from twin.rates.layout import Job, Layout
+from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
 from twin.rates.placements import Placements
 from twin.rates.throttle import throttle
@@ -48,7 +50,7 @@ class RateModel:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
         if isinstance(plans, Placements):
             return self.answer_counts(deployment, plans.socket_counts(deployment))
-        job = Job(deployment, self.horizon_s)
+        job = JobArrays(compile(deployment), self.horizon_s)
         some = plans[:: 1 + len(plans) // 64]
         most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
         return self._answers(job, len(plans), most, lambda part: Layout.of_plans(job, plans[part]))
@@ -58,14 +60,14 @@ class RateModel:
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
-        job = Job(deployment, self.horizon_s)
+        job = JobArrays(compile(deployment), self.horizon_s)
         shape = (len(job.names), len(job.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
         most = int((counts > 0).sum(axis=(1, 2)).max(initial=1))
         return self._answers(job, len(counts), most, lambda part: Layout.of_counts(job, counts[part]))
 
-    def _answers(self, job: Job, plans: int, cells: int, layout: Callable[[slice], Layout]) -> RateAnswer:
+    def _answers(self, job: JobArrays, plans: int, cells: int, layout: Callable[[slice], Layout]) -> RateAnswer:
         step = max(1, min(CHUNK, PAIRS // cells**2))
         return together([self._answer(layout(slice(start, start + step))) for start in range(0, max(1, plans), step)])
 
