@@ -6,7 +6,6 @@ The file is named after the code that encodes, so that other code never reads it
 from __future__ import annotations
 
 import hashlib
-import os
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from models.features import NODE_TYPES
 from models.graph import GraphTable, Ragged
 from models.misjudged import Misjudged
 from twin import kinds, rates
+from twin.atomic import new_file
 
 _HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kinds.__path__[0])
 _FILES: tuple[str, ...] = (
@@ -48,20 +48,14 @@ def path_in(folder: Path, misjudged: Misjudged | None = None) -> Path:
 def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> None:
     """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
     table = encoded.graphs
-    arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_Gx5}
+    arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_GxA}
     arrays |= {"flat": encoded.flat_GxF, "derived": encoded.derived_GxD, "about": encoded.about_GxA}
     ragged = {f"node{kind}": each for kind, each in enumerate(table.nodes)}
     ragged |= {name: getattr(table, name) for name in _RAGGED}
     for name, each in ragged.items():
         arrays |= {f"{name}_rows": each.rows, f"{name}_start": each.start}
-    path = path_in(folder, misjudged)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with new_file(path_in(folder, misjudged)) as aside, aside.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def read(folder: Path, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> Encoded | None:

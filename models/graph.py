@@ -132,7 +132,7 @@ class GraphTable:
     streams: rows (producer's kind, its number among the graph's nodes of that kind, the consumer's kind and number,
     the consumer's level).  updates: rows (kind, number, level), one an operator that has inputs, sinks aside.
     placements: rows (kind, number, host's number).
-    context_GxC: inputs of each plan as a whole.  rates_Gx5: the rate model's answers, in the order of METRICS.
+    context_GxC: inputs of each plan as a whole.  rates_GxA: the rate model's answers, in the order of METRICS.
     """
 
     nodes: tuple[Ragged, ...]
@@ -140,7 +140,7 @@ class GraphTable:
     updates: Ragged
     placements: Ragged
     context_GxC: np.ndarray
-    rates_Gx5: np.ndarray
+    rates_GxA: np.ndarray
 
     def __len__(self) -> int:
         return len(self.streams.start) - 1
@@ -153,7 +153,7 @@ class GraphTable:
             self.updates.part(graphs_G),
             self.placements.part(graphs_G),
             self.context_GxC[graphs_G],
-            self.rates_Gx5[graphs_G],
+            self.rates_GxA[graphs_G],
         )
 
 
@@ -224,5 +224,5 @@ def concatenate(tables: Sequence[GraphTable]) -> GraphTable:
         joined([table.updates for table in tables]),
         joined([table.placements for table in tables]),
         np.concatenate([table.context_GxC for table in tables]),
-        np.concatenate([table.rates_Gx5 for table in tables]),
+        np.concatenate([table.rates_GxA for table in tables]),
     )

@@ -29,6 +29,7 @@ FACADE = {"twin.job", "twin.run", "twin.simulation", "twin.service_times"}
 BELOW = {
     "twin": {"twin.arrivals", "twin.kinds", "twin.partitionings"},
     "twin.arrivals": {"twin"},
+    "twin.event_windows": {"twin"},
     "twin.kinds": {"twin"},
     "twin.partitionings": {"twin"},
     "twin.job": {"twin", "twin.kinds", "twin.partitionings"},
@@ -36,6 +37,7 @@ BELOW = {
     "twin.engine": {"twin", "twin.kinds", "twin.arrivals", "twin.partitionings", "twin.rates"},
     "twin.wiring": {"twin", "twin.kinds", "twin.job", "twin.rates", "twin.engine"},
     "twin.change": {"twin", "twin.kinds", "twin.engine", "twin.wiring"},
+    "twin.corpus": {"twin", "twin.kinds"},
     "twin.guards": {"twin", "twin.kinds", "twin.job", "twin.rates", "twin.engine", "twin.wiring"},
     "twin.precision": {"twin", "twin.kinds", "twin.job", "twin.engine", "twin.wiring", "twin.guards", "twin.run"},
     "twin.run": {"twin", "twin.kinds", "twin.engine"},

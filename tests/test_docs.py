@@ -76,7 +76,7 @@ def test_the_optimizer_of_the_guide_works(monkeypatch):
     monkeypatch.setitem(sys.modules, "guide", guide)  # a dataclass looks its module up
     exec(compile(text.split("```python")[1].split("```")[0], "guide", "exec"), guide.__dict__)
     deployment = scenario_file.load("edge-filter").deployment
-    solution = guide.FirstHost().solve(Problem(deployment=deployment, cost_model=RateModel()))
+    solution = guide.FirstHost().solve(Problem(scenario=deployment, cost_model=RateModel()))
     assert set(solution.plan.placement.values()) == {("edge-1",)}
 
 

@@ -14,7 +14,7 @@ from twin.numa import cluster_by_name
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
 from twin.query import Query
-from twin.spec import Spec
+from twin.spec import Spec, parse
 from twin.workload import Workload
 
 
@@ -106,5 +106,5 @@ class Deployment(Spec):
             self.cluster.require_routes(sorted(set(pairs)), f"stream {stream.producer} -> {stream.consumer}")
 
     def with_plan(self, plan: ExecutionPlan) -> Self:
-        """The same job under another plan, checked again. Raises ValueError if the plan does not fit."""
-        return self.__class__(**{**dict(self), "plan": plan})
+        """The same job under another plan, checked again. Raises BadInput if the plan does not fit."""
+        return parse(type(self), {**dict(self), "plan": plan})

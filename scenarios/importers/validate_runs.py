@@ -19,7 +19,7 @@ from twin.errors import BadInput
 from twin.flow import nominal_rates
 from twin.kinds.registry import SOURCES
 from twin.query import Windowed
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 CYCLES = 12.0
 """A run is simulated for this many cycles of its slowest window, the first third of it unmeasured. A cycle is the
@@ -47,7 +47,7 @@ class SimulatedRun(Protocol):
     def operators(self) -> Iterable[Totals]: ...
 
 
-Simulate = Callable[[Deployment, RunSettings], SimulatedRun]
+Simulate = Callable[[Scenario], SimulatedRun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def validate(
         try:
             run = read_run_graph(file, join_input)
             deployment = run.scenario.deployment
-            rows.extend(compare(run, simulate(deployment, fitted(deployment, settings)), name, family))
+            rows.extend(compare(run, simulate(Scenario.of(deployment, fitted(deployment, settings))), name, family))
         except BadInput as error:
             failed[name] = str(error)
         else:

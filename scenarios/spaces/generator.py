@@ -93,7 +93,8 @@ def on_random_hardware(base: Scenario, space: ParameterSpace, seed: int) -> Scen
     rates = _rates(space, rng, sources)
     cluster = random_cluster(space, rng)
     placement = PlacementSpace(base.query, cluster).draw(rng)
-    changed = {"cluster": cluster, "plan": plan_on(base, placement), "workload": _poisson(rates)}
+    workload = base.workload.model_copy(update={"arrivals": _poisson(rates).arrivals})
+    changed = {"cluster": cluster, "plan": plan_on(base, placement), "workload": workload}
     return Scenario(**{**dict(base), **changed})
 
 

@@ -25,7 +25,7 @@ from twin.keys import groups_of
 from twin.partitionings.registry import PARTITIONINGS
 from twin.query import Sink
 from twin.randomness import child_seed, stream
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.trace import OPERATORS, read_table, write_trace
 
@@ -238,7 +238,7 @@ def test_a_job_gets_what_flat_demands_leave() -> None:
 
 
 def test_trace_is_written_whole_with_the_schema(tmp_path: Path) -> None:
-    run = simulate(chain([], 50), RunSettings(horizon_s=20, period_s=5))
+    run = simulate(Scenario.of(chain([], 50), RunSettings(horizon_s=20, period_s=5)))
     write_trace(run.rows("r-1", 1, "test"), tmp_path / "trace")
     operators = read_table(tmp_path / "trace", "operators")
     assert operators.schema.equals(OPERATORS)

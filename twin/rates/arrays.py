@@ -34,8 +34,10 @@ class JobArrays:
         self.sources = [job.number[each.name] for each in job.sources]
         self.sinks = [job.number[each.name] for each in job.sinks]
         self.broadcast_s = [each.how.copies for each in edges]
+        self.forward_s = [each.how.paired for each in edges]
         self.shared_o = [job.one_queue(name) for name in self.names]
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
+        self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
         self.bytes_o = np.array([each.bytes_out for each in components])
         self.held_bytes = Inputs.of(job, lambda edge: edge.bytes_each, lambda component: component.bytes_in)
         self.service = Inputs.of(job, lambda edge: edge.service_s, lambda component: component.service_s)
@@ -46,6 +48,8 @@ class JobArrays:
         services_s |= {each.name: (each.service_s,) for each in job.sources}
         self.channels = Channels(job.engine.channel_tuples, services_s, horizon_s=horizon_s)
         self.bytes_s = self.bytes_o[self.producer_s]
+        flushes = job.engine.flush_s is not None
+        self.batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in job.deployment.workload.arrivals.items()}
         places = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
         self.column = {Location(hosts[number].name, socket): index for index, (number, socket) in enumerate(places)}

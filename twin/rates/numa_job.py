@@ -118,8 +118,9 @@ class NumaJob:
         return counts_ol
 
     def plan_of(self, counts_ol: np.ndarray) -> ExecutionPlan:
-        """The plan with these replicas; those of an operator in the order of the sockets."""
+        """The job's plan with these replicas; those of an operator in the order of the sockets."""
         names = [str(location) for location in self.locations]
         rows = dict(zip(self.operators, counts_ol.astype(int), strict=True))
         listed = [operator.name for operator in self.deployment.query.operators]
-        return ExecutionPlan(placement={name: tuple(np.repeat(names, rows[name]).tolist()) for name in listed})
+        places = {name: tuple(np.repeat(names, rows[name]).tolist()) for name in listed}
+        return self.deployment.plan.with_placement(places)

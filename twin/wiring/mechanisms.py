@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twin.engine.arrival.replay import ReplayableSource
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
-from twin.engine.streams.pool import pooled
 from twin.engine.task import Task
 from twin.engine.windows.aggregate import AggregateTask
 from twin.engine.windows.join import JoinTask
@@ -28,10 +27,6 @@ class Making(NamedTuple):
     replica: int
     common: dict[str, Any]
 
-    def of(self, kind: Any) -> Any:
-        """That kind of task, as a member of a pool if the replicas share a queue."""
-        return pooled(kind) if self.wiring.servers(self.component.name) > 1 and self.wiring.exact else kind
-
     def windowed(self, window: Window) -> dict[str, Any]:
         """What every task with a window is made of."""
         each = self.component
@@ -43,14 +38,12 @@ def _reading(making: Making, _: Reading) -> Task:
 
 
 def _selecting(making: Making, does: Selecting) -> Task:
-    task: Task = making.of(SelectTask)(**making.common, selectivity=does.selectivity, thins=does.thins)
-    return task
+    return SelectTask(**making.common, selectivity=does.selectivity, thins=does.thins)
 
 
 def _grouping(making: Making, does: Grouping) -> Task:
     groups = max(1, groups_of(does.groups, making.replica, making.component.replicas))
-    task: Task = making.of(AggregateTask)(**making.windowed(does.window), groups=groups)
-    return task
+    return AggregateTask(**making.windowed(does.window), groups=groups)
 
 
 def _matching(making: Making, does: Matching) -> Task:
@@ -67,8 +60,7 @@ def _matching(making: Making, does: Matching) -> Task:
 
 
 def _collecting(making: Making, _: Collecting) -> Task:
-    task: Task = making.of(SinkTask)(**making.common)
-    return task
+    return SinkTask(**making.common)
 
 
 MECHANISMS: Mapping[type, Callable[[Making, Any], Task]] = {

@@ -27,7 +27,7 @@ def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Locati
     servers = wiring.servers(operator.name)
     draws = Draws(stream(wiring.settings.seed, f"task:{name}"), scv)
     if servers > 1 and not wiring.exact:
-        draws = PoolDraws(draws.rng, scv, servers=servers)
+        draws = PoolDraws(draws.rng, scv, servers)
     common: dict[str, Any] = {
         "env": wiring.world.env,
         "name": name,

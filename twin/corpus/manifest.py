@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from twin.atomic import PARTIAL, write_text
 from twin.errors import BadInput
 from twin.version import VERSION
 
@@ -89,16 +89,6 @@ def write_json(path: Path, body: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(body, indent=2, sort_keys=True) + "\n")
 
 
-def write_text(path: Path, text: str) -> None:
-    """The file appears whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", encoding="utf-8") as target:
-        target.write(text)
-        target.flush()
-        os.fsync(target.fileno())
-    partial.replace(path)
-
-
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
     """The corpus folder, made if need be and locked; what a killed writer left half-done in it is removed.
@@ -125,16 +115,20 @@ def _refuse_foreign(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; name a folder")
     if folder.exists() and not (folder / MANIFEST).exists():
-        ours = {CHUNKS, _LOCK, f".{MANIFEST}.partial"}
-        if others := sorted(entry.name for entry in folder.iterdir() if entry.name not in ours):
+        names = [entry.name for entry in folder.iterdir()]
+        if others := sorted(name for name in names if name not in (CHUNKS, _LOCK) and not _unfinished(name)):
             raise BadInput(f"{folder} is no corpus, it holds {others[0]!r}; name an empty or new folder")
+
+
+def _unfinished(name: str) -> bool:
+    return name.startswith(f".{MANIFEST}.") and name.endswith(PARTIAL)
 
 
 def _remove_partials(folder: Path) -> None:
     """A worker whose job was cancelled may still be writing: renamed first, its folder cannot become a chunk while
     its files are being removed one by one.
     """
-    for left in [*(folder / CHUNKS).glob(".chunk-*"), *folder.glob(".*.partial")]:
+    for left in [*(folder / CHUNKS).glob(".chunk-*"), *folder.glob(f".*{PARTIAL}")]:
         condemned = left.with_name(f".chunk-{uuid.uuid4().hex}.removed")
         try:
             left.rename(condemned)

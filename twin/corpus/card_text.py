@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spark.card import FEW_RESULTS, QUANTILES
+from twin.corpus.card import FEW_RESULTS, QUANTILES
 from twin.metrics import REGRESSION_METRICS
 
 SPREAD = ("min", *QUANTILES, "max")
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """What spark.card.card found, for readers."""
+    """What twin.corpus.card.card found, for readers."""
     recipe, runs = card["recipe"], card["runs"]
     lines = [
         "# Data card: a simulated corpus",

@@ -14,11 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from spark.manifest import CHUNKS, MANIFEST
-from twin.deployment import Deployment
+from twin.corpus.manifest import CHUNKS, MANIFEST
 from twin.errors import BadInput
 from twin.randomness import child_seed
-from twin.scenario import RunSettings, Scenario, config_hash
+from twin.scenario import Scenario, config_hash
 from twin.trace import TABLES, Rows, write_trace
 from twin.version import VERSION
 
@@ -35,7 +34,7 @@ class HasRows(Protocol):
 Make = Callable[[int], Scenario]
 """From a run's index to what it simulates. Pickled, and called in a worker."""
 
-Simulate = Callable[[Deployment, RunSettings], HasRows]
+Simulate = Callable[[Scenario], HasRows]
 
 
 class RunTimeLimit(BaseException):
@@ -119,10 +118,9 @@ def _simulate_one(task: ChunkTask, index: int) -> tuple[Rows, float]:
     try:
         with _time_limit(task.run_limit_s):
             made = task.make(index)
-            settings = made.run.model_copy(update={"seed": child_seed(task.seed, index)})
-            scenario = made.model_copy(update={"run": settings})
+            scenario = made.with_run(seed=child_seed(task.seed, index))
             started_s = time.process_time()
-            run = task.simulate(scenario.deployment, settings)
+            run = task.simulate(scenario)
             spent_s = time.process_time() - started_s
             return run.rows(run_name(index), index, scenario.name), spent_s
     except RunTimeLimit:
@@ -146,9 +144,8 @@ def _failure(task: ChunkTask, index: int, scenario: Scenario | None, message: st
         settings = scenario.run
         row |= {"name": scenario.name, "fidelity": settings.fidelity, "horizon_s": settings.horizon_s}
         row |= {"warmup_s": settings.warmup_s, "period_s": settings.period_s}
-        deployment = scenario.deployment
-        row |= {"config_hash": config_hash(deployment, settings)}
-        row |= {"deployment": deployment.model_dump_json(exclude_none=True)}
+        row |= {"config_hash": config_hash(scenario)}
+        row |= {"deployment": scenario.deployment.model_dump_json(exclude_none=True)}
     return {"runs": [row], "operators": [], "hosts": []}
 
 
