@@ -14,7 +14,7 @@ from twin.guards.effort import estimate
 from twin.profiles import EngineProfile
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -23,8 +23,10 @@ saved = parse(EngineProfile, json.loads(sys.argv[2]))
 spec = job.query.operator("distinct")
 settings = {fidelity: RunSettings(horizon_s=60.0, warmup_s=12.0, fidelity=fidelity) for fidelity in ("exact", "fast")}
 found = {
-    "simulated_per_s": {name: simulate(job, each).metrics.throughput_per_s for name, each in settings.items()},
-    "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs.throughput_per_s[0]),
+    "simulated_per_s": {
+        name: simulate(Scenario.of(job, each)).metrics.throughput_per_s for name, each in settings.items()
+    },
+    "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs["throughput_per_s"][0]),
     "on_sockets_per_s": NumaJob(job).results_per_s,
     "steps": estimate(job, settings["fast"]).steps,
     "service_s": saved.service_s(job.query, spec),
