@@ -5,6 +5,8 @@ Letters at the end of a name are its axes, as in `twin.rates.layout`: o componen
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from twin.flow import Channels
@@ -59,4 +61,10 @@ class JobArrays:
         self.bandwidth_h = np.array([host.bandwidth_mbps for host in hosts]) * MEGA / 8  # bytes a second
         self.latency_h = np.array([host.latency_ms for host in hosts]) * 1e-3
         self.ram_h = np.array([host.ram_mb for host in hosts])
-        self.sockets = Sockets.of(job)
+        self.has_sockets = any(host.sockets for host in hosts)
+        self._job = job
+
+    @cached_property
+    def sockets(self) -> Sockets:
+        """Distances, bandwidths and clocks of sockets."""
+        return Sockets.of(self._job)

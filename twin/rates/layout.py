@@ -176,7 +176,9 @@ class Layout:
     @cached_property
     def sockets(self) -> SocketLayout | None:
         """Distances, bandwidths and clocks of sockets, if a host has any."""
-        return None if self.job.sockets.alike else SocketLayout(self, self.job.sockets)
+        if not self.job.has_sockets or self.job.sockets.alike:
+            return None
+        return SocketLayout(self, self.job.sockets)
 
     def host_share_nh(self, operator: int) -> np.ndarray:
         """Share of an operator's replicas on each host. [N, H]"""
