@@ -63,7 +63,7 @@ from twin.simulation import simulate
 out = []
 for seed in (1, 2, 3, 12):
     scenario = random_scenario(SPACES["costream"], seed, RunSettings(horizon_s=20))
-    run = simulate(scenario.deployment, scenario.run)
+    run = simulate(scenario)
     out.append([run.operator_rows, run.host_rows, run.manifest])
 print(json.dumps(out))
 """
