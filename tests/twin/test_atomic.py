@@ -21,12 +21,21 @@ def test_a_file_appears_at_the_end_and_replaces_an_older_one(tmp_path: Path) -> 
 
 def test_what_was_interrupted_leaves_what_there_was(tmp_path: Path) -> None:
     write_text(tmp_path / "kept", "old")
-    with pytest.raises(KeyboardInterrupt), new_file(tmp_path / "kept") as aside:
-        aside.write_text("half")
-        raise KeyboardInterrupt
-    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "folder", replacing=True) as aside:
-        (aside / "half").write_text("half")
-        raise ZeroDivisionError
+
+    def file() -> None:
+        with new_file(tmp_path / "kept") as aside:
+            aside.write_text("half")
+            raise KeyboardInterrupt
+
+    def folder() -> None:
+        with new_folder(tmp_path / "folder", replacing=True) as aside:
+            (aside / "half").write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(KeyboardInterrupt):
+        file()
+    with pytest.raises(ZeroDivisionError):
+        folder()
     assert (tmp_path / "kept").read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["kept"]
 

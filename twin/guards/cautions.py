@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-import networkx as nx
 import numpy as np
 
 from twin.deployment import Deployment
@@ -179,7 +178,7 @@ def _silent(
                     f"{results} tuples did before; run longer or shorten run.warmup_s"
                 )
             continue
-        behind = {sink.name, *nx.ancestors(deployment.query.graph, sink.name)}
+        behind = {sink.name, *deployment.query.ancestors(sink.name)}
         path = [operator for operator in deployment.query.topological if operator.name in behind]
         causes = [cause for operator in path if (cause := _stop(deployment, operator, totals, explained))]
         lines.append(f"nothing reached {sink.name!r}: {', and '.join(causes) or 'the horizon came first; run longer'}")
