@@ -20,6 +20,7 @@ from twin.errors import BadInput, suggest
 from twin.version import VERSION
 
 INTERRUPTED = 130
+PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
 
 app = typer.Typer(
     name="twin",
@@ -71,11 +72,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = 0
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] in PACKAGES:
+            raise  # `streamtwin.cli` knows what is in our place
+        status = _unexpected(error, show_traceback)
     except Exception as error:
-        if show_traceback:
-            traceback.print_exc()
-        status = _say(_internal(error), 1)
+        status = _unexpected(error, show_traceback)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _unexpected(error: Exception, show_traceback: bool) -> int:
+    if show_traceback:
+        traceback.print_exception(error)
+    return _say(_internal(error), 1)
 
 
 def _one_line(error: ClickException, words: Sequence[str]) -> str:
