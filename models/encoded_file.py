@@ -16,15 +16,15 @@ from models.encoding import Encoded
 from models.features import NODE_TYPES
 from models.graph import GraphTable, Ragged
 from models.misjudged import Misjudged
-from twin import rates
+from twin import kinds, rates
 from twin.atomic import new_file
 
-_HERE, _RATES = Path(__file__).parent, Path(rates.__path__[0])
+_HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kinds.__path__[0])
 _FILES: tuple[str, ...] = (
     *("columns", "derived", "derived_plan", "description", "encoding", "facts", "features", "flat_vector", "graph"),
     *("misjudged", "physics"),
 )
-"""Of this package; of `twin`, its profiles, query, and everything of the rate model."""
+"""Of this package; of `twin`, its profiles, query, and everything of the kinds of operators and the rate model."""
 
 _RAGGED = ("streams", "updates", "placements")
 
@@ -33,7 +33,9 @@ _RAGGED = ("streams", "updates", "placements")
 def code_version() -> str:
     """12 hex digits over the source of everything that decides an encoding."""
     paths = [_HERE / f"{name}.py" for name in _FILES] + [_RATES.parent / "profiles.py", _RATES.parent / "query.py"]
-    source = b"".join(path.read_bytes() for path in [*paths, *sorted(_RATES.glob("*.py"))])
+    source = b"".join(
+        path.read_bytes() for path in [*paths, *sorted(_RATES.glob("*.py")), *sorted(_KINDS.glob("*.py"))]
+    )
     return hashlib.sha256(source).hexdigest()[:12]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.columns import encode
 from models.facts import LOADS, HostFacts, OperatorFacts, host_loads, operator_facts, replica_counts
-from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, raw_row
+from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, raw_row, require_learned
 from models.physics import host_states, operator_states, plan_state
 from twin.deployment import Deployment
 from twin.metrics import METRICS
@@ -53,8 +53,10 @@ def joint_graph(
     answer: RateAnswer | None = None,
 ) -> JointGraph:
     """The graph of a deployment under its own plan. horizon_s: length of the run that is to be predicted.
-    If at hand: facts, `operator_facts(deployment)`; answer, the rate model's for that plan alone and that length."""
+    If at hand: facts, `operator_facts(deployment)`; answer, the rate model's for that plan alone and that length.
+    Raises BadInput if models know no operators of one of the kinds."""
     facts = operator_facts(deployment) if facts is None else facts
+    require_learned(facts)
     answer = answer or RateModel(horizon_s=horizon_s).answer(deployment, [deployment.plan])
     facts = [replace(each, physics=state) for each, state in zip(facts, operator_states(answer, 0), strict=True)]
     host_physics, plan = host_states(answer, 0), plan_state(answer, 0, horizon_s)

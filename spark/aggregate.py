@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from twin.engine.measure.sketch import GROWTH, LOWEST_S
 from twin.errors import BadInput
+from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import TABLE, Metric, Totals
 from twin.trace import TRAINING_ROWS
 
@@ -79,7 +80,7 @@ def after_warmup(operators: DataFrame, runs: DataFrame) -> DataFrame:
 
 def run_totals(periods: DataFrame) -> DataFrame:
     """One row a run: seconds measured, results at its sinks with sums of latencies [s], arrived and taken tuples."""
-    is_source, is_sink = F.col("kind") == "source", F.col("kind") == "sink"
+    is_source, is_sink = (F.col("kind").isin(*kinds) for kinds in (SOURCES, SINKS))
     totals = periods.groupBy("run").agg(
         (F.max("end_s") - F.min("start_s")).alias("seconds"),
         _sum_where(is_sink, "latencyCount").alias("results"),
@@ -98,7 +99,7 @@ def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
     share q of all results is reached.
     """
     buckets, counts = f"{kind}LatencyBuckets", f"{kind}LatencyCounts"
-    entries = periods.where(F.col("kind") == "sink").select(
+    entries = periods.where(F.col("kind").isin(*SINKS)).select(
         "run", F.explode(F.arrays_zip(buckets, counts)).alias("entry")
     )
     merged = entries.groupBy("run", F.col(f"entry.{buckets}").alias("bucket")).agg(

@@ -12,7 +12,6 @@ from twin.profiles import Noise
 from twin.scenario import Scenario
 
 PLAIN_LAWS = ("constant", "poisson")
-PLAIN_DEALING = ("rebalance", "hash")
 
 
 def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
@@ -39,8 +38,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_keys(scenario)
     for stream in scenario.query.streams:
         how = scenario.query.partitioning(stream)
-        if how not in PLAIN_DEALING:
-            yield how, f"{how} partitioning"
+        if (not how.in_turn and not how.keeps_keys) or how.paired:
+            yield how.name, f"{how} partitioning"
         if stream.overflow == "drop":
             yield "drops", "streams that drop what does not fit"
 

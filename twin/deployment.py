@@ -82,13 +82,13 @@ class Deployment(Spec):
     def _check_shared(self) -> None:
         for stream in self.query.streams:
             hosts = {location.host for location in self.plan.locations(stream.consumer)}
-            if self.query.partitioning(stream) == "shared" and len(hosts) > 1:
+            if self.query.partitioning(stream).one_queue and len(hosts) > 1:
                 raise ValueError(
                     f"plan.placement.{stream.consumer}: replicas that take from a shared queue must be on one host, "
                     f"got {', '.join(sorted(hosts))}; use rebalance between hosts"
                 )
             limited = any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in self.cluster.hosts)
-            if self.query.partitioning(stream) == "shared" and limited:
+            if self.query.partitioning(stream).one_queue and limited:
                 raise ValueError(
                     f"stream {stream.producer} -> {stream.consumer}: shared queues cannot be used where "
                     "numa.bandwidth_gbps limits what sockets fetch; use rebalance"
@@ -101,8 +101,8 @@ class Deployment(Spec):
             starts, ends = (
                 [place.host for place in self.plan.locations(end)] for end in (stream.producer, stream.consumer)
             )
-            forward = self.query.partitioning(stream) == "forward"
-            pairs = zip(starts, ends, strict=False) if forward else itertools.product(set(starts), set(ends))
+            paired = self.query.partitioning(stream).paired
+            pairs = zip(starts, ends, strict=False) if paired else itertools.product(set(starts), set(ends))
             self.cluster.require_routes(sorted(set(pairs)), f"stream {stream.producer} -> {stream.consumer}")
 
     def with_plan(self, plan: ExecutionPlan) -> Self:

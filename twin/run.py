@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twin.engine.measure.sketch import merge, quantile_s
 from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
 from twin.engine.measure.statistics import Row
+from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import TABLE, Latency, Metrics, Totals
 
 if TYPE_CHECKING:
@@ -128,8 +129,8 @@ def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> 
     if not rows:
         raise ValueError(f"warmup_s = {warmup_s} leaves no period of statistics")
     seconds = max(row["end_s"] for row in rows) - min(row["start_s"] for row in rows)
-    sinks = [row for row in rows if row["kind"] == "sink"]
-    sources = [row for row in rows if row["kind"] == "source"]
+    sinks = [row for row in rows if row["kind"] in SINKS]
+    sources = [row for row in rows if row["kind"] in SOURCES]
     totals = Totals(
         seconds=seconds,
         results=sum(row["latencyCount"] for row in sinks),

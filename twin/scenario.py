@@ -14,7 +14,7 @@ from twin.deployment import Deployment
 from twin.events import AnyEvent, Event, check_events
 from twin.spec import Spec, parse
 
-Fidelity = Literal["exact", "fast"]
+Fidelity = Literal["auto", "exact", "fast"]
 
 
 class RunSettings(Spec):
@@ -23,14 +23,19 @@ class RunSettings(Spec):
     horizon_s: Annotated[float, Field(ge=1e-3, le=10**7, description="simulated seconds")] = 240.0
     warmup_s: Annotated[float, Field(ge=0, description="simulated seconds left out of all metrics")] = 0.0
     period_s: Annotated[float, Field(ge=1e-6, description="length of one row of statistics")] = 10.0
-    fidelity: Fidelity = "fast"
+    fidelity: Annotated[
+        Fidelity,
+        Field(
+            description="exact: tuple by tuple; fast: in segments of tuples; auto: exact where that costs little more"
+        ),
+    ] = "auto"
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     segments: Annotated[
         int | None,
         Field(
             ge=100,
             le=10**8,
-            description="fast: how many segments the sources' tuples are grouped into; absent: 2000, or as many as "
+            description="how many segments the sources' tuples are grouped into; absent: 2000, or as many as "
             "windows need whose results block them, up to 32000",
         ),
     ] = None

@@ -26,6 +26,7 @@ from twin.events import AnyEvent, Failure
 from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.effort import require_feasible
+from twin.guards.fidelity import settled
 from twin.precision.batches import batches_of
 from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
@@ -49,9 +50,10 @@ def simulate(
     the run would not finish within hours (`twin.guards.effort`) or a policy orders what cannot be; ConservationError
     if the simulator broke a law.
     """
+    started_s = time.process_time()
+    asked, scenario = scenario, settled(scenario)
     settings, events = scenario.run, scenario.events
     _check(scenario)
-    started_s = time.process_time()
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
     if events or deciding is not None:
         wiring: Wiring = Rewiring(scenario, settings, replayable=any(isinstance(each, Failure) for each in events))
@@ -72,7 +74,8 @@ def simulate(
     chance = None if batches is None or crash else batches.table()
     statistics.close(settings.horizon_s)
     conservation.check(scenario.query, world, settings.fidelity == "exact")
-    return _outcome(scenario, manifest(scenario, policy), world, statistics, crash, chance, started_s)
+    about = manifest(asked, policy) | {"fidelity": settings.fidelity}
+    return _outcome(scenario, about, world, statistics, crash, chance, started_s)
 
 
 def _check(scenario: Scenario) -> None:

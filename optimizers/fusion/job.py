@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from optimizers.fusion.operators import STATEFUL, FusionOperator
 from twin.errors import suggest
-from twin.operators import Name
+from twin.kinds.operator import Name
 from twin.spec import Spec
 
 

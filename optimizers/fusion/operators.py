@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from twin.errors import suggest
 from twin.event_windows.window import EventWindow
-from twin.operators import Name
+from twin.kinds.operator import Name
 from twin.spec import Spec
 
 Kind = Literal["source", "map", "compute", "consolidate", "sink"]

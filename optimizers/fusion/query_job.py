@@ -17,14 +17,12 @@ from optimizers.fusion.operators import Kind
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.keys import key_groups_of
-from twin.operators import Aggregate, AnyOperator, Filter, Join, Map
-from twin.query import Query
+from twin.kinds.windowed import Windowed
+from twin.query import AnyOperator, Query
 from twin.rates.flow import nominal_rates
 from twin.spec import parse
 
 Names = Mapping[str, Collection[str]]
-SCATTERED = {"broadcast", "two-choice"}
-"""Streams that bring tuples of a key to several replicas, which no attributes express."""
 
 
 def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names | None = None) -> Job:
@@ -63,17 +61,23 @@ def _keys(query: Query, given: Names) -> dict[str, tuple[str, ...]]:
 
 
 def _by_key(query: Query, operator: AnyOperator) -> bool:
-    dealt = {query.partitioning(stream) for stream in query.inputs(operator.name)}
-    return dealt == {"hash"} and not _whole(operator)
+    ways = [query.partitioning(stream) for stream in query.inputs(operator.name)]
+    return bool(ways) and all(way.keeps_keys for way in ways) and not _whole(operator)
 
 
 def _whole(operator: AnyOperator) -> bool:
     """Whether its one result is of all tuples."""
-    return isinstance(operator, Aggregate) and operator.group_by is None
+    return isinstance(operator, Windowed) and not operator.keyed
+
+
+def _makes_anew(operator: AnyOperator) -> bool:
+    """Whether its results are other tuples than those that came, and keep nothing of them unless somebody says so."""
+    ends = operator.is_source or operator.is_sink
+    return not (ends or operator.thins or isinstance(operator, Windowed))
 
 
 def _passes(query: Query, given: Names, known: Iterable[str]) -> dict[str, frozenset[str]]:
-    maps = [each.name for each in query.operators if isinstance(each, Map)]
+    maps = [each.name for each in query.operators if _makes_anew(each)]
     for name, attributes in given.items():
         if name not in maps:
             raise BadInput(f"passes names {name!r}, which is no map; {suggest(name, maps)}")
@@ -93,13 +97,7 @@ def _needed(
     for operator in reversed(query.topological):
         later = frozenset[str]().union(*(needed[stream.consumer] for stream in query.outputs(operator.name)))
         own = frozenset(keyed.get(operator.name, ()))
-        match operator:
-            case Filter():
-                through = later
-            case Map():
-                through = passed[operator.name] & later
-            case _:
-                through = frozenset()
+        through = later if operator.thins else passed.get(operator.name, frozenset()) & later
         needed[operator.name] = own | through
     return needed
 
@@ -119,25 +117,26 @@ def _operator(
         found["schema_in"] = [f"{stream.producer}.tuple" for stream in inputs] + sorted(needed[name])
     if outputs:
         found["schema_out"] = [f"{name}.tuple", *sorted(later)]
-    if isinstance(operator, Map):
+    if name in passed:
         found["passes"] = sorted(passed[name] & later & needed[name])
-    dealt = {query.partitioning(stream) for stream in inputs}
+    ways = [query.partitioning(stream) for stream in inputs]
+    scattered = any(way.copies or way.two_choices for way in ways)  # tuples of a key go to several replicas
     if name in keyed:
         found["partition_by"] = keyed[name]
-    elif "global" in dealt or _whole(operator):
+    elif any(way.whole and not way.copies for way in ways) or _whole(operator):
         found["partition_by"] = []
-    elif found["kind"] == "compute" or dealt & SCATTERED:
+    elif found["kind"] == "compute" or scattered:
         found |= {"partition_by": [], "replicas": 1}
     return found
 
 
 def _kind(operator: AnyOperator, keyed: Collection[str]) -> Kind:
-    match operator:
-        case Aggregate() | Join():
-            return "compute"
-        case Filter() | Map():
-            return "compute" if key_groups_of(operator) is not None or operator.name in keyed else "map"
-    return operator.kind
+    if operator.is_source:
+        return "source"
+    if operator.is_sink:
+        return "sink"
+    stateful = isinstance(operator, Windowed) or key_groups_of(operator) is not None or operator.name in keyed
+    return "compute" if stateful else "map"
 
 
 def _transfers(deployment: Deployment) -> list[dict[str, Any]]:
@@ -148,7 +147,7 @@ def _transfers(deployment: Deployment) -> list[dict[str, Any]]:
             "producer": stream.producer,
             "consumer": stream.consumer,
             "rate_per_s": rates[stream.producer].out_per_s
-            * (deployment.plan.replicas(stream.consumer) if query.partitioning(stream) == "broadcast" else 1),
+            * (deployment.plan.replicas(stream.consumer) if query.partitioning(stream).copies else 1),
         }
         for stream in query.streams_by_name
     ]
@@ -159,7 +158,7 @@ def _distinct(query: Query, keyed: Mapping[str, tuple[str, ...]]) -> dict[str, i
     found: dict[str, int] = {}
     for name, attributes in keyed.items():
         operator = query.operator(name)
-        counts = [key_groups_of(operator), operator.groups if isinstance(operator, Aggregate) else None]
+        counts = [key_groups_of(operator), operator.values(0) or None]  # nobody counts the values of other keys
         for count in counts:
             if count is not None and len(attributes) == 1:
                 found[attributes[0]] = min(count, found.get(attributes[0], count))

@@ -27,8 +27,8 @@ from optimizers.policies.room import can_move, continues
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
+from twin.partitionings.traits import Ends
 from twin.plan import Location
-from twin.query import Partitioning
 
 Replica = tuple[str, int]
 Schedule = dict[Replica, str]
@@ -153,23 +153,11 @@ class Monitoring:
                 ends = [len(statistics.placement[name]) for name in (stream.producer, stream.consumer)]
                 sent = statistics.operators[stream.producer]["numRecordsOut"] / statistics.length_s / ends[0]
                 how = query.partitioning(stream)
+                shares = [how.shares(Ends(u, ends[1], ends[1])) for u in range(ends[0])]
                 for u, v in product(range(ends[0]), range(ends[1])):
                     pair = (stream.producer, u), (stream.consumer, v)
-                    rates[pair] = rates.get(pair, 0.0) + sent * _share(how, u, v, ends[1]) / len(self._seen)
+                    rates[pair] = rates.get(pair, 0.0) + sent * shares[u][v] / len(self._seen)
         return rates
-
-
-def _share(how: Partitioning, producer: int, consumer: int, consumers: int) -> float:
-    """Of what one replica sends, what another one gets."""
-    match how:
-        case "broadcast":
-            return 1.0
-        case "forward":
-            return float(producer == consumer)
-        case "global":
-            return float(consumer == 0)
-        case _:
-            return 1.0 / consumers
 
 
 def scheduled(measured: Measured, now: Schedule, spec: MonitoringSpec = DEFAULT) -> Schedule:

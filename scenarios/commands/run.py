@@ -19,7 +19,10 @@ Set = Annotated[
 ]
 Horizon = Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds.")]
 FidelityName = Annotated[
-    str | None, typer.Option("--fidelity", metavar="exact|fast", help="Tuple by tuple, or in segments of tuples.")
+    str | None,
+    typer.Option(
+        "--fidelity", metavar="auto|exact|fast", help="Tuple by tuple, in segments of tuples, or as is cheap."
+    ),
 ]
 
 
@@ -58,6 +61,7 @@ def run(
     from scenarios.files.traces import check_free
     from scenarios.telling import run_tables
     from twin.guards.effort import estimate
+    from twin.guards.fidelity import settled
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -92,7 +96,7 @@ def run(
         document = found.finest.run.to_dict() | {"precision": told}
         terminal.result(document, *precise_run.tables(loaded.name, told), *run_tables.of_run(loaded.name, document))
         return
-    effort = estimate(loaded, loaded.run, loaded.events)
+    effort = estimate(loaded, settled(loaded).run, loaded.events)
     if effort.long:
         terminal.note(f"a long run: about {effort.cpu_s:.0f} CPU seconds, {effort.describe()}")
     result = simulate(loaded)

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from scenarios.importers.run_graph import ImportedRun, JoinInput, MeasuredOperator, read_run_graph
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.query import Aggregate, Join
+from twin.kinds.registry import SOURCES
+from twin.query import Windowed
 from twin.rates.flow import nominal_rates
 from twin.scenario import RunSettings, Scenario
 
@@ -155,7 +156,7 @@ def fitted(deployment: Deployment, settings: RunSettings) -> RunSettings:
     rates = nominal_rates(deployment.query, deployment.workload.arrivals)
     cycles_s = [0.0]
     for operator in deployment.query.operators:
-        if isinstance(operator, Aggregate | Join):
+        if isinstance(operator, Windowed):
             window, in_per_s = operator.window, rates[operator.name].in_per_s
             if window.policy == "count" and in_per_s > 0:
                 cycles_s.append(window.size * deployment.plan.replicas(operator.name) / in_per_s)
@@ -180,7 +181,7 @@ def relative_error(predicted: float, measured: float | None) -> float | None:
 
 
 def _comparison(measured: MeasuredOperator, totals: Totals, name: str, family: str) -> Comparison:
-    given = measured.kind == "source"
+    given = measured.kind in SOURCES
     return Comparison(
         run=name,
         family=family,

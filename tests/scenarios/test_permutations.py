@@ -23,8 +23,7 @@ from scenarios.spaces.registry import SPACES
 from twin.deployment import Deployment
 from twin.guards.effort import estimate
 from twin.metrics import METRICS
-from twin.operators import Columns, columns_out
-from twin.query import Filter, Query
+from twin.query import Columns, Filter, Query
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
@@ -161,4 +160,4 @@ def nodes(graph: JointGraph) -> list[float]:
 def test_a_union_has_room_for_the_columns_of_each_input() -> None:
     narrow, wide = Columns(ints=2), Columns(ints=1, strings=3)
     keep = Filter(name="f", selectivity=0.5)
-    assert columns_out(keep, [narrow, wide]) == columns_out(keep, [wide, narrow]) == Columns(ints=2, strings=3)
+    assert keep.columns_out([narrow, wide]) == keep.columns_out([wide, narrow]) == Columns(ints=2, strings=3)

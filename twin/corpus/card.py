@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from twin.kinds.registry import SOURCES
 from twin.metrics import REGRESSION_METRICS
 
 QUANTILES = {"p1": 0.01, "p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -96,7 +97,7 @@ def _kind(error: str) -> str:
 
 def query_type(deployment: Mapping[str, Any]) -> str:
     """As Costream counts them: by the number of streams that are joined."""
-    sources = sum(operator["kind"] == "source" for operator in deployment["query"]["operators"])
+    sources = sum(operator["kind"] in SOURCES for operator in deployment["query"]["operators"])
     return "linear" if sources == 1 else f"{sources}-way join"
 
 
@@ -124,26 +125,31 @@ def parameters(deployment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield "latency of hosts in use", host["latency_ms"]
 
 
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "filter": {
+        "function": "filter function",
+        "literal_type": "filter literal",
+        "selectivity": "filter selectivity",
+    },
+    "aggregate": {
+        "function": "aggregate function",
+        "value_type": "aggregated value",
+        "group_by": "group-by",
+        "groups": "groups",
+    },
+    "join": {"key_type": "join key", "selectivity": "join selectivity"},
+}
+"""By kind of operator, its parameters and what the card calls them."""
+
+
 def _operator(operator: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    match operator["kind"]:
-        case "source":
-            counts = operator["columns"]
-            yield "tuple width", sum(counts.values())
-            for name, count in counts.items():
-                yield from [("data type", name.removesuffix("s"))] * count
-        case "filter":
-            yield "filter function", operator["function"]
-            yield "filter literal", operator["literal_type"]
-            yield "filter selectivity", operator["selectivity"]
-        case "aggregate":
-            yield "aggregate function", operator["function"]
-            yield "aggregated value", operator["value_type"]
-            yield "group-by", operator.get("group_by") or "none"
-            yield "groups", operator["groups"]
-        case "join":
-            yield "join key", operator["key_type"]
-            if "selectivity" in operator:
-                yield "join selectivity", operator["selectivity"]
+    if operator["kind"] in SOURCES:
+        counts = operator["columns"]
+        yield "tuple width", sum(counts.values())
+        for name, count in counts.items():
+            yield from [("data type", name.removesuffix("s"))] * count
+    told = {"group_by": "none"} | {name: value for name, value in operator.items() if value is not None}
+    yield from ((label, told[name]) for name, label in FIELDS.get(operator["kind"], {}).items() if name in told)
     if "window" in operator:
         yield from _window(operator["window"])
 

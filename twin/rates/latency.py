@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.query import Aggregate, Join, Window
+from twin.kinds.ages import Held
 from twin.rates.batches import batch_waits_s
 from twin.rates.cores import FULL
 from twin.rates.filling import filled, filling_s, held_back
@@ -92,7 +92,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         arriving[2] += batch_sn[streams]
         rates = found.out_on[producers]
         mixed = _mixed(rates, arriving)
-        through = _through(layout, found, o, arriving, mixed)
+        held = Held(found.in_on[o], found.window_on[o], found.groups_on[o])
+        through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
         ages[:, o] = through + queue_on[o]
@@ -192,50 +193,3 @@ def _channels_s(
             for s in streams:
                 passed_sn[s] = np.where(full_sn[s], passed_sn[s], link_sn[s] + line)
     return passed_sn
-
-
-def _through(layout: Layout, found: Load, o: int, arriving: np.ndarray, mixed: np.ndarray) -> np.ndarray:
-    """Ages after the window of an operator, if it has one; arriving by input [3, K, N]. [3, N]"""
-    operator, taken = layout.job.operators[o], np.maximum(found.in_on[o], 1e-12)
-    if isinstance(operator, Join):
-        size_s, slide_s = _length_s(operator.window, taken)
-        sides = arriving.shape[1]
-        ages = _oldest_s(list(arriving.swapaxes(0, 1)), size_s)
-        filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with that power of the content
-        ages[2] = arriving[2].max(axis=0) + _start_s(operator.window, slide_s) + filling_s
-        return ages
-    if not isinstance(operator, Aggregate):
-        return mixed
-    size_s, slide_s = _length_s(operator.window, taken)
-    content = found.window_on[o]
-    of_group = content / np.maximum(found.groups_on[o], 1e-12)
-    if operator.window.policy == "time":
-        oldest_s = of_group * size_s / (of_group + 1.0)
-    else:
-        oldest_s = (of_group * (content + 1.0) / (of_group + 1.0) - 1.0) / taken
-    return np.asarray(mixed + np.stack([oldest_s, oldest_s, _start_s(operator.window, slide_s)]))
-
-
-def _oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
-    """Mean age of the oldest of tuples drawn from each side, that are up to `size_s` older than on arrival. [3, N]"""
-    older = np.max(arriving, axis=0)
-    if len(arriving) == 2:
-        apart = np.abs(arriving[0] - arriving[1])
-        return np.asarray(older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2))
-    ages = older
-    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # of P(some tuple is older than that)
-        beyond = size_s * (1.0 + node) / 2.0
-        below = [np.clip((older - age + beyond) / size_s, 0.0, 1.0) for age in arriving]
-        ages = ages + weight / 2.0 * size_s * (1.0 - np.prod(below, axis=0))
-    return np.asarray(ages)
-
-
-def _length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Size and slide in seconds, at that input rate. [N] each"""
-    if window.policy == "time":
-        return np.full_like(in_per_s, window.size), np.full_like(in_per_s, window.slide)
-    return window.size / in_per_s, window.slide / in_per_s
-
-
-def _start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
-    return slide_s if window.policy == "time" and window.tumbling else slide_s / 2.0

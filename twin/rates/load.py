@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from twin.keys import key_groups_of
+from twin.kinds.flow import Flow
 from twin.rates.bursts import burst_blocking
 from twin.rates.cores import share_cores
-from twin.rates.flow import Flow, flows
+from twin.rates.flow import flows
 from twin.rates.layout import MEGA, Job, Layout
 from twin.rates.sockets import Cells
 

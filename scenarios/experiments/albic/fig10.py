@@ -33,8 +33,8 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
         f"{quantity}-{topology}": partial(_drawn, rows, topology, key, label)
         for topology in get_args(Topology)
         for quantity, key, label in (
-            ("collocation", "after_40", "collocation factor after 40 rounds (%)"),
-            ("distance", "last", "load distance, last 10 rounds (points)"),
+            ("collocation", "after_40", "collocation, round 40 (%)"),
+            ("distance", "last", "load distance, last 10 rounds"),
         )
     }
     return Result({"collocation": table}, figures, NOTES, about=PLANNED)

@@ -33,7 +33,7 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
     }
     return Result(
         {"sizes": Table(title, {"nodes": "nodes", **COLUMNS}, tuple(rows))},
-        {"collocation-pairs": lambda: lines(drawn, "nodes", "collocation factor after 40 rounds (%)")},
+        {"collocation-pairs": lambda: lines(drawn, "nodes", "collocation, round 40 (%)")},
         (*NOTES, "Twenty migrations a round are ever fewer of the key groups as clusters grow."),
         about=PLANNED,
     )

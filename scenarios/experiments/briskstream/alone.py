@@ -27,7 +27,7 @@ def alone(job: Deployment, operator: str, socket: int) -> Deployment:
     before = query.inputs(operator)[0].producer
     size = engine.output_bytes(query, before)
     source = Source(name=before, columns=query.columns_out[before], tuple_bytes=size, service_time_s=0.0)
-    after = () if isinstance(spec, Sink) else (Sink(name=RESULTS, service_time_s=0.0),)
+    after = () if spec.is_sink else (Sink(name=RESULTS, service_time_s=0.0),)
     streams = [Stream(producer=before, consumer=operator)]
     streams += [Stream(producer=operator, consumer=each.name) for each in after]
     places = {each.name: (f"{SERVER}/{socket}",) for each in (spec, *after)}

@@ -26,6 +26,7 @@ from scenarios.experiments.sizes import PAPER, Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
+from twin.kinds.registry import SINKS
 from twin.plan import ExecutionPlan
 from twin.query import Columns, Filter, Query, Sink, Source, Stream
 from twin.run import Run
@@ -116,7 +117,7 @@ def compare(selectivity: float, rate_per_s: float, seed: int, sizes: Sizes, mode
 
 def period_latency_s(run: Run) -> np.ndarray:
     """Mean Lp of the results of each period; NaN where there were none."""
-    rows = [row for row in run.operator_rows if row["kind"] == "sink"]
+    rows = [row for row in run.operator_rows if row["kind"] in SINKS]
     total = np.array([row["processingLatencySum_s"] for row in rows], dtype=float)
     count = np.array([row["latencyCount"] for row in rows], dtype=float)
     return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)

@@ -16,6 +16,7 @@ from twin.engine.operators import SinkTask
 from twin.engine.streams.network import Nic
 from twin.engine.task import Task
 from twin.engine.windows.state import window_bytes
+from twin.kinds.registry import SOURCES
 
 Row = dict[str, Any]
 
@@ -68,7 +69,7 @@ class OperatorMeter:
         self._before = now
         busy, blocked = self._times(now, before, start_s, end_s)
         count = self.present(start_s, end_s)
-        source = self.kind == "source"
+        source = self.kind in SOURCES
         row: Row = {
             "operator": self.name,
             "kind": self.kind,

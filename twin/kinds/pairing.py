@@ -1,32 +1,13 @@
-"""Which tuples of several sides meet in a join's window: the analytic model's expectations. All arrays are [N]."""
+"""Which tuples of several sides meet in a join's window, as the law of joins expects. All arrays are [N]."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from twin.query import Window
-
-
-class Mixing(NamedTuple):
-    """How the tuples that come mix.
-
-    fewer: share of all pairs in a count window that are of a tuple with itself. burst_s: how long the longest of the
-    bursts takes to come. services_s: by input; none, and they take no time. The others: as in `Channels`.
-    """
-
-    fewer: float = 0.0
-    credits: float = np.inf
-    services_s: tuple[float, ...] = ()
-    stalls_s: np.ndarray | None = None
-    horizon_s: float = np.inf
-    burst_s: np.ndarray | float = 0.0
-
-
-MIXED = Mixing()
-"""As Costream defines it."""
+from twin.kinds.flow import MIXED, Mixing
+from twin.windows import Window
 
 
 def stalling(
@@ -91,7 +72,7 @@ def pairs(
     mixed = left * (content - left)
     if window.policy == "time":
         return mixed
-    mixed *= 1.0 - mixing.fewer
+    mixed *= 1.0 - (1.0 / window.size if mixing.by_chance else 0.0)
     often = np.minimum(*bursts)
     if not np.isfinite(often).any():
         return mixed
