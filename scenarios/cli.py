@@ -10,16 +10,19 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from typer._click.exceptions import ClickException, UsageError
 
 from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run
 from twin.errors import BadInput, suggest
 from twin.version import VERSION
 
 INTERRUPTED = 130
+UsageError: Any = typer.BadParameter.__base__
+ClickException: Any = UsageError.__base__
+"""Of the click that typer stands on, be it installed or a part of typer."""
+PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
 
 app = typer.Typer(
     name="twin",
@@ -71,14 +74,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = 0
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] in PACKAGES:
+            raise  # `streamtwin.cli` knows what is in our place
+        status = _unexpected(error, show_traceback)
     except Exception as error:
-        if show_traceback:
-            traceback.print_exc()
-        status = _say(_internal(error), 1)
+        status = _unexpected(error, show_traceback)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _one_line(error: ClickException, words: Sequence[str]) -> str:
+def _unexpected(error: Exception, show_traceback: bool) -> int:
+    if show_traceback:
+        traceback.print_exception(error)
+    return _say(_internal(error), 1)
+
+
+def _one_line(error: Any, words: Sequence[str]) -> str:
     """What was wrong with the command line; empty if the help was printed instead."""
     message = " ".join(error.format_message().split()).rstrip(".")
     if not isinstance(error, UsageError) or not message:
@@ -87,7 +98,7 @@ def _one_line(error: ClickException, words: Sequence[str]) -> str:
     return f"{message}{_given(error, words)}; see '{command} --help'{_similar(error)}"
 
 
-def _given(error: UsageError, words: Sequence[str]) -> str:
+def _given(error: Any, words: Sequence[str]) -> str:
     """The value that an option was given, where the message leaves it out."""
     for option in getattr(getattr(error, "param", None), "opts", ()):
         if option in words[:-1]:
@@ -95,7 +106,7 @@ def _given(error: UsageError, words: Sequence[str]) -> str:
     return ""
 
 
-def _similar(error: UsageError) -> str:
+def _similar(error: Any) -> str:
     """A near miss among the options of the command, where the message has none."""
     name = getattr(error, "option_name", None)
     if not name or getattr(error, "possibilities", None) or error.ctx is None:

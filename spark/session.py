@@ -103,6 +103,7 @@ def _settings(master: str, app_name: str, scratch: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # no module of the current folder in the place of ours
         "spark.executorEnv.OMP_NUM_THREADS": "1",  # one simulation a core; threads inside would only compete
     }
     if is_local(master):

@@ -17,6 +17,7 @@ ALLOWED = {
     "spark": {"twin"},
     "figures": set(),
     "scenarios": {"twin", "models", "optimizers", "spark", "figures"},
+    "streamtwin": {"twin", "optimizers", "scenarios"},
 }
 OUTSIDE = {
     "twin": {"numpy", "simpy", "networkx", "pydantic", "pyarrow"},

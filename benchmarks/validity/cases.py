@@ -12,7 +12,8 @@ import numpy as np
 from benchmarks.validity import ordinary
 from benchmarks.validity.ordinary_queries import KINDS as ORDINARY_KINDS
 from optimizers.enumeration import PlacementSpace
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
 from twin.job import compile

@@ -23,8 +23,7 @@ import numpy as np
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
-from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace, Weights, chains
-from scenarios.spaces.unseen_hardware import UNSEEN_HARDWARE
+from scenarios.spaces.parameter_space import ParameterSpace, Weights
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
 from twin.flow import steady_rates
@@ -50,15 +49,6 @@ from twin.workload import Poisson, Workload
 
 T = TypeVar("T")
 STRING_FUNCTIONS = ("startswith", "endswith")
-
-SPACES: Mapping[str, ParameterSpace] = {
-    "costream": COSTREAM,
-    "costream-chain2": chains(2),
-    "costream-chain3": chains(3),
-    "costream-chain4": chains(4),
-    "costream-chains": chains(2, 3, 4),
-    **UNSEEN_HARDWARE,
-}
 
 
 def random_scenario(space: ParameterSpace, seed: int, settings: RunSettings) -> Scenario:

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.flow import nominal_rates
 from twin.scenario import RunSettings, Scenario
@@ -57,7 +58,8 @@ def _numbers(node: Any) -> list[float]:
 
 SCRIPT = """
 import json, sys
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 out = []

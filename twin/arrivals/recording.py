@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import csv, parquet
 
 from twin.errors import BadInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COLUMNS = ("time_s", "rate_per_s")
 
@@ -60,6 +62,9 @@ def _read(path: str, _modified_ns: int, _bytes: int) -> Recording:
 
 
 def _table(path: str) -> pa.Table:
+    import pyarrow as pa  # a seventh of a second, for recordings alone
+    from pyarrow import csv, parquet
+
     try:
         if Path(path).suffix in (".parquet", ".pq"):
             return parquet.read_table(path)
@@ -70,6 +75,8 @@ def _table(path: str) -> pa.Table:
 
 
 def _numbers(column: pa.ChunkedArray, where: str) -> np.ndarray:
+    import pyarrow as pa
+
     try:
         values = np.array(column.cast(pa.float64()).to_pylist(), dtype=float)
     except pa.ArrowException:

@@ -6,8 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-import networkx as nx
-
 from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
@@ -174,7 +172,7 @@ def _silent(
                     f"{results} tuples did before; run longer or shorten run.warmup_s"
                 )
             continue
-        behind = {sink.name, *nx.ancestors(job.query.graph, sink.name)}
+        behind = {sink.name, *job.query.ancestors(sink.name)}
         path = [operator for operator in job.query.topological if operator.name in behind]
         causes = [cause for operator in path if (cause := _stop(job, operator, totals, explained))]
         lines.append(f"nothing reached {sink.name!r}: {', and '.join(causes) or 'the horizon came first; run longer'}")

@@ -23,7 +23,7 @@ from twin.rates.layout import Layout
 from twin.rates.sockets import Cells
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """The state of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
 
@@ -142,23 +142,23 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
             cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
     return Load(
-        in_on,
-        out_on,
-        window_on,
-        fires_on,
-        groups_on,
-        bursts_on,
-        service_on,
-        job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on,
-        busy_on,
-        used_on,
-        speed_on,
-        cpu_on,
-        nic_sn,
-        credits_sn,
-        layout.by_host(busy_cn * layout.count_cn) / job.capacity_h[:, None],
-        nic_hn,
-        cells,
+        in_on=in_on,
+        out_on=out_on,
+        window_on=window_on,
+        fires_on=fires_on,
+        groups_on=groups_on,
+        bursts_on=bursts_on,
+        service_on=service_on,
+        scv_on=job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on,
+        busy_on=busy_on,
+        used_on=used_on,
+        speed_on=speed_on,
+        cpu_on=cpu_on,
+        nic_sn=nic_sn,
+        credits_sn=credits_sn,
+        cpu_hn=layout.by_host(busy_cn * layout.count_cn) / job.capacity_h[:, None],
+        nic_hn=nic_hn,
+        cells=cells,
     )
 
 

@@ -68,8 +68,7 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        counted = isinstance(plans, CountedPlans) or (isinstance(plans, Placements) and not plans.given.key_groups)
-        if counted and isinstance(plans, Placements | CountedPlans):  # counts do not say who owns a key group
+        if isinstance(plans, Placements | CountedPlans) and not plans.given.key_groups:  # counts say nothing of those
             return self.answer_counts(deployment, plans.socket_counts(deployment))
         job = JobArrays(compile(deployment), self.run_s(deployment))
         some = plans[:: 1 + len(plans) // 64]
