@@ -13,6 +13,7 @@ from twin.change.scaling import even_flows
 from twin.engine.measure.ledger import Buffer
 from twin.engine.segment import Segment
 from twin.engine.windows.history import History
+from twin.engine.windows.window import divided
 from twin.events import AnyEvent, LinkDegradation, Migration, Scale
 from twin.run import Run
 
@@ -189,7 +190,7 @@ def test_a_buffer_hands_over_in_order_and_then_passes_on() -> None:
     for n in (1, 2, 3):
         buffer.deliver(Segment(n, n, n, n, n, n, n))
     assert buffer.queued == 6
-    buffer.open(target, 10.0)  # type: ignore[arg-type]
+    buffer.open(target, 10.0)
     buffer.deliver(Segment(4, 11.0, 11.0, 11.0, 11.0, 11.0, 11.0))
     assert buffer.queued == 0
     assert target.taken == [(1, 10.0), (2, 10.0), (3, 10.0), (4, 11.0)]
@@ -216,15 +217,13 @@ def test_even_flows_make_shares_even(shares: list[float], data: st.DataObject) -
 def test_state_that_is_split_and_joined_again_is_the_same_number_of_tuples(
     counts: list[int], forgotten: int, share: float
 ) -> None:
-    from twin.engine.windows import state
-
     history = History()
     for k, n in enumerate(counts):
         history.add(k, k + 0.5, n, (k, k, k, k))
     history.forget_until(forgotten)
     before = history.held()
-    pieces = state._pieces(history)
-    assert sum(piece[2] for piece in pieces) == before
-    state._replace(history, pieces)
-    assert history.held() == before
-    assert history.count_until(1e9) - history.count_until(10) == sum(counts[max(10, forgotten) :])
+    taken, kept = divided(history.pieces(), share)
+    assert sum(piece[2] for piece in taken) == pytest.approx(share * before, abs=0.5)
+    again = history.replaced(sorted(taken + kept, key=lambda piece: piece[1]))
+    assert again.held() == history.held() == before
+    assert again.count_until(1e9) - again.count_until(10) == sum(counts[max(10, forgotten) :])

@@ -19,7 +19,6 @@ from twin.engine.measure.ledger import Buffer, EventRecord
 from twin.engine.task import Task
 from twin.engine.windows.aggregate import AggregateTask
 from twin.engine.windows.join import JoinTask
-from twin.engine.windows.state import give, held_bytes, take
 from twin.plan import Location
 
 if TYPE_CHECKING:
@@ -114,15 +113,15 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
         while source.tuples_in < until or (source.busy and not fan.shares[flow.source]):
             yield env.timeout(LOOK_S)
         paused_s = env.now
-        size = part * held_bytes(source)
+        size = part * source.held_bytes()
         size += len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0
         start, place = fan.places[flow.source], fan.places[flow.target]
         send_s, fetch_s = wiring.network.costs_s(start, place, size)
-        state = take(source, part)
+        state = source.take(part)
         yield from _beside(source, send_s)
         yield from carry(wiring, start, place, size)
         yield from _beside(target, fetch_s)
-        give(target, state)
+        target.give(state)
         record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
         record.bytes = float((record.bytes or 0.0) + size)
     except simpy.Interrupt:  # the job is down; the state comes back from the checkpoint

@@ -27,6 +27,7 @@ def check(job: Job, world: World, exact: bool) -> None:
     _brokers(world)
     _streams(job, world)
     _routes(world)
+    _restarts(world)
     _operators(world)
     _work(world, 0.0 if exact else SHARING_TOLERANCE)
 
@@ -71,6 +72,14 @@ def _streams(job: Job, world: World) -> None:
 def _tasks(world: World) -> list[Task]:
     """All tasks that there ever were."""
     return [task for tasks in (*world.tasks.values(), *world.ledger.retired.values()) for task in tasks]
+
+
+def _restarts(world: World) -> None:
+    """What a checkpoint held is what was restored from it."""
+    ledger = world.ledger
+    _require(ledger.restored == ledger.due, "held by checkpoints = restored", "queues", ledger.due, ledger.restored)
+    due, restored = ledger.windows_due, ledger.windows_restored
+    _require(math.isclose(due, restored, abs_tol=1e-6), "held by checkpoints = restored", "windows", due, restored)
 
 
 def _routes(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
@@ -79,7 +79,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
     turns = round_of(wiring.producers(edge), len(wiring.locations[each.consumer]))
-    inboxes = [Inbox(cast(Task, receiver), side, room, turns, beyond_s, edge.bytes_each) for receiver in receivers]
+    inboxes = [Inbox(receiver, side, room, turns, beyond_s, edge.bytes_each) for receiver in receivers]
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:
