@@ -16,10 +16,9 @@ import typer
 from typer._click.exceptions import ClickException, UsageError
 
 from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run
-from twin.errors import BadInput, suggest
+from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
+from twin.errors import BadInput, Unfinished, suggest
 from twin.version import VERSION
-
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="twin",
@@ -58,11 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = app([word for word in words if word != "--traceback"], prog_name="twin", standalone_mode=False)
         sys.stdout.flush()
         if status == INTERRUPTED:  # typer has swallowed the exception
-            status = _interrupted()
+            status = _say(in_words(None), INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):
-        status = _interrupted()
+        status = _say(in_words(None), INTERRUPTED)
+    except Interrupted as interrupted:
+        status = _say(in_words(interrupted), INTERRUPTED)
     except BadInput as error:
         status = _say(str(error), 2)
+    except Unfinished as error:
+        status = _say(str(error), 1)
     except ClickException as error:
         text = _one_line(error, words)
         status = _say(text, 2) if text else 2
@@ -73,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if show_traceback:
             traceback.print_exc()
         status = _say(_internal(error), 1)
-    sys.exit(status if isinstance(status, int) else 0)
+    leave(status if isinstance(status, int) else 0)
 
 
 def _one_line(error: ClickException, words: Sequence[str]) -> str:
@@ -107,11 +110,6 @@ def _internal(error: Exception) -> str:
     words = " ".join(str(error).split())
     text = words if len(words) <= 300 else f"{words[:300]}..."
     return f"internal error: {type(error).__name__}: {text} (add --traceback for details)"
-
-
-def _interrupted() -> int:
-    kept = "finished chunks of a corpus and finished networks of a training are kept"
-    return _say(f"interrupted; run the same command again to go on ({kept})", INTERRUPTED)
 
 
 def _say(text: str, status: int) -> int:

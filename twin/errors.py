@@ -1,7 +1,8 @@
-"""What a user did wrong, in one line.
+"""What went wrong, in one line, where it is not our fault.
 
 Everything a person can mend (a file, a flag, a value) raises `BadInput`; the command line prints its
-message and exits with 2. Any other exception is our fault and exits with 1.
+message and exits with 2. What the machine did raises `Unfinished` and exits with 1. Any other exception is our fault
+and exits with 1 as well.
 """
 
 from __future__ import annotations
@@ -12,6 +13,13 @@ from collections.abc import Iterable
 
 class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInterrupt does
     """One line: where, what was given, what to do instead."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+class Unfinished(RuntimeError):  # noqa: N818  # it names a state
+    """One line: what ended the work from outside, what is kept, how to go on."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))

@@ -5,7 +5,6 @@ Both write the same files, so what one began the other can finish.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ import pyarrow.parquet as pq
 
 from scenarios.learning.corpora import Make
 from scenarios.telling.progress import Audience, Progress
-from spark.chunk import Chunk, ChunkTask, Simulate, simulate_chunk
+from spark.chunk import ChunkTask, Simulate, simulate_chunk
+from spark.chunks import cut, keep_whole
 from spark.manifest import (
     CHUNKS,
     MANIFEST,
@@ -28,6 +28,7 @@ from spark.manifest import (
     sole_writer,
     write_json,
 )
+from twin.aside import aside
 from twin.errors import BadInput
 from twin.run import metrics_of
 from twin.simulation import simulate
@@ -78,7 +79,7 @@ def by_spark(master: str) -> FanOut:
             for job in jobs:
                 audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}; Ctrl-C keeps what is finished")
                 with audience.progress("runs") as report:
-                    write_corpus(spark, job.corpus, job.spec, job.make, simulate, progress=report)
+                    write_corpus(spark, job.corpus, job.spec, job.make, simulate, progress=report, note=audience.stage)
                 audience.stage(f"aggregating {job.corpus}")
                 write_dataset(spark, job.corpus, job.dataset)
 
@@ -90,17 +91,17 @@ def in_process(jobs: Sequence[Job], audience: Audience, simulate: Simulate = sim
     for job in jobs:
         audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}")
         with audience.progress("runs") as report:
-            _simulate(job, simulate, report)
+            _simulate(job, simulate, report, audience.stage)
         _aggregate(job)
 
 
-def _simulate(job: Job, simulate: Simulate, report: Progress) -> None:
+def _simulate(job: Job, simulate: Simulate, report: Progress, note: Callable[[str], None]) -> None:
     with sole_writer(job.corpus):
-        size = open_corpus(job.corpus, job.spec, _CHUNK_RUNS)
+        chunks = cut(job.spec.runs, open_corpus(job.corpus, job.spec, _CHUNK_RUNS))
         task = ChunkTask(str(job.corpus), job.spec.seed, job.make, simulate, _RUN_LIMIT_S)
-        for number, first in enumerate(range(0, job.spec.runs, size)):
-            chunk = Chunk(number, first, min(first + size, job.spec.runs))
-            if not (job.corpus / CHUNKS / chunk.name).exists():
+        whole = keep_whole(job.corpus, chunks, note)
+        for chunk in chunks:
+            if chunk not in whole:
                 result = simulate_chunk(task, chunk, attempt=0)
                 if result.problem:
                     raise BadInput(result.problem)
@@ -114,7 +115,7 @@ def _aggregate(job: Job) -> None:
         raise BadInput(f"no run of {job.corpus} succeeded; its runs.parquet files say why")
     corpus = read_manifest(job.corpus)
     counts = {"runs": job.spec.runs, "rows": len(rows), "failed": job.spec.runs - len(rows)}
-    partial = job.dataset.with_name(f".{job.dataset.name}.{os.getpid()}.partial")
+    partial = aside(job.dataset)
     try:
         partial.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), partial / "rows.parquet")
