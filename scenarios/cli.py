@@ -17,7 +17,7 @@ from typer._click.exceptions import ClickException, UsageError
 
 from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run
 from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
-from twin.errors import BadInput, Unfinished, suggest
+from twin.errors import BadInput, Unfinished, one_line, suggest
 from twin.version import VERSION
 
 app = typer.Typer(
@@ -107,13 +107,11 @@ def _similar(error: UsageError) -> str:
 
 
 def _internal(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    text = words if len(words) <= 300 else f"{words[:300]}..."
-    return f"internal error: {type(error).__name__}: {text} (add --traceback for details)"
+    return f"internal error: {type(error).__name__}: {error} (add --traceback for details)"
 
 
 def _say(text: str, status: int) -> int:
-    print(f"twin: {text}", file=sys.stderr, flush=True)
+    print(f"twin: {one_line(text)}", file=sys.stderr, flush=True)
     return status
 
 
