@@ -133,6 +133,12 @@ def test_bad_recordings_are_explained(tmp_path: Path, text: str, more: dict[str,
     assert "\n" not in str(error.value)
 
 
+def test_a_column_whose_name_is_no_text_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_bytes(b"time_s,\xf4\n1,2\n2,3\n")
+    with pytest.raises(BadInput, match=r"r\.csv is no CSV or Parquet file with a header.*name another file"):
+        law_of({"law": "replay", "path": str(tmp_path / "r.csv")})
+
+
 def test_a_path_that_no_file_can_have_is_bad_input() -> None:
     with pytest.raises(BadInput, match=r"cannot be read.*check the path"):
         law_of({"law": "replay", "path": "rates\0.csv"})

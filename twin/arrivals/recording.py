@@ -72,10 +72,9 @@ def _read(path: str, _modified_ns: int, _bytes: int) -> Recording:
 
 def _table(path: str) -> pa.Table:
     try:
-        if Path(path).suffix in (".parquet", ".pq"):
-            return parquet.read_table(path)
-        return csv.read_csv(path)
-    except (pa.ArrowException, OSError) as error:
+        table = parquet.read_table(path) if Path(path).suffix in (".parquet", ".pq") else csv.read_csv(path)
+        return table.rename_columns([str(name) for name in table.column_names])
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last of a name
         what = str(error).splitlines()[0]
         raise BadInput(f"{path} is no CSV or Parquet file with a header: {what}; name another file") from None
 
