@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Self
 
-import jax
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
@@ -74,7 +73,7 @@ class Body(Spec):
 def _require_weights(config: NetworkConfig, parameters: Parameters, where: str) -> None:
     """Raises ValueError if these are not finite parameters of a network of that configuration."""
     wanted = _shapes(config)
-    found = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(parameters)}
+    found = dict(_leaves(parameters))
     for name in sorted(wanted.keys() ^ found.keys()):
         raise ValueError(f"{where}: the weights {name} {'are missing' if name in wanted else 'are of no layer'}")
     for name, leaf in found.items():
@@ -86,5 +85,13 @@ def _require_weights(config: NetworkConfig, parameters: Parameters, where: str) 
 
 @cache
 def _shapes(config: NetworkConfig) -> dict[str, tuple[int, ...]]:
-    leaves = jax.tree_util.tree_leaves_with_path(shapes(config))
-    return {jax.tree_util.keystr(path): leaf.shape for path, leaf in leaves}
+    return {name: leaf.shape for name, leaf in _leaves(shapes(config))}
+
+
+def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Each leaf with its path; so is a mapping that holds nothing, which JAX does not count as one."""
+    if not isinstance(node, Mapping) or not node:
+        yield name or "(none)", node
+        return
+    for key, child in node.items():
+        yield from _leaves(child, f"{name}.{key}" if name else str(key))

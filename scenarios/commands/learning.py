@@ -14,6 +14,11 @@ from twin.errors import BadInput
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `twin dataset` wrote.")]
 
 
+TrainingSeed = Annotated[
+    int, typer.Option("--seed", min=0, help="Same seed and number of cores, same networks, to the byte.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands of this file."""
     app.command("train", rich_help_panel="Cost model")(train)
@@ -43,7 +48,7 @@ def train(
         Path | None,
         typer.Option("--rehearse", metavar="OLD", help="With --from: the dataset of MODEL, so that it forgets less."),
     ] = None,
-    seed: Seed = 0,
+    seed: TrainingSeed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -84,7 +84,11 @@ def _plain_int(loader: _Loader, node: yaml.ScalarNode) -> int:
     return int(loader.construct_scalar(node))
 
 
-_Loader.add_constructor(_MERGE, _Loader.construct_yaml_str)  # `<<` is a word where it is no key
+def _plain_text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+_Loader.add_constructor(_MERGE, _plain_text)  # `<<` is a word where it is no key
 _Loader.add_constructor("tag:yaml.org,2002:int", _plain_int)  # 010 is ten, 1:30 is text
 
 

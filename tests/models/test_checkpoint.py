@@ -100,9 +100,12 @@ def nothing(leaf: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda body: body["members"]["0"].pop("head"), "'head'.* are missing"),
-        (lambda body: body["members"]["1"].update(tail={"w": np.zeros(2, np.float32)}), "'tail'.* are of no layer"),
+        (lambda body: body["members"]["0"].pop("head"), "head.* are missing"),
+        (lambda body: body["members"]["1"].update(tail={"w": np.zeros(2, np.float32)}), "tail.w are of no layer"),
         (lambda body: body["members"]["0"]["head"].update(layer_0=3), "layer_0"),
+        (lambda body: body["members"]["0"]["head"].update(layer_2={}), "layer_2 are of no layer"),
+        (lambda body: body["members"]["0"]["head"].update(layer_2=None), "layer_2 are of no layer"),
+        (lambda body: body["members"].update({"0": {}}), "members.0: the weights"),
         (lambda body: body["members"]["0"]["head"]["layer_1"].update(bias=np.zeros(2, np.float32)), "are not"),
         (lambda body: body["members"]["0"].update(head=jax.tree.map(nothing, body["members"]["0"]["head"])), "finite"),
         (lambda body: body["members"].update({"7": body["members"].pop("1")}), "numbered from 0"),

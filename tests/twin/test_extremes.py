@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.twin.changing import run
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, deployment, sink, source
 from twin.engine.compute.waiting import residual_wait_s
 from twin.errors import MOST_CHARACTERS, BadInput, one_line
 
@@ -16,6 +16,11 @@ def test_work_that_takes_no_time_worth_naming(fidelity: str, service_s: float) -
     middle = [{"kind": "map", "name": name, "service_time_s": service_s} for name in ("one", "two")]
     metrics = run(chain(middle, 100), fidelity=fidelity, horizon_s=5).metrics
     assert metrics.tuples_out == metrics.tuples_in > 300
+
+
+def test_a_tuple_has_no_more_columns_than_a_number_can_count() -> None:
+    with pytest.raises(BadInput, match=r"columns\.ints.*less than or equal to 1000000000"):
+        deployment([source(columns={"ints": 10**305}), sink()], [("source", "sink")], {"source": 100})
 
 
 @pytest.mark.parametrize("load", [5e-324, 1e-308, 1e-160, 1e-12])
