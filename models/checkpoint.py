@@ -6,7 +6,6 @@ Its first line is a checksum over the rest.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from models.features import FEATURE_VERSION
 from models.labels import Scaling
 from models.layers import NetworkConfig, Parameters
 from models.scoring import Weights
+from twin.atomic import write_bytes
 from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.spec import parse
@@ -58,7 +58,6 @@ class Ensemble:
 
 def save(ensemble: Ensemble, folder: Path) -> None:
     """Writes FOLDER/NAME.msgpack; it appears whole or not at all, and replaces an older one."""
-    folder.mkdir(parents=True, exist_ok=True)
     scaling = ensemble.scaling
     body = {
         "format": _FORMAT,
@@ -69,13 +68,7 @@ def save(ensemble: Ensemble, folder: Path) -> None:
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
     }
-    path = folder / f"{ensemble.name}{SUFFIX}"
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(_signed(serialization.msgpack_serialize(body)))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_bytes(folder / f"{ensemble.name}{SUFFIX}", _signed(serialization.msgpack_serialize(body)))
 
 
 def read(path: Path) -> Ensemble:

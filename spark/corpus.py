@@ -12,10 +12,10 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark.chunk import Chunk, ChunkResult, ChunkTask, Make, Simulate, simulate_chunk
-from spark.chunks import CorpusSummary, Note, cut, failed_in, finished, keep_whole
 from spark.jobs import run_job
-from spark.manifest import CorpusSpec, open_corpus, sole_writer
+from twin.corpus.chunk import Chunk, ChunkResult, ChunkTask, Make, Simulate, simulate_chunk
+from twin.corpus.chunks import CorpusSummary, Note, cut, failed_in, finished, keep_whole
+from twin.corpus.manifest import CorpusSpec, open_corpus, sole_writer
 from twin.errors import BadInput, Unfinished
 
 CHUNK_RUNS = 16

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark.aggregate import labels, training_rows
-from spark.card import card
-from spark.card_text import card_text
-from spark.chunk import Chunk
-from spark.chunks import CARD, cut, finished, require_whole
 from spark.jobs import run_job
-from spark.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json, write_text
-from twin.aside import aside
+from twin.atomic import new_folder, write_text
+from twin.corpus.card import card
+from twin.corpus.card_text import card_text
+from twin.corpus.chunk import Chunk
+from twin.corpus.chunks import CARD, cut, finished, require_whole
+from twin.corpus.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json
 from twin.errors import BadInput
 from twin.trace import TABLES, read_table
 from twin.version import VERSION
@@ -122,18 +122,17 @@ def _check_schemas(corpus: Path, chunks: list[Chunk]) -> None:
 @contextmanager
 def _made_aside(folder: Path) -> Iterator[Path]:
     """A folder to write to, which becomes `folder` if all goes well and vanishes if not."""
-    partial = aside(folder)
+    made: Path | None = None
     try:
-        partial.mkdir(parents=True)
+        with new_folder(folder) as made:
+            yield made
+            for left in [*made.rglob(".*.crc"), *made.rglob("_SUCCESS")]:
+                left.unlink()
     except OSError as error:
         raise BadInput(f"cannot write to {folder.parent} ({error.strerror}); name another folder") from None
-    try:
-        yield partial
-        for left in [*partial.rglob(".*.crc"), *partial.rglob("_SUCCESS")]:
-            left.unlink()
-        partial.replace(folder)
     finally:
-        _remove_for_good(partial)
+        if made is not None:
+            _remove_for_good(made)
 
 
 def _remove_for_good(folder: Path) -> None:

@@ -7,8 +7,6 @@ runs; it appears whole or not at all.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from twin.aside import aside
+from twin.atomic import new_folder
 from twin.errors import BadInput
 
 _F, _I, _S, _B = pa.float64(), pa.int64(), pa.string(), pa.bool_()
@@ -161,26 +159,16 @@ def write_trace(rows: Rows, folder: Path) -> None:
     """
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = aside(folder)
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
-        for name, schema in TABLES.items():
-            table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
-            pq.write_table(table, partial / f"{name}.parquet", compression="zstd")
-        (partial / SUMS).write_text("".join(f"{_sum(partial / file)}  {file}\n" for file in FILES))
-        for file in (*FILES, SUMS):
-            _sync(partial / file)
-        os.replace(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with new_folder(folder) as aside:
+        write_tables(rows, aside)
 
 
-def _sync(path: Path) -> None:
-    """Forces a file to the disk: a folder that exists must be whole even after a power cut."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def write_tables(rows: Rows, folder: Path) -> None:
+    """The same into a folder that exists, a file after the other, and then their checksums."""
+    for name, schema in TABLES.items():
+        table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    (folder / SUMS).write_text("".join(f"{_sum(folder / file)}  {file}\n" for file in FILES))
 
 
 def _sum(path: Path) -> str:

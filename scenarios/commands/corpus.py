@@ -13,8 +13,8 @@ from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
 if TYPE_CHECKING:
     from scenarios.learning.corpora import Make, Request
-    from spark.chunks import CorpusSummary
-    from spark.manifest import CorpusSpec
+    from twin.corpus.chunks import CorpusSummary
+    from twin.corpus.manifest import CorpusSpec
 
 Master = Annotated[
     str,
@@ -59,8 +59,8 @@ def corpus(
     `twin corpus spikes --runs 100 --scenario spike-detection --space costream`
     """
     from scenarios.learning import corpora
-    from spark.chunks import CARD, complete
-    from spark.manifest import check_corpus
+    from twin.corpus.chunks import CARD, complete
+    from twin.corpus.manifest import check_corpus
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     request = corpora.Request(

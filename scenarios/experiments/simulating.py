@@ -5,7 +5,6 @@ Both write the same files, so what one began the other can finish.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,10 @@ import pyarrow.parquet as pq
 
 from scenarios.learning.corpora import Make
 from scenarios.telling.progress import Audience, Progress
-from spark.chunk import ChunkTask, Simulate, simulate_chunk
-from spark.chunks import cut, keep_whole
-from spark.manifest import (
+from twin.atomic import new_folder
+from twin.corpus.chunk import ChunkTask, Simulate, simulate_chunk
+from twin.corpus.chunks import cut, keep_whole
+from twin.corpus.manifest import (
     CHUNKS,
     MANIFEST,
     CorpusSpec,
@@ -28,7 +28,6 @@ from spark.manifest import (
     sole_writer,
     write_json,
 )
-from twin.aside import aside
 from twin.errors import BadInput
 from twin.run import metrics_of
 from twin.simulation import simulate
@@ -115,16 +114,10 @@ def _aggregate(job: Job) -> None:
         raise BadInput(f"no run of {job.corpus} succeeded; its runs.parquet files say why")
     corpus = read_manifest(job.corpus)
     counts = {"runs": job.spec.runs, "rows": len(rows), "failed": job.spec.runs - len(rows)}
-    partial = aside(job.dataset)
-    try:
-        partial.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), partial / "rows.parquet")
-        write_json(
-            partial / MANIFEST, {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
-        )
-        partial.replace(job.dataset)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with new_folder(job.dataset) as aside:
+        pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), aside / "rows.parquet")
+        about = {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
+        write_json(aside / MANIFEST, about)
 
 
 def _training_rows(chunk: Path) -> list[dict[str, Any]]:

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.chunk import Chunk
-from spark.chunks import audit, cut
 from spark.corpus import default_chunk_runs, write_corpus
-from spark.manifest import CorpusSpec, check_corpus, open_corpus, read_manifest, sole_writer
 from tests.spark.fakes import Broken, DyingOnce, Slow, make, simulate
 from tests.spark.interruptible import SPEC
+from twin.corpus.chunk import Chunk
+from twin.corpus.chunks import audit, cut
+from twin.corpus.manifest import CorpusSpec, check_corpus, open_corpus, read_manifest, sole_writer
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import RunSettings

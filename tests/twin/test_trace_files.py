@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from twin.aside import aside
+from twin.atomic import new_folder
 from twin.trace import FILES, SUMS, damage, write_trace
 
 ROWS = {"runs": [{"run": "r-1", "index": 1, "status": "ok"}]}
@@ -38,9 +39,11 @@ def test_checksums_that_are_none_are_damage(tmp_path: Path) -> None:
 
 
 def test_containers_with_equal_process_numbers_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = set()
-    for host in ("one", "other", "with/slash", "x" * 300):
-        monkeypatch.setattr("socket.gethostname", lambda host=host: host)
-        aside(tmp_path / "trace").mkdir()
-        names.add(aside(tmp_path / "trace").name)
-    assert len(names) == 4
+    """On storage that they share, each fills a folder of its own; the last to be done is the one that stays."""
+    with ExitStack() as stack:
+        folders = []
+        for host in ("one", "other", "with/slash", "x" * 300):
+            monkeypatch.setattr("socket.gethostname", lambda host=host: host)
+            folders.append(stack.enter_context(new_folder(tmp_path / "trace")))
+        assert len(set(folders)) == 4
+        assert all(folder.parent == tmp_path and folder.is_dir() for folder in folders)

@@ -12,11 +12,12 @@ from typing import overload
 import numpy as np
 
 from twin.deployment import Deployment
-from twin.plan import ExecutionPlan
+from twin.plan import ExecutionPlan, Location
 
 
 class Placements(Sequence[ExecutionPlan]):
-    """Plans that put all replicas of an operator on one host, on its socket 0; as many replicas as the job's plan has.
+    """Plans that put all replicas of an operator on one host, on its socket 0; as many replicas as the job's plan has,
+    and its assignment of key groups.
 
     hosts_po: for each plan and each operator, in the order of `query.operators`, an index into the cluster's hosts.
     """
@@ -24,7 +25,8 @@ class Placements(Sequence[ExecutionPlan]):
     def __init__(self, deployment: Deployment, hosts_po: np.ndarray) -> None:
         self.operators = tuple(operator.name for operator in deployment.query.operators)
         self.hosts = tuple(host.name for host in deployment.cluster.hosts)
-        self.replicas = tuple(deployment.plan.replicas(name) for name in self.operators)
+        self.given = deployment.plan
+        self.replicas = tuple(self.given.replicas(name) for name in self.operators)
         self.hosts_po = np.asarray(hosts_po, np.int64).reshape(-1, len(self.operators))
 
     def __len__(self) -> int:
@@ -39,8 +41,8 @@ class Placements(Sequence[ExecutionPlan]):
     def __getitem__(self, index: int | slice) -> ExecutionPlan | Placements:
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
-        return ExecutionPlan(
-            placement={
+        return self.given.with_placement(
+            {
                 name: (self.hosts[host],) * count
                 for name, host, count in zip(self.operators, self.hosts_po[index], self.replicas, strict=True)
             }
@@ -49,7 +51,7 @@ class Placements(Sequence[ExecutionPlan]):
     def take(self, rows: np.ndarray) -> Placements:
         """The plans of these rows (indices or a boolean mask)."""
         part = object.__new__(Placements)
-        part.operators, part.hosts, part.replicas = self.operators, self.hosts, self.replicas
+        part.operators, part.hosts, part.replicas, part.given = self.operators, self.hosts, self.replicas, self.given
         part.hosts_po = self.hosts_po[rows]
         return part
 
@@ -67,6 +69,41 @@ class Placements(Sequence[ExecutionPlan]):
         all_sockets = np.zeros((*counts.shape[:2], sum(sockets)), np.float32)
         all_sockets[:, :, columns] = counts
         return all_sockets
+
+
+class CountedPlans(Sequence[ExecutionPlan]):
+    """Plans of any number of replicas on any sockets: counts_pol by plan, operator in data-flow order, and socket.
+
+    Sockets are those of all hosts in a row; replicas of an operator come in their order. Key groups are dealt anew.
+    """
+
+    def __init__(self, deployment: Deployment, counts_pol: np.ndarray) -> None:
+        self._deployment = deployment
+        self.counts_pol = np.asarray(counts_pol, np.int64)
+        hosts = deployment.cluster.hosts
+        self._places = [str(Location(host.name, socket)) for host in hosts for socket in range(host.socket_count)]
+        self._row = {operator.name: o for o, operator in enumerate(deployment.query.topological)}
+
+    def __len__(self) -> int:
+        return len(self.counts_pol)
+
+    @overload
+    def __getitem__(self, index: int) -> ExecutionPlan: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> CountedPlans: ...
+
+    def __getitem__(self, index: int | slice) -> ExecutionPlan | CountedPlans:
+        if isinstance(index, slice):
+            return CountedPlans(self._deployment, self.counts_pol[index])
+        names = [operator.name for operator in self._deployment.query.operators]
+        counts_ol = self.counts_pol[index]
+        placement = {name: tuple(np.repeat(self._places, counts_ol[self._row[name]]).tolist()) for name in names}
+        return ExecutionPlan(placement=placement)
+
+    def socket_counts(self, deployment: Deployment) -> np.ndarray:
+        """Replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""
+        return self.counts_pol
 
 
 def distinct_rows(values_nc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
