@@ -21,12 +21,10 @@ def graph_case(random: Random, folder: Path) -> Outcome:
     content = text.encode("utf-8", "surrogatepass")
     path, imported = folder / "run.graph", folder / "run.yaml"
     path.write_bytes(changed_bytes(content, random) if way == 1 else content)
-    outcome = of_command("import", "run-graph", str(path), "--out", str(imported), "--quiet")
+    outcome = of_command("import", "run-graph", str(path), "--out", str(imported))
     if outcome.kind != RAN:
         return outcome
-    return of_command(
-        "run", str(imported), "--quiet", "--horizon", "20", "--set", "run.segments=100", "--set", "run.warmup_s=0"
-    )
+    return of_command("run", str(imported), "--horizon", "20", "--set", "run.segments=100", "--set", "run.warmup_s=0")
 
 
 def _other_numbers(text: str, random: Random) -> str:

@@ -1,4 +1,4 @@
-"""What became of one case: the command line is called in this process, and everything it does is one of five things."""
+"""What became of one case: the command line is called in this process, and all that it does has one of seven names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from typing import NoReturn
 from scenarios import cli
 from twin.errors import MOST_CHARACTERS, BadInput
 
-RAN, REFUSED, TRACEBACK, NOISE, SLOW, HANG = "ran", "BadInput", "traceback", "more than a line", "slow", "hang"
-OUTCOMES = (REFUSED, RAN, SLOW, NOISE, TRACEBACK, HANG)
+RAN, REFUSED, ANNOUNCED, SLOW = "ran", "BadInput", "announced long", "slow"
+NOISE, TRACEBACK, HANG = "more than a line", "traceback", "hang"
+OUTCOMES = (REFUSED, RAN, ANNOUNCED, SLOW, NOISE, TRACEBACK, HANG)
 FAULTS = (NOISE, TRACEBACK, HANG)
 SLOW_S, HANG_S = 5.0, 60.0
-"""CPU seconds. What takes long and was announced so, or is stopped by a limit, is slow; only what never ends hangs."""
+"""CPU seconds, of what was not announced as long; what was is not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,19 @@ class Outcome:
 
 class TimeUp(BaseException):
     """Not an Exception, so that nothing swallows it."""
+
+
+class LongAnnouncedError(BaseException):
+    """The command has said that it will take long."""
+
+
+class _Said(io.StringIO):
+    """What a command says; it is stopped where it announces a long run."""
+
+    def write(self, text: str) -> int:
+        if text.startswith("a long run: "):
+            raise LongAnnouncedError
+        return super().write(text)
 
 
 @contextlib.contextmanager
@@ -63,6 +77,8 @@ def of_call(call: Callable[[], object]) -> Outcome:
             call()
     except BadInput as error:
         kind, detail = _refusal(f"twin: {error}\n")
+    except LongAnnouncedError:
+        kind = ANNOUNCED
     except TimeUp:
         kind, detail = HANG, f"stopped after {HANG_S:g} CPU s"
     except Exception:
@@ -73,7 +89,7 @@ def of_call(call: Callable[[], object]) -> Outcome:
 def of_command(*arguments: str) -> Outcome:
     """Of the command line."""
     status: list[object] = []
-    out, said = io.StringIO(), io.StringIO()
+    out, said = io.StringIO(), _Said()
 
     def call() -> None:
         try:
@@ -90,9 +106,10 @@ def of_command(*arguments: str) -> Outcome:
 
 
 def _refusal(said: str) -> tuple[str, str]:
-    line = said.splitlines()[-1] if said else ""
-    clean = said.count("\n") == 1 and line.startswith("twin: ") and len(line) < MOST_CHARACTERS + 100
-    return (REFUSED if clean else NOISE), said
+    """One line, and before it nothing but notes and progress."""
+    *before, line = said.splitlines() or [""]
+    clean = line.startswith("twin: ") and len(line) < MOST_CHARACTERS + 100
+    return (REFUSED if clean and all(each.startswith(("note: ", "[")) for each in before) else NOISE), said
 
 
 def _timed(kind: str, detail: str, cpu_s: float) -> Outcome:

@@ -46,4 +46,4 @@ def recording_case(random: Random, folder: Path) -> Outcome:
         path.write_text(changed_text(path.read_text(), random), encoding="utf-8", errors="surrogatepass")
     name = path.name if random.random() < 0.95 else random.choice(('"a\\0b"', "none.csv", ".", '""', "/dev/null"))
     (folder / "s.yaml").write_text(JOB.format(path=name, more=random.choice(MORE)))
-    return of_command("run", str(folder / "s.yaml"), "--quiet")
+    return of_command("run", str(folder / "s.yaml"))

@@ -12,7 +12,7 @@ from benchmarks.fuzz.outcome import Outcome, of_command
 from scenarios.files.registry import LIBRARY
 from scenarios.files.yaml_text import parse_text
 
-SHORT = ("--set", "run.segments=100", "--quiet")
+SHORT = ("--set", "run.segments=100")
 FILES = sorted(LIBRARY.glob("*.yaml"))
 OPTIONS = ("--policy", "--fidelity", "--horizon", "--precision", "--seed", "--set")
 
@@ -33,7 +33,7 @@ def scenario_case(random: Random, folder: Path) -> Outcome:
         path.write_text(yaml.dump(changed_data(data, random, numbers_only=way < 3), sort_keys=False), encoding="utf-8")
     more = ["--policy", random.choice(("relieve", "ds2"))] if random.random() < 0.2 else []
     more += ["--fidelity", "exact"] if random.random() < 0.1 else []
-    return of_command("run", str(path), "--quiet", *more)
+    return of_command("run", str(path), *more)
 
 
 def override_case(random: Random, _folder: Path) -> Outcome:
