@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -52,7 +53,8 @@ def end_told() -> Iterator[None]:
 
 def stop(spark: SparkSession) -> None:
     """Also where the Java process is gone: the next session then starts another."""
-    with suppress(Py4JError, OSError):
+    with suppress(Py4JError, OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the process may be gone, or its connection cut by Ctrl-C
         spark.stop()
         return
     if _ended() is not None:
