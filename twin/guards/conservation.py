@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from twin.engine.compute.processor import Processor
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.streams.route import Leg
 from twin.engine.task import Task
@@ -118,12 +119,18 @@ def _operators(world: World) -> None:
 
 
 def _work(world: World, tolerance: float) -> None:
-    ahead: dict[int, float] = defaultdict(float)  # work is booked when its service begins: it may lie beyond the end
+    ahead = defaultdict[Processor, float](float, world.ledger.moving_s)
     for task in _tasks(world):
-        ahead[id(task.processor)] += task.in_service_work_s if task.busy else 0.0
+        ahead[task.processor] += _ahead_s(task)
     for location, processor in world.processors.items():
-        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[id(processor)]
+        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[processor]
         if tolerance > 0.0:
             limit += processor.capacity * SHARING_START_S
         limit += world.ledger.overlap_s.get(location, 0.0)
         _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)
+
+
+def _ahead_s(task: Task) -> float:
+    """Work is booked as it begins: core-seconds that may lie beyond the end."""
+    service_s = task.in_service_work_s if task.busy else 0.0
+    return service_s + max(0.0, task.engaged_until_s - task.env.now) * task.processor.speed
