@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from typer._click.exceptions import ClickException, UsageError
 
-from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run
+from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run, whatif
 from twin.errors import BadInput, suggest
 from twin.version import VERSION
 
@@ -28,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for group in (demo, library, run, corpus, learning, profiling, planning, reproduce, importing):
+for group in (demo, library, run, whatif, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 
 
@@ -110,7 +110,7 @@ def _internal(error: Exception) -> str:
 
 
 def _interrupted() -> int:
-    kept = "finished chunks of a corpus and finished networks of a training are kept"
+    kept = "finished chunks of a corpus, networks of a training, and runs of a question with --out are kept"
     return _say(f"interrupted; run the same command again to go on ({kept})", INTERRUPTED)
 
 
