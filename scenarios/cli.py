@@ -15,7 +15,19 @@ from typing import Annotated
 import typer
 from typer._click.exceptions import ClickException, UsageError
 
-from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run, whatif
+from scenarios.commands import (
+    capacity,
+    corpus,
+    demo,
+    importing,
+    learning,
+    library,
+    planning,
+    profiling,
+    reproduce,
+    run,
+    whatif,
+)
 from twin.errors import BadInput, suggest
 from twin.version import VERSION
 
@@ -28,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for group in (demo, library, run, whatif, corpus, learning, profiling, planning, reproduce, importing):
+for group in (demo, library, run, whatif, capacity, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 
 
