@@ -73,13 +73,13 @@ def main() -> None:
     options = parser.parse_args()
     scenario, space = query(options.plans)
     started_s = time.perf_counter()
-    placements = Placements(scenario.deployment, space.sample(stream(0, "candidates"), options.plans))
+    placements = Placements(scenario, space.sample(stream(0, "candidates"), options.plans))
     rows = [("drawing different valid plans", len(placements) / (time.perf_counter() - started_s), "", "")]
     for name, model in models().items():
         wall_s, cpu_s = [], []
         for _ in range(1 + options.repeat):
             started_s, cpu_started_s = time.perf_counter(), time.process_time()
-            model.predict(scenario.deployment, placements)
+            model.predict(scenario, placements)
             wall_s.append(time.perf_counter() - started_s)
             cpu_s.append(time.process_time() - cpu_started_s)
         rows.append((name, len(placements) / min(wall_s[1:]), len(placements) / min(cpu_s[1:]), GOAL_PER_S))

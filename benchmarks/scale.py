@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from benchmarks.table import print_table
 from twin.deployment import Deployment
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -73,7 +73,7 @@ def main() -> None:
     began_s = time.process_time()
     job = cluster(options.hosts, options.groups, options.rate)
     read_s = time.process_time() - began_s
-    run = simulate(job, RunSettings(horizon_s=60))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=60)))
     peak_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     total_s = time.process_time() - began_s
     rows = [

@@ -17,8 +17,9 @@ from benchmarks.table import print_table
 from scenarios.spaces.generator import SPACES, random_scenario
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
+from twin.engine import ENGINE
 from twin.profiles import STORM
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 FIRST_SEED = 10_000
@@ -32,7 +33,7 @@ def table_ii(runs: int) -> None:
     """Random queries as they come: CPU seconds by kind of query, and all together against the limits."""
     drawn = (random_scenario(SPACES["costream"], seed, RunSettings()).deployment for seed in count(FIRST_SEED))
     jobs = list(islice(drawn, runs))
-    done = [simulate(job, RunSettings(seed=index)) for index, job in enumerate(jobs)]
+    done = [simulate(Scenario.of(job, RunSettings(seed=index))) for index, job in enumerate(jobs)]
     seconds = np.array([run.cpu_s for run in done])
     sources = np.array([len(job.query.sources) for job in jobs])
     pressed = np.array([run.metrics.backpressured for run in done])
@@ -57,7 +58,7 @@ def table_ii(runs: int) -> None:
 
 def growth(what: str, sizes: Sequence[float], runs: Sequence[tuple[Deployment, RunSettings]]) -> float:
     """Best CPU time at each size; how it grows from one to the next, and as a power of the size over all."""
-    seconds = [min(simulate(job, settings).cpu_s for _ in range(BEST_OF)) for job, settings in runs]
+    seconds = [min(simulate(Scenario.of(job, settings)).cpu_s for _ in range(BEST_OF)) for job, settings in runs]
     ratios = [float("nan"), *(b / a for a, b in pairwise(seconds))]
     rows = [(size, second, ratio) for size, second, ratio in zip(sizes, seconds, ratios, strict=True)]
     power = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
@@ -80,7 +81,9 @@ def main() -> None:
     """Prints all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="random queries")
-    table_ii(parser.parse_args().runs)
+    runs = parser.parse_args().runs
+    print(f"the {ENGINE} engine")
+    table_ii(runs)
     lengths = (2, 4, 8, 16, 32)
     growth("operators", lengths, [(line_of_maps(n - 1, 3200.0), RunSettings()) for n in lengths])
     shared = [line_of_maps(n - 1, 3200.0, cores=1.0, load=0.7 / (n - 1)) for n in lengths]

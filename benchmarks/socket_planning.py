@@ -30,6 +30,7 @@ from twin.randomness import stream
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
+from twin.scenario import Scenario
 from twin.spec import parse
 
 BLADES, NEAR_NS, TRAY_NS, FAR_NS = 4, 119.0, 404.0, 700.0
@@ -142,7 +143,8 @@ def main() -> None:
     rows: list[list[object]] = []
     for whole in wholes():
         began_s = time.process_time()
-        problem = Problem(deployment=whole.job, cost_model=RateModel(horizon_s=0.3), objective="throughput_per_s")
+        scenario = Scenario.of(whole.job).with_run(horizon_s=0.3)
+        problem = Problem(scenario=scenario, cost_model=RateModel(), objective="throughput_per_s")
         found = whole.optimizer.solve(problem)
         took_s = time.process_time() - began_s
         job = NumaJob(whole.job)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from models.features import FEATURE_VERSION
 from models.labels import Scaling
 from models.layers import NetworkConfig, Parameters
 from models.scoring import Weights
+from twin.atomic import write_bytes
 from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.spec import parse
@@ -52,7 +52,6 @@ class Ensemble:
 
 def save(ensemble: Ensemble, folder: Path) -> None:
     """Writes FOLDER/NAME.msgpack; it appears whole or not at all, and replaces an older one."""
-    folder.mkdir(parents=True, exist_ok=True)
     scaling = ensemble.scaling
     body = {
         "format": _FORMAT,
@@ -63,13 +62,7 @@ def save(ensemble: Ensemble, folder: Path) -> None:
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
     }
-    path = folder / f"{ensemble.name}{SUFFIX}"
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(serialization.msgpack_serialize(body))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_bytes(folder / f"{ensemble.name}{SUFFIX}", serialization.msgpack_serialize(body))
 
 
 def read(path: Path) -> Ensemble:

@@ -121,7 +121,7 @@ class FittedTrees:
         """The ensembles' means. Raises BadInput for a kind of operator that was not in the training rows."""
         refuse_unseen(self.name, self.seen, kinds_of(dataset.graphs))
         return {
-            metric: each.predict(_vectors(dataset, self.inputs), dataset.rates_Gx5[:, METRICS.index(metric)])
+            metric: each.predict(_vectors(dataset, self.inputs), dataset.rates_G(metric))
             for metric, each in self.by_metric.items()
         }
 
@@ -154,9 +154,8 @@ class BoostedTrees:
         for number, metric in enumerate(metrics):
             if metric not in METRICS:
                 raise BadInput(f"unknown metric {metric!r}; {suggest(metric, METRICS)}")
-            m = METRICS.index(metric)
             train, valid = (
-                Rows(vectors[rows], dataset.labels_Gx5[rows, m], dataset.rates_Gx5[rows, m])
+                Rows(vectors[rows], dataset.label_G(metric)[rows], dataset.rates_G(metric)[rows])
                 for rows in (parts.train, parts.valid)
             )
             found[metric] = trees.train_trees(metric, self.scale, train, valid, self.settings, seed)
@@ -196,7 +195,7 @@ class RateModelAlone:
 
     def predict(self, dataset: Dataset) -> Mapping[str, np.ndarray]:
         """Its answers, which the dataset has."""
-        return dict(zip(METRICS, dataset.rates_Gx5.T, strict=True))
+        return {metric: dataset.rates_G(metric) for metric in METRICS}
 
     def save(self, folder: Path) -> None:
         """Nothing to keep."""

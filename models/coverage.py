@@ -12,7 +12,7 @@ import numpy as np
 
 from models.columns import Column, OneHot
 from models.facts import OperatorFacts
-from models.features import COLUMNS, NODE_TYPES
+from models.features import COLUMNS, NODE_TYPES, require_learned
 from models.graph import GraphTable
 from twin.errors import BadInput
 
@@ -58,7 +58,8 @@ def kinds_of(graphs: GraphTable) -> set[str]:
 
 
 def found_in(operators: Sequence[OperatorFacts]) -> set[str]:
-    """The keys of Coverage that the operators of a query need."""
+    """The keys of Coverage that the operators of a query need. Raises BadInput if models know none of a kind."""
+    require_learned(operators)
     needed: set[str] = set()
     for facts in operators:
         kind: str = facts.spec.kind

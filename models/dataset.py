@@ -28,23 +28,23 @@ NEEDED = ("run", "config_hash", "horizon_s", "deployment", *METRICS, "tuples_out
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows of simulated runs. labels_Gx5: columns METRICS, NaN where a regression has no label (no success).
+    """Rows of simulated runs. labels_GxA: columns METRICS, NaN where a regression has no label (no success).
     config_hash: what a run is but for its seed. tuples_out: [G] results of each run. horizon_s: [G] its length."""
 
     encoded: Encoded
-    labels_Gx5: np.ndarray
+    labels_GxA: np.ndarray
     config_hash: np.ndarray
     tuples_out: np.ndarray
     horizon_s: np.ndarray
 
     def __len__(self) -> int:
-        return len(self.labels_Gx5)
+        return len(self.labels_GxA)
 
     def take(self, rows: np.ndarray) -> Dataset:
         """Some of the rows (indices), in that order."""
         return Dataset(
             self.encoded.take(rows),
-            self.labels_Gx5[rows],
+            self.labels_GxA[rows],
             self.config_hash[rows],
             self.tuples_out[rows],
             self.horizon_s[rows],
@@ -65,10 +65,18 @@ class Dataset:
         """models.derived of each row."""
         return self.encoded.derived_GxD
 
+    def label_G(self, metric: str) -> np.ndarray:
+        """[G] One of METRICS as it was simulated."""
+        return np.asarray(self.labels_GxA[:, METRICS.index(metric)])
+
+    def rates_G(self, metric: str) -> np.ndarray:
+        """[G] The same as the rate model says it."""
+        return np.asarray(self.rates_GxA[:, METRICS.index(metric)])
+
     @property
-    def rates_Gx5(self) -> np.ndarray:
+    def rates_GxA(self) -> np.ndarray:
         """What the rate model says of each row, in the order of METRICS."""
-        return self.encoded.graphs.rates_Gx5
+        return self.encoded.graphs.rates_GxA
 
     @property
     def about(self) -> Mapping[str, np.ndarray]:
@@ -94,7 +102,7 @@ def read(
     Raises BadInput if rows are missing, unreadable or incomplete.
     """
     columns = _columns(path)
-    labels_Gx5 = _labels(path, columns)
+    labels_GxA = _labels(path, columns)
     hashes, horizons_s = np.array(columns["config_hash"]), np.array(columns["horizon_s"], dtype=float)
     encoded = encoded_file.read(path, hashes, misjudged) if path.is_dir() else None
     if encoded is None:
@@ -103,12 +111,12 @@ def read(
             for run, text, horizon_s in zip(columns["run"], columns["deployment"], horizons_s.tolist(), strict=True)
         ]
         encoded = encode_texts(texts, progress, workers, misjudged)
-    return Dataset(encoded, labels_Gx5, hashes, np.array(columns["tuples_out"], dtype=float), horizons_s)
+    return Dataset(encoded, labels_GxA, hashes, np.array(columns["tuples_out"], dtype=float), horizons_s)
 
 
 def of_deployments(
     deployments: Sequence[Deployment],
-    labels_Gx5: np.ndarray,
+    labels_GxA: np.ndarray,
     config_hash: Sequence[str] | None = None,
     horizon_s: float = RunSettings().horizon_s,
 ) -> Dataset:
@@ -116,13 +124,13 @@ def of_deployments(
     Results are taken to be as many as the throughput says."""
     hashes = [str(index) for index in range(len(deployments))] if config_hash is None else config_hash
     horizons_s = np.full(len(deployments), horizon_s)
-    tuples_out = np.nan_to_num(labels_Gx5[:, METRICS.index("throughput_per_s")]) * horizons_s
-    return Dataset(encode(deployments, horizons_s.tolist()), labels_Gx5, np.array(hashes), tuples_out, horizons_s)
+    tuples_out = np.nan_to_num(labels_GxA[:, METRICS.index("throughput_per_s")]) * horizons_s
+    return Dataset(encode(deployments, horizons_s.tolist()), labels_GxA, np.array(hashes), tuples_out, horizons_s)
 
 
 def join(first: Dataset, second: Dataset) -> Dataset:
     """The rows of both, in order."""
-    columns = ("labels_Gx5", "config_hash", "tuples_out", "horizon_s")
+    columns = ("labels_GxA", "config_hash", "tuples_out", "horizon_s")
     return Dataset(
         encoding.join([first.encoded, second.encoded]),
         *(np.concatenate([getattr(first, name), getattr(second, name)]) for name in columns),
@@ -158,18 +166,18 @@ def _typed(file: Path, table: pa.Table) -> pa.Table:
 
 def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:
     """NaN for regressions of unsuccessful runs, which have no latency. Raises BadInput for a label that must exist."""
-    labels_Gx5 = np.array([columns[metric] for metric in METRICS], dtype=float).T
-    success_G = labels_Gx5[:, METRICS.index("success")] == 1
+    labels_GxA = np.array([columns[metric] for metric in METRICS], dtype=float).T
+    success_G = labels_GxA[:, METRICS.index("success")] == 1
     for m, metric in enumerate(METRICS):
-        wrong_G = ~np.isfinite(labels_Gx5[:, m])
+        wrong_G = ~np.isfinite(labels_GxA[:, m])
         if metric in REGRESSION_METRICS:
-            wrong_G = (wrong_G | (labels_Gx5[:, m] < 0)) & success_G
-            labels_Gx5[~success_G, m] = np.nan
+            wrong_G = (wrong_G | (labels_GxA[:, m] < 0)) & success_G
+            labels_GxA[~success_G, m] = np.nan
         if wrong_G.any():
             row = int(wrong_G.argmax())
             value = columns[metric][row]
             raise BadInput(f"{path}: run {columns['run'][row]!r} has {metric} = {value}; drop that row, or {REMEDY}")
-    return labels_Gx5
+    return labels_GxA
 
 
 def split(dataset: Dataset, seed: int, valid: float = 0.1, test: float = 0.1) -> Split:

@@ -15,9 +15,11 @@ import numpy as np
 
 from models.derived_plan import DerivedPlan
 from models.facts import OperatorFacts
+from models.features import LEARNED, require_learned
 from twin.deployment import Deployment
+from twin.kinds.registry import SINKS, SOURCES
+from twin.kinds.windowed import Windowed
 from twin.metrics import METRICS
-from twin.query import KINDS, Aggregate, Join
 from twin.rates.answer import RateAnswer
 
 NEAR_FULL = 0.95
@@ -58,7 +60,7 @@ def _number(kind: str) -> Read:
 
 def _counts() -> list[Feature]:
     return [
-        *(Feature(f"{kind}s", "1", "operators", _number(kind)) for kind in KINDS),
+        *(Feature(f"{kind}s", "1", "operators", _number(kind)) for kind in LEARNED),
         Feature("hosts", "1", "in use", lambda plan: float(len(plan.loads["tasks"]))),
         Feature("levels", "1", "streams on the longest path", lambda plan: float(plan.levels.max())),
         Feature("remote_streams", "1", "between hosts", lambda plan: float((plan.leaving > 0).sum())),
@@ -82,13 +84,14 @@ def _rates() -> list[Feature]:
 
 
 def _kept(plan: DerivedPlan) -> float:
-    return float(plan.in_per_s[plan.kinds == "sink"].sum() / max(plan.in_per_s[plan.kinds == "source"].sum(), 1e-12))
+    results, arriving = (plan.in_per_s[np.isin(plan.kinds, list(kinds))].sum() for kinds in (SINKS, SOURCES))
+    return float(results / max(arriving, 1e-12))
 
 
-Windowed = Callable[[OperatorFacts, Aggregate | Join], float]
+OfWindow = Callable[[OperatorFacts, Windowed], float]
 
 
-def _seconds(facts: OperatorFacts, operator: Aggregate | Join, length: float) -> float:
+def _seconds(facts: OperatorFacts, operator: Windowed, length: float) -> float:
     return length if operator.window.policy == "time" else length / max(facts.rates.in_per_s, 1e-12)
 
 
@@ -96,7 +99,7 @@ def _results(facts: OperatorFacts) -> float:
     return facts.rates.out_per_s / max(facts.rates.fires_per_s, 1e-12)
 
 
-WINDOWED: Mapping[str, tuple[str, str, Windowed]] = {
+WINDOWED: Mapping[str, tuple[str, str, OfWindow]] = {
     "in": ("1/s", "input rate", lambda facts, _: facts.rates.in_per_s),
     "content": ("tuples", "in the window at an evaluation", lambda facts, _: facts.rates.window_tuples),
     "fires": ("1/s", "evaluations", lambda facts, _: facts.rates.fires_per_s),
@@ -110,10 +113,10 @@ WINDOWED: Mapping[str, tuple[str, str, Windowed]] = {
 
 
 def _windows() -> list[Feature]:
-    places: Mapping[str, tuple[type[Aggregate | Join], int]] = {
-        "first_join": (Join, 0),
-        "last_join": (Join, -1),
-        "last_aggregate": (Aggregate, -1),
+    places: Mapping[str, tuple[str, int]] = {
+        "first_join": ("join", 0),
+        "last_join": ("join", -1),
+        "last_aggregate": ("aggregate", -1),
     }
     return [
         Feature(f"{place}_{name}", unit, meaning, _window(kind, position, read))
@@ -122,11 +125,13 @@ def _windows() -> list[Feature]:
     ]
 
 
-def _window(kind: type[Aggregate | Join], position: int, read: Windowed) -> Read:
+def _window(kind: str, position: int, read: OfWindow) -> Read:
     """Of the first or last such operator in data-flow order."""
 
     def found(plan: DerivedPlan) -> float:
-        values = [read(each, each.spec) for each in plan.facts if isinstance(each.spec, kind)]
+        values = [
+            read(each, each.spec) for each in plan.facts if isinstance(each.spec, Windowed) and each.spec.kind == kind
+        ]
         return values[position] if values else float("nan")
 
     return found
@@ -166,7 +171,7 @@ def _hosts() -> list[Feature]:
 
 def _costs() -> list[Feature]:
     return [
-        *(Feature(f"{kind}_pressure", "1", "highest", _over("max", _kind(kind, "pressure"))) for kind in KINDS),
+        *(Feature(f"{kind}_pressure", "1", "highest", _over("max", _kind(kind, "pressure"))) for kind in LEARNED),
         Feature("pressure_max", "1", "highest utilisation", lambda p: float(p.pressure.max())),
         Feature("pressure_second", "1", "second highest", lambda p: float(np.sort(p.pressure)[-2])),
         Feature("service_max", "s", "CPU of a tuple", lambda p: max(each.service_s for each in p.facts)),
@@ -179,7 +184,7 @@ def _costs() -> list[Feature]:
 
 def _bottleneck() -> list[Feature]:
     return [
-        Feature("bottleneck_kind", "1", "index into KINDS", lambda p: float(KINDS.index(p.kinds[p.bottleneck]))),
+        Feature("bottleneck_kind", "1", "index into KINDS", lambda p: float(LEARNED.index(p.kinds[p.bottleneck]))),
         Feature("bottleneck_level", "1", "streams from its sources", lambda p: float(p.levels[p.bottleneck])),
         Feature("bottleneck_to_end", "1", "levels below it", lambda p: float(p.levels.max() - p.levels[p.bottleneck])),
         Feature("bottleneck_upstream", "1", "operators, itself too", lambda p: float(p.upstream.sum())),
@@ -192,7 +197,7 @@ def _bottleneck() -> list[Feature]:
 
 def _answer() -> list[Feature]:
     def metric(name: str) -> Read:
-        return lambda plan: float(getattr(plan.answer.costs, name)[0])
+        return lambda plan: float(plan.answer.costs[name][0])
 
     def age(name: str) -> Callable[[DerivedPlan], np.ndarray]:
         return lambda plan: np.asarray(getattr(plan.answer, name)[0])
@@ -216,7 +221,7 @@ def _answer() -> list[Feature]:
 
 
 def _evaluations(plan: DerivedPlan) -> float:
-    fires = [each.rates.fires_per_s for each in plan.facts if isinstance(each.spec, Aggregate | Join)]
+    fires = [each.rates.fires_per_s for each in plan.facts if isinstance(each.spec, Windowed)]
     return min(fires) * plan.horizon_s if fires else float("nan")
 
 
@@ -236,7 +241,9 @@ def derived_vector(
 ) -> list[float]:
     """The vector of a deployment under its own plan, in the order of FEATURES.
 
-    facts: of its operators. answer: the rate model's, for that plan alone and a run of `horizon_s`.
+    facts: of its operators. answer: the rate model's, for that plan alone and a run of `horizon_s`. Raises BadInput if
+    models know no operators of one of the kinds.
     """
+    require_learned(facts)
     plan = DerivedPlan(deployment, facts, answer, horizon_s)
     return [float(feature.read(plan)) for feature in FEATURES]

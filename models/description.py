@@ -38,5 +38,5 @@ def filter_chain(query: Query) -> int:
     length: dict[str, int] = {}
     for operator in query.topological:
         before = [length[stream.producer] for stream in query.inputs(operator.name)]
-        length[operator.name] = 1 + max(before, default=0) if operator.kind == "filter" else 0
+        length[operator.name] = 1 + max(before, default=0) if operator.thins else 0
     return max(length.values())

@@ -6,7 +6,6 @@ The file is named after the code that encodes, so that other code never reads it
 from __future__ import annotations
 
 import hashlib
-import os
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -17,14 +16,15 @@ from models.encoding import Encoded
 from models.features import NODE_TYPES
 from models.graph import GraphTable, Ragged
 from models.misjudged import Misjudged
-from twin import rates
+from twin import kinds, rates
+from twin.atomic import new_file
 
-_HERE, _RATES = Path(__file__).parent, Path(rates.__path__[0])
+_HERE, _RATES, _KINDS = Path(__file__).parent, Path(rates.__path__[0]), Path(kinds.__path__[0])
 _FILES: tuple[str, ...] = (
     *("columns", "derived", "derived_plan", "description", "encoding", "facts", "features", "flat_vector", "graph"),
     *("misjudged", "physics"),
 )
-"""Of this package; of `twin`, its profiles, query, and everything of the rate model."""
+"""Of this package; of `twin`, its profiles, query, and everything of the kinds of operators and the rate model."""
 
 _RAGGED = ("streams", "updates", "placements")
 
@@ -33,7 +33,9 @@ _RAGGED = ("streams", "updates", "placements")
 def code_version() -> str:
     """12 hex digits over the source of everything that decides an encoding."""
     paths = [_HERE / f"{name}.py" for name in _FILES] + [_RATES.parent / "profiles.py", _RATES.parent / "query.py"]
-    source = b"".join(path.read_bytes() for path in [*paths, *sorted(_RATES.glob("*.py"))])
+    source = b"".join(
+        path.read_bytes() for path in [*paths, *sorted(_RATES.glob("*.py")), *sorted(_KINDS.glob("*.py"))]
+    )
     return hashlib.sha256(source).hexdigest()[:12]
 
 
@@ -46,20 +48,14 @@ def path_in(folder: Path, misjudged: Misjudged | None = None) -> Path:
 def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> None:
     """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
     table = encoded.graphs
-    arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_Gx5}
+    arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_GxA}
     arrays |= {"flat": encoded.flat_GxF, "derived": encoded.derived_GxD, "about": encoded.about_GxA}
     ragged = {f"node{kind}": each for kind, each in enumerate(table.nodes)}
     ragged |= {name: getattr(table, name) for name in _RAGGED}
     for name, each in ragged.items():
         arrays |= {f"{name}_rows": each.rows, f"{name}_start": each.start}
-    path = path_in(folder, misjudged)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with new_file(path_in(folder, misjudged)) as aside, aside.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def read(folder: Path, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> Encoded | None:

@@ -99,8 +99,8 @@ def rows_of(
 ) -> list[Row]:
     """One line a metric that is estimated; estimates: [G] each, of every row of the dataset."""
     return [
-        row(metric, name, dataset.labels_Gx5[:, m], estimates[metric], bootstrap, seed)
-        for m, metric in enumerate(METRICS)
+        row(metric, name, dataset.label_G(metric), estimates[metric], bootstrap, seed)
+        for metric in METRICS
         if metric in estimates
     ]
 
@@ -121,8 +121,7 @@ def replicate_rows(dataset: Dataset, metrics: Sequence[str] = METRICS, bootstrap
         return []
     found = []
     for metric in metrics:
-        m = METRICS.index(metric)
-        one, other = dataset.labels_Gx5[first, m], dataset.labels_Gx5[second, m]
+        one, other = dataset.label_G(metric)[first], dataset.label_G(metric)[second]
         known = ~np.isnan(one) & ~np.isnan(other)
         found.append(row(metric, LIMIT, one[known], other[known], bootstrap, seed))
     return found

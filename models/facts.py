@@ -10,9 +10,10 @@ import numpy as np
 from models.physics import NO_HOST_STATE, NO_OPERATOR_STATE, HostState, OperatorState
 from twin.cluster import Host
 from twin.deployment import Deployment
+from twin.kinds.flow import OperatorRates
 from twin.plan import ExecutionPlan
-from twin.query import Aggregate, AnyOperator, Columns, Join
-from twin.rates.flow import OperatorRates, nominal_rates
+from twin.query import AnyOperator, Columns
+from twin.rates.flow import nominal_rates
 from twin.rates.placements import Placements
 
 
@@ -41,11 +42,7 @@ class OperatorFacts:
     @property
     def selectivity(self) -> float:
         """Per Costream, Definitions 6 to 8; output per input tuple where an operator has no such definition."""
-        if isinstance(self.spec, Aggregate):
-            return self.rates.groups_per_fire / self.rates.window_tuples if self.rates.window_tuples else 0.0
-        if isinstance(self.spec, Join) and self.spec.selectivity is not None:
-            return self.spec.selectivity
-        return self.rates.out_per_s / self.rates.in_per_s if self.rates.in_per_s else 0.0
+        return self.spec.selectivity_at(self.rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +77,7 @@ def _facts(
     service_s = engine.service_s(query, operator, sent_per_s)
     bytes_in = engine.input_bytes(query, operator.name, sent_per_s)
     scans_per_s = rates.fires_per_s * rates.window_tuples
-    windowed = isinstance(operator, Aggregate | Join)
-    results_s = rates.out_per_s * engine.result_s(operator) if windowed else 0.0
+    results_s = rates.out_per_s * engine.result_s(operator)
     return OperatorFacts(
         spec=operator,
         width_in=sum(columns.width for columns in inputs) / len(inputs),

@@ -6,18 +6,15 @@ Each node type has its columns; `table()` lists them for readers, FEATURE_VERSIO
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from models.columns import Column, Group, Linear, Log, OneHot, width
 from models.facts import HostFacts, OperatorFacts
-from twin.query import KINDS, Aggregate, AggregateFunction, DataType, FilterFunction, Join
+from twin.errors import BadInput
+from twin.query import AggregateFunction, DataType, FilterFunction
 from twin.spec import literal_values
-
-NODE_TYPES: tuple[str, ...] = (*KINDS, "host")
-HOST = NODE_TYPES.index("host")
-SINK = NODE_TYPES.index("sink")
 
 FeatureSet = Literal["operators", "placement", "table1", "rates", "costs", "physics"]
 FEATURE_SETS: Mapping[str, frozenset[str]] = {
@@ -36,8 +33,9 @@ _SELECTIVITY = Log(1e-4, 1.0, floor=1e-9)
 _RATE = Log(1.0, 1e5, floor=1e-3)
 
 
-def _spec(name: str) -> Callable[[Any], Any]:
-    return lambda facts: getattr(facts.spec, name)
+def _spec(name: str, absent: Any = None) -> Callable[[Any], Any]:
+    """A field of an operator's spec; absent: what stands for none."""
+    return lambda facts: absent if getattr(facts.spec, name) is None else getattr(facts.spec, name)
 
 
 def _column(
@@ -104,20 +102,8 @@ _WINDOW = (
 )  # fmt: skip
 
 
-def _join_selectivity(facts: OperatorFacts) -> float:
-    return facts.selectivity if isinstance(facts.spec, Join) and facts.spec.selectivity is not None else 0.0
-
-
-def _amplification(facts: OperatorFacts) -> float:
-    return (facts.spec.amplification or 0.0) if isinstance(facts.spec, Join) else 0.0
-
-
 def _columns_of(data_type: str) -> Callable[[Any], Any]:
     return lambda facts: facts.columns_out.count(data_type)
-
-
-def _group_by(facts: OperatorFacts) -> str:
-    return (facts.spec.group_by or "none") if isinstance(facts.spec, Aggregate) else "none"
 
 
 _TYPES = literal_values(DataType)
@@ -176,15 +162,16 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "aggregate": (
         _column("operator", "function", "", OneHot(literal_values(AggregateFunction)), _spec("function"), "of values"),
         _column("operator", "value_type", "", OneHot(_TYPES), _spec("value_type"), "of the values to aggregate"),
-        _column("operator", "group_by", "", OneHot(("none", *_TYPES)), _group_by, "data type of the attribute"),
+        _column("operator", "group_by", "", OneHot(("none", *_TYPES)), _spec("group_by", "none"), "data type"),
         _column("data", "selectivity", "1", _SELECTIVITY, lambda f: f.selectivity, "Definition 8, expected"),
         *_WINDOW,
         *_EVERY_OPERATOR,
     ),
     "join": (
         _column("operator", "key_type", "", OneHot(_TYPES), _spec("key_type"), "data type of the join key"),
-        _column("data", "selectivity", "1", _SELECTIVITY, _join_selectivity, "Definition 7; 0 if unknown"),
-        _column("data", "amplification", "1", Log(1e-3, 10, 1e-6), _amplification, "measured output per input"),
+        _column("data", "selectivity", "1", _SELECTIVITY, _spec("selectivity", 0.0), "Definition 7; 0 if unknown"),
+        _column("data", "amplification", "1", Log(1e-3, 10, 1e-6), _spec("amplification", 0.0),
+                "measured output per input"),
         _flag("measured", lambda f: f.spec.selectivity is None, "amplification is given, not selectivity", "data"),
         *_WINDOW,
         *_EVERY_OPERATOR,
@@ -192,7 +179,13 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "sink": _EVERY_OPERATOR,
     "host": _HOST,
 }  # fmt: skip
-"""The columns of each node type, in the order of the network's inputs."""
+"""The columns of each node type, in the order of the network's inputs. Kinds that are not here cannot be learned."""
+
+NODE_TYPES: tuple[str, ...] = tuple(COLUMNS)
+HOST = NODE_TYPES.index("host")
+SINK = NODE_TYPES.index("sink")
+LEARNED: tuple[str, ...] = NODE_TYPES[:HOST]
+"""The kinds of operators that models know, by name: others shift nothing."""
 
 CONTEXT_WIDTH: int = width(CONTEXT)
 """Inputs made of a plan as a whole."""
@@ -205,8 +198,9 @@ _ALL: tuple[tuple[str, Column], ...] = (
     *(("plan", column) for column in CONTEXT),
 )
 
-REVISION = 2
-"""Raised where a column of the same name has other values. 2: each tuple of a join costs by its own stream."""
+REVISION = 3
+"""Raised where a column of the same name has other values. 2: each tuple of a join costs by its own stream.
+3: the rate model knows waits for batches, and how long channels take to fill."""
 
 FEATURE_VERSION: str = hashlib.sha256(
     "\n".join([*(f"{node}|{column.identity}" for node, column in _ALL), f"revision {REVISION}"]).encode()
@@ -237,3 +231,13 @@ def table() -> tuple[FeatureRow, ...]:
 def raw_row(kind: str, facts: OperatorFacts | HostFacts) -> list[float]:
     """The raw values of one node, a column each. Raises ValueError if one is not finite or outside a vocabulary."""
     return [column.raw(facts) for column in COLUMNS[kind]]
+
+
+def require_learned(operators: Sequence[OperatorFacts]) -> None:
+    """Raises BadInput if models know no operators of the kind of one of these."""
+    for each in operators:
+        if each.spec.kind not in LEARNED:
+            raise BadInput(
+                f"learned models know no operators of kind {each.spec.kind!r}, so they cannot judge such a query; use "
+                "the cost model rates or sim, or give the kind its columns in models/features.py and train anew"
+            )

@@ -17,7 +17,7 @@ from models.checkpoint import Ensemble
 from models.dataset import Dataset, Split, join
 from models.settings import TrainingSettings
 from twin.errors import BadInput
-from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.metrics import REGRESSION_METRICS
 from twin.randomness import stream
 from twin.spec import Spec, parse
 
@@ -78,7 +78,6 @@ def _settings(ensemble: Ensemble, how: FineTuning) -> TrainingSettings:
 
 def _teaches(dataset: Dataset, parts: Split, ensemble: Ensemble) -> bool:
     """Whether some metric has labels to learn from: any of a regression, both classes of a binary metric."""
-    labels_Gx5 = dataset.labels_Gx5[parts.train]
     needed = (1 if metric in REGRESSION_METRICS else 2 for metric in ensemble.metrics)
-    columns = (labels_Gx5[:, METRICS.index(metric)] for metric in ensemble.metrics)
+    columns = (dataset.label_G(metric)[parts.train] for metric in ensemble.metrics)
     return any(len(set(column[~np.isnan(column)])) >= least for column, least in zip(columns, needed, strict=True))

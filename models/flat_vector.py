@@ -11,10 +11,10 @@ import hashlib
 from collections.abc import Sequence
 
 from models.facts import OperatorFacts
-from twin.query import KINDS
+from models.features import LEARNED, require_learned
 
 FLAT_NAMES: tuple[str, ...] = (
-    *(f"{kind}s" for kind in KINDS),
+    *(f"{kind}s" for kind in LEARNED),
     "mean_filter_selectivity",
     "mean_join_selectivity",
     "mean_aggregate_selectivity",
@@ -27,14 +27,18 @@ FLAT_VERSION: str = hashlib.sha256("|".join(FLAT_NAMES).encode()).hexdigest()[:1
 
 
 def flat_vector(facts: Sequence[OperatorFacts]) -> list[float]:
-    """The vector of a query, in the order of FLAT_NAMES. A mean over nothing is NaN, which LightGBM knows."""
-    by_kind = {kind: [each for each in facts if each.spec.kind == kind] for kind in KINDS}
+    """The vector of a query, in the order of FLAT_NAMES. A mean over nothing is NaN, which LightGBM knows.
+
+    Raises BadInput if models know no operators of one of the kinds.
+    """
+    require_learned(facts)
+    by_kind = {kind: [each for each in facts if each.spec.kind == kind] for kind in LEARNED}
 
     def mean(values: Sequence[float]) -> float:
         return sum(values) / len(values) if values else float("nan")
 
     return [
-        *(float(len(by_kind[kind])) for kind in KINDS),
+        *(float(len(by_kind[kind])) for kind in LEARNED),
         *(mean([each.selectivity for each in by_kind[kind]]) for kind in ("filter", "join", "aggregate")),
         mean([each.rates.in_per_s for each in by_kind["source"]]),
     ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.columns import encode
 from models.facts import LOADS, HostFacts, OperatorFacts, host_loads, operator_facts, replica_counts
-from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, raw_row
+from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, raw_row, require_learned
 from models.physics import host_states, operator_states, plan_state
 from twin.deployment import Deployment
 from twin.metrics import METRICS
@@ -53,8 +53,10 @@ def joint_graph(
     answer: RateAnswer | None = None,
 ) -> JointGraph:
     """The graph of a deployment under its own plan. horizon_s: length of the run that is to be predicted.
-    If at hand: facts, `operator_facts(deployment)`; answer, the rate model's for that plan alone and that length."""
+    If at hand: facts, `operator_facts(deployment)`; answer, the rate model's for that plan alone and that length.
+    Raises BadInput if models know no operators of one of the kinds."""
     facts = operator_facts(deployment) if facts is None else facts
+    require_learned(facts)
     answer = answer or RateModel(horizon_s=horizon_s).answer(deployment, [deployment.plan])
     facts = [replace(each, physics=state) for each, state in zip(facts, operator_states(answer, 0), strict=True)]
     host_physics, plan = host_states(answer, 0), plan_state(answer, 0, horizon_s)
@@ -130,7 +132,7 @@ class GraphTable:
     streams: rows (producer's kind, its number among the graph's nodes of that kind, the consumer's kind and number,
     the consumer's level).  updates: rows (kind, number, level), one an operator that has inputs, sinks aside.
     placements: rows (kind, number, host's number).
-    context_GxC: inputs of each plan as a whole.  rates_Gx5: the rate model's answers, in the order of METRICS.
+    context_GxC: inputs of each plan as a whole.  rates_GxA: the rate model's answers, in the order of METRICS.
     """
 
     nodes: tuple[Ragged, ...]
@@ -138,7 +140,7 @@ class GraphTable:
     updates: Ragged
     placements: Ragged
     context_GxC: np.ndarray
-    rates_Gx5: np.ndarray
+    rates_GxA: np.ndarray
 
     def __len__(self) -> int:
         return len(self.streams.start) - 1
@@ -151,7 +153,7 @@ class GraphTable:
             self.updates.part(graphs_G),
             self.placements.part(graphs_G),
             self.context_GxC[graphs_G],
-            self.rates_Gx5[graphs_G],
+            self.rates_GxA[graphs_G],
         )
 
 
@@ -222,5 +224,5 @@ def concatenate(tables: Sequence[GraphTable]) -> GraphTable:
         joined([table.updates for table in tables]),
         joined([table.placements for table in tables]),
         np.concatenate([table.context_GxC for table in tables]),
-        np.concatenate([table.rates_Gx5 for table in tables]),
+        np.concatenate([table.rates_GxA for table in tables]),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from flax import serialization
 
 from models.training import Member, Point
+from twin.atomic import write_bytes
 
 TRAINING, SUFFIX = "training.json", ".msgpack"
 
@@ -72,6 +72,4 @@ def _read(path: Path) -> Member | None:
 def _write(path: Path, member: Member) -> None:
     """Whole or not at all."""
     body = {"parameters": member.parameters, "curve": [list(each) for each in member.curve], "seed": str(member.seed)}
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    partial.write_bytes(serialization.msgpack_serialize(body))
-    os.replace(partial, path)
+    write_bytes(path, serialization.msgpack_serialize(body))

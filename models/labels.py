@@ -49,17 +49,17 @@ def binary(metrics: Sequence[str]) -> np.ndarray:
     return np.array([metric in BINARY_METRICS for metric in metrics])
 
 
-def scaled(metrics: Sequence[str], labels_Gx5: np.ndarray, rates_Gx5: np.ndarray, scale: LabelScale) -> np.ndarray:
+def scaled(metrics: Sequence[str], labels_GxA: np.ndarray, rates_GxA: np.ndarray, scale: LabelScale) -> np.ndarray:
     """[G, M]: regressions on their scale, 0 or 1 of binaries; NaN where there is no label."""
     columns = [METRICS.index(metric) for metric in metrics]
-    labels = np.maximum(labels_Gx5[:, columns], LABEL_FLOOR)
+    labels = np.maximum(labels_GxA[:, columns], LABEL_FLOOR)
     if scale == "log1p":
         values = np.log1p(labels)
     else:
         values = np.log(labels)
     if scale == "ratio":
-        values = np.clip(values - _log(rates_Gx5[:, columns]), -RATIO_LIMIT, RATIO_LIMIT)
-    return np.where(binary(metrics), labels_Gx5[:, columns], values)
+        values = np.clip(values - _log(rates_GxA[:, columns]), -RATIO_LIMIT, RATIO_LIMIT)
+    return np.where(binary(metrics), labels_GxA[:, columns], values)
 
 
 def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale) -> Scaling:
@@ -99,13 +99,13 @@ def targets(metrics: Sequence[str], values_GxM: np.ndarray, scaling: Scaling, tr
     return Targets(np.nan_to_num(standard_GxM).astype(np.float32), weights_GxM.astype(np.float32))
 
 
-def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_Gx5: np.ndarray, scaling: Scaling) -> np.ndarray:
+def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndarray, scaling: Scaling) -> np.ndarray:
     """Network outputs as log cost (regressions) or probability (binaries), [G, M]."""
     values = outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean)
     if scaling.scale == "log1p":
         values = _log(np.expm1(np.clip(values, 0.0, LOG_LIMIT)))
     if scaling.scale == "ratio":
-        values = values + _log(rates_Gx5[:, [METRICS.index(metric) for metric in metrics]])
+        values = values + _log(rates_GxA[:, [METRICS.index(metric) for metric in metrics]])
     log_cost = np.clip(values, -LOG_LIMIT, LOG_LIMIT)
     probability = 1 / (1 + np.exp(-np.clip(outputs_GxM, -LOG_LIMIT, LOG_LIMIT)))
     return np.where(binary(metrics), probability, log_cost)

@@ -99,7 +99,7 @@ def plan_arrays(answer: RateAnswer, horizon_s: float) -> np.ndarray:
         "blocked": answer.blocked.mean(axis=1),
         **{name: getattr(answer, name).sum(axis=1) for name in ("channel_s", "queue_s", "window_s")},
     }
-    return np.stack([derived[n] if n in derived else getattr(answer.costs, n) for n in PLAN_STATE], axis=1)
+    return np.stack([derived[n] if n in derived else answer.costs[n] for n in PLAN_STATE], axis=1)
 
 
 def operator_states(answer: RateAnswer, plan: int) -> list[OperatorState]:

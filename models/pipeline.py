@@ -116,7 +116,7 @@ def _ensemble(
 
 
 def _scaled(metrics: Sequence[str], dataset: Dataset, scale: LabelScale) -> np.ndarray:
-    return scaled(metrics, dataset.labels_Gx5, dataset.rates_Gx5, scale)
+    return scaled(metrics, dataset.labels_GxA, dataset.rates_GxA, scale)
 
 
 def _manifest(

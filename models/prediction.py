@@ -24,12 +24,15 @@ from models.labels import in_units
 from models.layers import NetworkConfig, Parameters
 from models.physics import PLAN_STATE, plan_arrays
 from models.scoring import PlanSide, score, scoring_job
+from twin.blindness import unseen_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.metrics import METRICS, REGRESSION_METRICS, CostEstimates
+from twin.metrics import METRICS, REGRESSION_METRICS, Estimates
 from twin.plan import ExecutionPlan
+from twin.rates.model import SEEN as SEEN_BY_RATES
 from twin.rates.model import RateModel
 from twin.rates.placements import Placements
+from twin.scenario import Scenario
 
 CHUNK = 16_384
 """Plans scored at a time: the more, the more they have in common, but their states must fit in memory."""
@@ -70,17 +73,27 @@ class LearnedCostModel:
         needed = tuple(each for each in self.ensembles if set(each.metrics) & set(metrics))
         return replace(self, ensembles=needed, wanted=tuple(metrics))
 
-    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
-        """Estimates for plans of one job. The deployment's own plan is ignored.
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        """Estimates for plans of one job, in runs of the length that it was trained on (`horizon_s`).
 
         Raises BadInput if the model lacks a metric, the job has a kind of operator, or a word of a category, that was
         not in the training rows, or a plan does not fit the job.
         """
         self._require(self.wanted)
-        found, unknown = self.predict_plans(deployment, plans), np.full(len(plans), np.nan)
+        found, unknown = self.predict_plans(scenario, plans), np.full(len(plans), np.nan)
         costs = {metric: found.cost(metric) if metric in self.wanted else unknown for metric in METRICS}
         latency = "processing_latency_s"
-        return CostEstimates(**costs, spread=found.spread(latency) if latency in self.wanted else unknown)
+        return Estimates(costs, spread=found.spread(latency) if latency in self.wanted else unknown)
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """In words, what of the scenario makes no difference to it.
+
+        Where every network is told what the rate model says, it sees through that as much as the rate model does.
+        """
+        seen = SEEN_BY_RATES if all(_asks_rates(each) for each in self.ensembles) else ()
+        same = self.horizon_s == scenario.run.horizon_s
+        other = () if same else (f"the horizon (it answers for runs of {self.horizon_s:g} s, as in its training)",)
+        return (*unseen_of(scenario, seen), *other)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""
@@ -103,7 +116,7 @@ class LearnedCostModel:
         values: dict[str, np.ndarray] = {}
         for ensemble in self.ensembles:
             outputs = [forward(ensemble.config, member, graphs) for member in ensemble.members]
-            values |= _by_metric(ensemble, np.stack(outputs), graphs.rates_Gx5)
+            values |= _by_metric(ensemble, np.stack(outputs), graphs.rates_GxA)
         return Predictions(values)
 
     def knows(self, graphs: GraphTable) -> bool:
@@ -127,10 +140,10 @@ class LearnedCostModel:
             table = graph_table((deployment.with_plan(plan) for plan in plans), self.horizon_s)
             return dict(self.predict_graphs(table).values)
         facts = operator_facts(deployment.model_copy(update={"plan": plans[0]}))
-        answer, rates_Px5 = None, np.ones((len(plans), len(METRICS)))
+        answer, rates_PxA = None, np.ones((len(plans), len(METRICS)))
         if any(_asks_rates(each) for each in self.ensembles):
             answer = RateModel(horizon_s=self.horizon_s).answer(deployment, plans)
-            rates_Px5 = plan_arrays(answer, self.horizon_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
+            rates_PxA = plan_arrays(answer, self.horizon_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
         side = PlanSide(deployment, facts, replica_counts(deployment, plans), answer, self.horizon_s)
         jobs = {config: scoring_job(config, side) for config in {ensemble.config for ensemble in self.ensembles}}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -140,7 +153,7 @@ class LearnedCostModel:
             ]
             values: dict[str, np.ndarray] = {}
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
-                values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_Px5)
+                values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_PxA)
         return values
 
 
@@ -170,8 +183,8 @@ def _apply(parameters: Parameters, batch: Batch, *, config: NetworkConfig, capac
     return jnp.asarray(CostNetwork(config, capacity).apply({"params": parameters}, batch))
 
 
-def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray, rates_Nx5: np.ndarray) -> dict[str, np.ndarray]:
-    values = [in_units(ensemble.metrics, outputs_NxM, rates_Nx5, ensemble.scaling) for outputs_NxM in outputs_KxNxM]
+def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray, rates_NxA: np.ndarray) -> dict[str, np.ndarray]:
+    values = [in_units(ensemble.metrics, outputs_NxM, rates_NxA, ensemble.scaling) for outputs_NxM in outputs_KxNxM]
     return {metric: np.stack([value[:, m] for value in values]) for m, metric in enumerate(ensemble.metrics)}
 
 

@@ -67,14 +67,14 @@ def strata_of(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[Stratu
     first, second = pairs(dataset)
     repeated = dataset.take(first)
     found = []
-    for m, metric in enumerate(METRICS):
+    for metric in METRICS:
         if metric not in estimates:
             continue
-        errors = _squared(metric, part.labels_Gx5[:, m], estimates[metric])
-        noises = _squared(metric, repeated.labels_Gx5[:, m], dataset.labels_Gx5[second, m]) / 2
+        errors = _squared(metric, part.label_G(metric), estimates[metric])
+        noises = _squared(metric, repeated.label_G(metric), dataset.label_G(metric)[second]) / 2
         for stratum, mask in STRATA.items():
             here, pair = mask(part.about), noises[mask(repeated.about)]
-            line = row(metric, fitted.name, part.labels_Gx5[here, m], estimates[metric][here])
+            line = row(metric, fitted.name, part.label_G(metric)[here], estimates[metric][here])
             error, noise = _mean(errors[here]), _mean(pair)
             found.append(
                 StratumRow(
@@ -84,7 +84,7 @@ def strata_of(fitted: Fitted, dataset: Dataset, rows: np.ndarray) -> list[Stratu
                     rows=line.rows,
                     q50=line.q50,
                     q95=line.q95,
-                    accuracy=line.accuracy if _both(part.labels_Gx5[here, m]) else None,
+                    accuracy=line.accuracy if _both(part.label_G(metric)[here]) else None,
                     error=error,
                     share=_ratio(float(np.nansum(errors[here])), float(np.nansum(errors))),
                     noise=noise,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -14,6 +13,7 @@ from pydantic import Field
 
 from models.coverage import Coverage
 from models.labels import LABEL_FLOOR, LOG_LIMIT, RATIO_LIMIT
+from twin.atomic import write_text
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS
 from twin.randomness import child_seed
@@ -157,17 +157,10 @@ def save(trees: Trees, folder: Path, features: str, seen: Coverage) -> None:
 
     features: version of the vector they were trained on. seen: what the training rows held.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     members = [each.model_to_string() for each in trees.boosters]
     body = {"format": _FORMAT, "features": features, "seen": dict(seen)}
     body |= {"metric": trees.metric, "scale": trees.scale, "members": members}
-    path = folder / f"{trees.metric}{SUFFIX}"
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(body))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_text(folder / f"{trees.metric}{SUFFIX}", json.dumps(body))
 
 
 def load(path: Path, features: str) -> tuple[Trees, Coverage]:

@@ -20,7 +20,8 @@ from optimizers.rules import bin_range, capability
 from optimizers.selection import choose, estimate
 from twin.cluster import Host
 from twin.deployment import Deployment
-from twin.rates.flow import OperatorRates, nominal_rates
+from twin.kinds.flow import OperatorRates
+from twin.rates.flow import nominal_rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,9 @@ def governor_placement(deployment: Deployment) -> dict[str, str]:
     for operator in query.topological:
         above = {placement[name].name for name in nx.ancestors(query.graph, operator.name)}
         producers = [placement[stream.producer] for stream in query.inputs(operator.name)]
-        if operator.kind == "source":
+        if operator.is_source:
             host = min(hosts[:-1], key=lambda each: (used[each.name], _strength(each)), default=strongest)
-        elif operator.kind == "sink" or len(producers) > 1 or not _reduces(rates[operator.name]):
+        elif operator.is_sink or len(producers) > 1 or not _reduces(rates[operator.name]):
             host = strongest
         else:
             host = _stay_or_climb(hosts, producers[0], above, used)

@@ -9,20 +9,17 @@ from typing import Literal, Protocol, runtime_checkable
 
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel
+from twin.metrics import REGRESSION_METRICS, TABLE, CostModel
 from twin.plan import ExecutionPlan
+from twin.scenario import Scenario
 
-OBJECTIVES: Mapping[str, Literal["min", "max"]] = {
-    "processing_latency_s": "min",
-    "e2e_latency_s": "min",
-    "throughput_per_s": "max",
-}
+OBJECTIVES: Mapping[str, Literal["min", "max"]] = {name: TABLE[name].better for name in REGRESSION_METRICS}
 """Target metrics, and which way is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Place the operators of a deployment; its own plan only says how many replicas each operator has, if that counts.
+    """Place the operators of a scenario; its own plan only says how many replicas each operator has, if that counts.
 
     objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
     after which an optimizer that can be stopped returns the best so far (so the same problem may give another plan).
@@ -30,7 +27,7 @@ class Problem:
     below 1, or no time.
     """
 
-    deployment: Deployment
+    scenario: Scenario
     cost_model: CostModel
     objective: str = "processing_latency_s"
     seed: int = 0
@@ -50,6 +47,11 @@ class Problem:
             raise BadInput(f"alternatives must be >= 0, got {self.alternatives}")
         if self.seconds is not None and not self.seconds > 0.0:
             raise BadInput(f"seconds must be > 0, got {self.seconds}")
+
+    @property
+    def deployment(self) -> Deployment:
+        """What is placed: the scenario, for those who need not know how it is run."""
+        return self.scenario
 
 
 class Status(StrEnum):
@@ -126,6 +128,5 @@ class Purposeful(Protocol):
 
 def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:
     """A placement as a plan: as many replicas as in the deployment's plan, all of an operator on one host, socket 0."""
-    return ExecutionPlan(
-        placement={name: (host,) * deployment.plan.replicas(name) for name, host in hosts.items()},
-    )
+    plan = deployment.plan
+    return plan.with_placement({name: (host,) * plan.replicas(name) for name, host in hosts.items()})

@@ -44,8 +44,8 @@ def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
     model = problem.cost_model
     if isinstance(model, Narrowable):
         model = model.only((problem.objective, *BINARY_METRICS))
-    found = model.predict(problem.deployment, plans)
-    columns = [np.asarray(each) for each in (getattr(found, problem.objective), found.backpressured, found.success)]
+    found = model.predict(problem.scenario, plans)
+    columns = [np.asarray(found[metric]) for metric in (problem.objective, *BINARY_METRICS)]
     if any(np.isnan(column).any() for column in columns):
         raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
     return Estimated(plans, *columns)
@@ -69,8 +69,24 @@ def ranked(problem: Problem, found: Estimated, count: int) -> list[Candidate]:
     tied = (columns[:, order] == last[:, None]).all(axis=0)
     rows = order[: max(count, int(np.flatnonzero(tied)[-1]) + 1)]  # ties with the last go by their text
     best = [(tuple(columns[:, row]), found.candidate(int(row))) for row in rows]
-    best.sort(key=lambda pair: (pair[0], str(sorted(pair[1].plan.placement.items()))))
+    best.sort(key=lambda pair: (pair[0], _text(pair[1].plan)))
     return [candidate for _, candidate in best[:count]]
+
+
+def _text(plan: ExecutionPlan) -> tuple[str, str]:
+    """All of a plan, to compare."""
+    return str(sorted(plan.placement.items())), str(sorted(plan.key_groups.items()))
+
+
+def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
+    """What a plan cannot keep of the scenario's own; empty if there is nothing."""
+    lost = problem.scenario.plan.lost_by(plan)
+    return f"key groups of {', '.join(lost)} are dealt anew, for other numbers of replicas" if lost else ""
+
+
+def said(*remarks: str) -> str:
+    """Those that are not empty, as one message."""
+    return "; ".join(filter(None, remarks))
 
 
 def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: float, complete: bool) -> Solution:
@@ -91,6 +107,6 @@ def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: f
         evaluations=evaluations,
         seconds=time.perf_counter() - started_s,
         alternatives=tuple(others),
-        message="" if best.sane else NOTHING_SANE,
+        message=said("" if best.sane else NOTHING_SANE, dealt_anew(problem, best.plan)),
         sane=best.sane,
     )

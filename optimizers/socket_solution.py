@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.interface import Problem, Solution, Status
-from optimizers.selection import choose, estimate
+from optimizers.selection import choose, dealt_anew, estimate, said
+from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, sustained
 
-ANALYTIC = "rates"
-"""A bound on the throughput holds for what the analytic model says, not for what another one makes of a plan."""
+TOLERANCE = 1e-6
+"""Of a bound, for rounding."""
 
 
 def solution(
@@ -27,18 +28,31 @@ def solution(
     chosen = choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=False)
     counts_ol = candidates[next(index for index, plan in enumerate(plans) if plan == chosen.plan)]
     load = float(sustained(job, counts_ol[None]).load_n[0])
-    bound = None
-    if problem.objective == "throughput_per_s" and problem.cost_model.name == ANALYTIC:
-        bound = max(chosen.objective, min(1.0, load_bound(job)) * job.results_per_s)
+    bound = _bound(problem, job, chosen.objective)
     message = chosen.message
     if load < 1.0:
-        message = (
+        full = (
             f"the sources are offered more than this plan bears: {load:.1%} of it, then {binding(job, counts_ol)} "
             f"is full; all cores together would bear at most {load_bound(job):.1%}"
         )
+        message = said(full, dealt_anew(problem, chosen.plan))
     proved = bound is not None and load >= 1.0
     status = Status.OPTIMAL if proved else chosen.status
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed)
+
+
+def _bound(problem: Problem, job: NumaJob, reached: float) -> float | None:
+    """On the results a second of any plan; None if nothing is proved.
+
+    It holds for what the analytic model says, not for what another one makes of a plan. Of several sources one may be
+    slowed and not the others, so a bound on the share that all of them keep bounds nothing, unless that is all.
+    """
+    share = min(1.0, load_bound(job))
+    one_rate = len(job.sources) == 1 or share == 1.0
+    if problem.objective != "throughput_per_s" or not isinstance(problem.cost_model, RateModel) or not one_rate:
+        return None
+    bound = share * job.results_per_s
+    return None if reached > bound * (1.0 + TOLERANCE) else max(bound, reached)
 
 
 def load_bound(job: NumaJob) -> float:

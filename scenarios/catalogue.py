@@ -8,7 +8,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twin.control import PolicySpec
 
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
@@ -25,10 +28,11 @@ def optimizers() -> dict[str, str]:
 
 
 def policies() -> dict[str, str]:
-    """Name and summary of every policy: what its module says it does."""
+    """Name and summary of every policy: what its module says it does, and its options with their defaults."""
     from optimizers.policies import POLICIES
 
-    return {name: _summary(sys.modules[policy.__module__]) for name, policy in sorted(POLICIES.items())}
+    specs = sorted(POLICIES.items())
+    return {name: _summary(sys.modules[spec.__module__]) + _options(spec) for name, spec in specs}
 
 
 def spaces() -> dict[str, str]:
@@ -48,6 +52,11 @@ def experiments() -> dict[str, str]:
 def _summary(documented: Any) -> str:
     text = " ".join((inspect.getdoc(documented) or "").split())
     return text.partition(". ")[0].rstrip(".")
+
+
+def _options(spec: type[PolicySpec]) -> str:
+    options = {name: field.default for name, field in spec.model_fields.items() if name != "name"}
+    return f" ({', '.join(f'{name}: {value}' for name, value in options.items())})" if options else ""
 
 
 def _space(space: Any) -> str:

@@ -47,7 +47,7 @@ for group in (demo, library, run, whatif, capacity, corpus, learning, profiling,
 @app.callback(invoke_without_command=True)
 def _twin(
     context: typer.Context,
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version, and which engine runs.")] = False,
     _traceback: Annotated[  # taken out by `main`, wherever it stands; declared here for --help
         bool, typer.Option("--traceback", help="On an internal error, print the traceback (TWIN_TRACEBACK=1).")
     ] = False,
@@ -57,7 +57,9 @@ def _twin(
     Start with `twin demo`, or `twin list` and `twin run smart-grid`.
     """
     if show_version:
-        print(VERSION)
+        from twin.engine import ENGINE
+
+        print(f"{VERSION} ({ENGINE} engine)")
     elif context.invoked_subcommand is None:
         print(context.get_help())
 

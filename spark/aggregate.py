@@ -1,6 +1,7 @@
 """From per-period traces to training rows: pure DataFrame -> DataFrame, no session, no files, no Python functions.
 
-Computes from a trace what `twin.run.metrics_of` computes from a run in memory.
+Sums up from a trace what `twin.run.metrics_of` sums up from a run in memory; what the metrics make of these sums is
+written once, in `twin.metrics`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pyspark.sql import functions as F
 
 from twin.engine.measure.sketch import GROWTH, LOWEST_S
 from twin.errors import BadInput
-from twin.metrics import BACKPRESSURE_SHARE
+from twin.kinds.registry import SINKS, SOURCES
+from twin.metrics import TABLE, Metric, Totals
 from twin.trace import TRAINING_ROWS
 
 QUANTILES = {"p50_s": 0.50, "p95_s": 0.95}
@@ -53,14 +55,17 @@ def labels(runs: DataFrame, operators: DataFrame) -> DataFrame:
     grows_by = F.col("arrived") - F.col("taken")
     return totals.select(
         "run",
-        (F.col("results") / F.col("seconds")).alias("throughput_per_s"),
-        _mean("processingLatencySum_s").alias("processing_latency_s"),
-        _mean("e2eLatencySum_s").alias("e2e_latency_s"),
+        *[_metric(metric).alias(name) for name, metric in TABLE.items()],
         F.greatest(F.lit(0.0), grows_by / F.col("seconds")).alias("backpressure_per_s"),
-        (grows_by > F.lit(BACKPRESSURE_SHARE) * F.col("arrived")).alias("backpressured"),
-        ((F.col("results") > 0) & ~F.col("crashed")).alias("success"),
         F.col("results").alias("tuples_out"),
     )
+
+
+def _metric(metric: Metric) -> Column:
+    """Of a run's totals; a latency is null if there are no results (Spark raises on a division by zero)."""
+    sums = {name: F.col(name) for name in ("seconds", "results", "processing_s", "e2e_s", "arrived", "taken")}
+    found: Column = metric.of(Totals(**sums, alive=~F.col("crashed")))
+    return F.when(F.col("results") > 0, found) if metric.kind == "latency" else found
 
 
 def _succeeded(runs: DataFrame) -> DataFrame:
@@ -75,16 +80,16 @@ def after_warmup(operators: DataFrame, runs: DataFrame) -> DataFrame:
 
 def run_totals(periods: DataFrame) -> DataFrame:
     """One row a run: seconds measured, results at its sinks with sums of latencies [s], arrived and taken tuples."""
-    is_source, is_sink = F.col("kind") == "source", F.col("kind") == "sink"
+    is_source, is_sink = (F.col("kind").isin(*kinds) for kinds in (SOURCES, SINKS))
     totals = periods.groupBy("run").agg(
         (F.max("end_s") - F.min("start_s")).alias("seconds"),
         _sum_where(is_sink, "latencyCount").alias("results"),
-        _sum_where(is_sink, "processingLatencySum_s").alias("processingLatencySum_s"),
-        _sum_where(is_sink, "e2eLatencySum_s").alias("e2eLatencySum_s"),
+        _sum_where(is_sink, "processingLatencySum_s").alias("processing_s"),
+        _sum_where(is_sink, "e2eLatencySum_s").alias("e2e_s"),
         _sum_where(is_source, "arrived").alias("arrived"),
         _sum_where(is_source, "numRecordsIn").alias("taken"),
     )
-    return totals.select("run", "seconds", "results", "processingLatencySum_s", "e2eLatencySum_s", "arrived", "taken")
+    return totals.select("run", "seconds", "results", "processing_s", "e2e_s", "arrived", "taken")
 
 
 def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
@@ -94,7 +99,7 @@ def latency_quantiles(periods: DataFrame, kind: str) -> DataFrame:
     share q of all results is reached.
     """
     buckets, counts = f"{kind}LatencyBuckets", f"{kind}LatencyCounts"
-    entries = periods.where(F.col("kind") == "sink").select(
+    entries = periods.where(F.col("kind").isin(*SINKS)).select(
         "run", F.explode(F.arrays_zip(buckets, counts)).alias("entry")
     )
     merged = entries.groupBy("run", F.col(f"entry.{buckets}").alias("bucket")).agg(
@@ -130,11 +135,6 @@ def require_columns(table: DataFrame, columns: Iterable[str], name: str) -> None
 def _sum_where(condition: Column, column: str) -> Column:
     """0 if there is nothing to sum."""
     return F.coalesce(F.sum(F.when(condition, F.col(column))), F.lit(0))
-
-
-def _mean(sum_column: str) -> Column:
-    """Null if there are no results: Spark raises on a division by zero."""
-    return F.when(F.col("results") > 0, F.col(sum_column) / F.col("results"))
 
 
 def _middle_s(bucket: Column) -> Column:

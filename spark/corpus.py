@@ -14,9 +14,9 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark.chunk import Chunk, ChunkResult, ChunkTask, Make, Simulate, simulate_chunk
 from spark.jobs import run_job
-from spark.manifest import CHUNKS, CorpusSpec, open_corpus, sole_writer
+from twin.corpus.chunk import Chunk, ChunkResult, ChunkTask, Make, Simulate, simulate_chunk
+from twin.corpus.manifest import CHUNKS, CorpusSpec, open_corpus, sole_writer
 from twin.errors import BadInput
 from twin.trace import read_table
 

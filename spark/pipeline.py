@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,11 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark.aggregate import labels, training_rows
-from spark.card import card
-from spark.card_text import card_text
 from spark.corpus import cut, finished
 from spark.jobs import run_job
-from spark.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json, write_text
+from twin.atomic import new_folder, write_text
+from twin.corpus.card import card
+from twin.corpus.card_text import card_text
+from twin.corpus.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json
 from twin.errors import BadInput
 from twin.trace import TABLES, read_table
 from twin.version import VERSION
@@ -136,18 +135,13 @@ def _name_damaged(chunks: list[Path]) -> None:
 @contextmanager
 def _aside(folder: Path) -> Iterator[Path]:
     """A folder to write to, which becomes `folder` if all goes well and vanishes if not."""
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
-        partial.mkdir(parents=True)
+        with new_folder(folder) as aside:
+            yield aside
+            for left in [*aside.rglob(".*.crc"), *aside.rglob("_SUCCESS")]:
+                left.unlink()
     except OSError as error:
         raise BadInput(f"cannot write to {folder.parent} ({error.strerror}); name another folder") from None
-    try:
-        yield partial
-        for left in [*partial.rglob(".*.crc"), *partial.rglob("_SUCCESS")]:
-            left.unlink()
-        partial.replace(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _check_rows(written: Path, corpus: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import sys
@@ -14,6 +15,7 @@ import typer
 from optimizers.interface import Problem
 from scenarios import cli
 from scenarios.files import scenario_file
+from twin.kinds.operator import OperatorBase
 from twin.rates.model import RateModel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,5 +76,65 @@ def test_the_optimizer_of_the_guide_works(monkeypatch):
     monkeypatch.setitem(sys.modules, "guide", guide)  # a dataclass looks its module up
     exec(compile(text.split("```python")[1].split("```")[0], "guide", "exec"), guide.__dict__)
     deployment = scenario_file.load("edge-filter").deployment
-    solution = guide.FirstHost().solve(Problem(deployment=deployment, cost_model=RateModel()))
+    solution = guide.FirstHost().solve(Problem(scenario=deployment, cost_model=RateModel()))
     assert set(solution.plan.placement.values()) == {("edge-1",)}
+
+
+def defined(path: Path) -> set[str]:
+    """Names of everything that a file defines: classes, functions, methods, fields, constants."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {each.id for each in targets if isinstance(each, ast.Name)}
+    return found
+
+
+def wrong_names(text: str) -> set[str]:
+    """Names in a guide that nothing has, and `name path` pairs of which the file does not define the name."""
+    sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    known = set.union(*map(defined, sources))
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    quoted = [each for each in re.findall(r"`([^`]+)`", text) if re.fullmatch(r"[\w(), >:-]+", each)]
+    names = {name for each in quoted if each[0] not in "-" for name in re.findall(r"[A-Za-z_]\w*", each)}
+    pairs = re.findall(r"`(\w+)`(?:,| \(| of| in)? ?`([\w/]+\.py)`", text)
+    misplaced = {f"{name} in {path}" for name, path in pairs if "NAME" not in path and name not in defined(ROOT / path)}
+    return {name for name in names if name not in known and name not in WORDS} | misplaced
+
+
+PACKAGES = ("twin", "models", "optimizers", "scenarios", "spark", "figures")
+WORDS = {
+    "twin",
+    "list",
+    "optimize",
+    "validate",
+    "problem",
+    "deployment",
+    "plans",
+    "statistics",
+    "app",
+    "NAME",
+    "Figure",
+    "FirstHost",
+}
+"""Commands, parameters of the signatures that the guide shows, a class of another library, and the guide's own."""
+
+
+def test_every_name_of_the_guide_is_where_it_says():
+    assert not wrong_names((ROOT / "docs" / "extending.md").read_text(encoding="utf-8"))
+
+
+def test_a_wrong_name_in_the_guide_would_be_noticed():
+    assert wrong_names("a `Joiner` with `_columns_out`") == {"Joiner", "_columns_out"}
+    assert wrong_names("in `MECHANISMS`, `twin/wiring/wiring.py`") == {"MECHANISMS in twin/wiring/wiring.py"}
+    assert not wrong_names("in `MECHANISMS` (`twin/wiring/mechanisms.py`), with `--set`")
+
+
+def test_the_guide_lists_what_a_kind_of_operator_says_of_itself():
+    """All of it that is not private, and the fields of every operator aside."""
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8").partition("## An operator kind")[2]
+    told = set(re.findall(r"`(\w+)`", text))
+    own = {name for name in vars(OperatorBase) if not name.startswith(("_", "model_"))}
+    assert own - set(OperatorBase.model_fields) <= told

@@ -1,12 +1,17 @@
-"""What a controller sees and may order: statistics of a period in, a reconfiguration out."""
+"""What a controller sees and may order: statistics in, a reconfiguration out; and how scenarios name one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, SerializeAsAny
+
+from twin.deployment import Deployment
+from twin.errors import suggest
 from twin.events import Move, Rescale
+from twin.spec import Spec, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +63,50 @@ class Policy(Protocol):
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """None: change nothing. Not asked while an earlier reconfiguration or an outage is under way."""
+
+
+class PolicySpec(Spec):
+    """A policy as a scenario names it: a member of this union has its own name as `name`, and options beside it.
+
+    A policy may keep a history; the spec does not, and starts a fresh one for each run.
+    """
+
+    name: str
+
+    def start(self, deployment: Deployment) -> Policy:
+        """The policy of one run. Raises BadInput if the job is not one that it can control."""
+        raise NotImplementedError
+
+
+def policy_specs() -> dict[str, type[PolicySpec]]:
+    """By name, all that were imported so far."""
+    return {each.model_fields["name"].default: each for each in PolicySpec.__subclasses__()}
+
+
+def policy_spec(value: object) -> PolicySpec:
+    """From a name, or a mapping of `name` and options. Raises ValueError, with a suggestion, if there is none such."""
+    if isinstance(value, PolicySpec):
+        return value
+    data = {"name": value} if isinstance(value, str) else value
+    if not isinstance(data, Mapping) or not isinstance(data.get("name"), str):
+        raise ValueError("a policy is a name, or a mapping of 'name' and options")
+    known = policy_specs()
+    if data["name"] not in known:
+        raise ValueError(f"unknown policy {data['name']!r}; {suggest(data['name'], known)}")
+    return parse(known[data["name"]], data)
+
+
+class _Schema:
+    """In the JSON Schema, any of the policies that are known when it is written."""
+
+    def __get_pydantic_json_schema__(self, _schema: Any, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        known = policy_specs()
+        return {"anyOf": [{"enum": sorted(known)}, *(known[name].model_json_schema() for name in sorted(known))]}
+
+
+AnyPolicy = Annotated[
+    SerializeAsAny[PolicySpec],
+    BeforeValidator(policy_spec),
+    _Schema(),
+    Field(description="who reconfigures the running job: a policy's name, or its name and options"),
+]

@@ -14,7 +14,7 @@ from twin.numa import cluster_by_name
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
 from twin.query import Query
-from twin.spec import Spec
+from twin.spec import Spec, parse
 from twin.workload import Workload
 
 
@@ -82,13 +82,13 @@ class Deployment(Spec):
     def _check_shared(self) -> None:
         for stream in self.query.streams:
             hosts = {location.host for location in self.plan.locations(stream.consumer)}
-            if self.query.partitioning(stream) == "shared" and len(hosts) > 1:
+            if self.query.partitioning(stream).one_queue and len(hosts) > 1:
                 raise ValueError(
                     f"plan.placement.{stream.consumer}: replicas that take from a shared queue must be on one host, "
                     f"got {', '.join(sorted(hosts))}; use rebalance between hosts"
                 )
             limited = any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in self.cluster.hosts)
-            if self.query.partitioning(stream) == "shared" and limited:
+            if self.query.partitioning(stream).one_queue and limited:
                 raise ValueError(
                     f"stream {stream.producer} -> {stream.consumer}: shared queues cannot be used where "
                     "numa.bandwidth_gbps limits what sockets fetch; use rebalance"
@@ -101,10 +101,10 @@ class Deployment(Spec):
             starts, ends = (
                 [place.host for place in self.plan.locations(end)] for end in (stream.producer, stream.consumer)
             )
-            forward = self.query.partitioning(stream) == "forward"
-            pairs = zip(starts, ends, strict=False) if forward else itertools.product(set(starts), set(ends))
+            paired = self.query.partitioning(stream).paired
+            pairs = zip(starts, ends, strict=False) if paired else itertools.product(set(starts), set(ends))
             self.cluster.require_routes(sorted(set(pairs)), f"stream {stream.producer} -> {stream.consumer}")
 
     def with_plan(self, plan: ExecutionPlan) -> Self:
-        """The same job under another plan, checked again. Raises ValueError if the plan does not fit."""
-        return self.__class__(**{**dict(self), "plan": plan})
+        """The same job under another plan, checked again. Raises BadInput if the plan does not fit."""
+        return parse(type(self), {**dict(self), "plan": plan})

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from twin.deployment import Deployment
 from twin.errors import suggest
 from twin.plan import Location, Replicas
-from twin.query import Aggregate, AnyOperator, Join
+from twin.query import AnyOperator, Windowed
 from twin.spec import Spec
 
 Factor = Annotated[float, Field(ge=1e-6, le=10**6)]
@@ -170,7 +170,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     _routes(where, starts, deployment)
     _no_shared_queue(where, [move.operator], deployment)
     if move.key_groups:
-        if any(deployment.query.partitioning(each) == "two-choice" for each in deployment.query.inputs(move.operator)):
+        if any(deployment.query.partitioning(each).two_choices for each in deployment.query.inputs(move.operator)):
             raise ValueError(f"{where}: {move.operator!r} is fed by two choices, which spread its key groups; use hash")
         groups = getattr(operator, "key_groups", None)
         if groups is None:
@@ -205,17 +205,17 @@ def scaling_obstacle(name: str, deployment: Deployment) -> str:
     """Why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
     query = deployment.query
     operator = query.operator(name)
-    if operator.kind == "source":
+    if operator.is_source:
         return f"{name!r} is a source, whose replicas read fixed partitions; scale what comes after it"
     for stream in query.inputs(name):
         how = query.partitioning(stream)
-        if how not in ("rebalance", "hash"):
+        if how.fixes_replicas:
             return f"{name!r} is fed by a {how} stream, which fixes its replicas; use rebalance or hash"
     for stream in query.outputs(name):
-        if query.partitioning(stream) == "forward":
-            return f"{name!r} feeds a forward stream, which needs equal replicas; use rebalance or hash"
-    keyed = isinstance(operator, Join) or (isinstance(operator, Aggregate) and operator.group_by is not None)
-    if isinstance(operator, Aggregate | Join) and not keyed:
+        how = query.partitioning(stream)
+        if how.paired:
+            return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
+    if isinstance(operator, Windowed) and not operator.keyed:
         return f"{name!r} aggregates all tuples without a key, in one window a replica; give it group_by to scale it"
     return ""
 
@@ -232,7 +232,7 @@ def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> N
 
 def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deployment) -> None:
     for name in operators:
-        if any(deployment.query.partitioning(each) == "shared" for each in deployment.query.inputs(name)):
+        if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(name)):
             raise ValueError(f"{where}: the replicas of {name!r} share one queue, which cannot move; use rebalance")
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from twin.errors import suggest
-from twin.operators import Aggregate, AnyOperator
 from twin.spec import Spec
 
 if TYPE_CHECKING:
+    from twin.kinds.registry import AnyOperator
     from twin.plan import ExecutionPlan
     from twin.query import Query
     from twin.workload import Workload
@@ -41,7 +41,7 @@ def group_count(query: Query, name: str, replicas: int) -> int | None:
     given = key_groups_of(query.operator(name))
     if given is not None:
         return given
-    if any(query.partitioning(stream) == "two-choice" for stream in query.inputs(name)):
+    if any(query.partitioning(stream).two_choices for stream in query.inputs(name)):
         return max(DEFAULT_GROUPS, GROUPS_A_REPLICA * replicas)
     return None
 
@@ -56,15 +56,9 @@ def contiguous(groups: int, replicas: int) -> tuple[int, ...]:
     return tuple(group * replicas // groups for group in range(groups))
 
 
-def distinct_groups(operator: AnyOperator, groups: int) -> np.ndarray:
-    """How many of an aggregate's distinct group-by values fall into each key group, as evenly as can be. [groups]
-
-    Other operators have more keys than anyone counts: 1 each.
-    """
-    if not isinstance(operator, Aggregate) or operator.group_by is None:
-        return np.ones(groups)
-    edges = np.arange(groups + 1, dtype=np.int64) * operator.groups // groups
-    return np.diff(edges).astype(float)
+def groups_of(groups: int, replica: int, replicas: int) -> int:
+    """How many of an operator's distinct group-by values live on one replica, dealt round robin."""
+    return groups // replicas + (1 if replica < groups % replicas else 0)
 
 
 def zipf_shares(groups: int, exponent: float) -> np.ndarray:

@@ -1,22 +1,105 @@
-"""What one run costs: the five metrics of Costream (Definitions 1-5), with quantiles, and estimates of them."""
+"""What one run costs: the metrics of Costream (Definitions 1-5) as a table, what a run has of them, and estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from twin.deployment import Deployment
-from twin.plan import ExecutionPlan
+if TYPE_CHECKING:
+    from twin.plan import ExecutionPlan
+    from twin.scenario import Scenario
 
 BACKPRESSURE_SHARE = 0.01
 """RO is set when the brokers' backlog grows by more than this share of the offered rate."""
 
-REGRESSION_METRICS = ("throughput_per_s", "processing_latency_s", "e2e_latency_s")
-BINARY_METRICS = ("backpressured", "success")
-METRICS = REGRESSION_METRICS + BINARY_METRICS
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What the metrics of a run are made of, summed over the periods after its warm-up.
+
+    Numbers, or columns of a table of runs: anything that can be added, divided and compared. seconds: measured.
+    results: tuples at the sinks; the sums of latencies [s] are over these. arrived, taken: tuples at the brokers of the
+    sources, and taken from there. alive: whether the job has not crashed.
+    """
+
+    seconds: Any
+    results: Any
+    processing_s: Any
+    e2e_s: Any
+    arrived: Any
+    taken: Any
+    alive: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One row of the table. kind: of its values, `binary` ones are estimated as probabilities. better: which way.
+
+    of: the metric of a run, given its totals; latencies are for runs with results only.
+    """
+
+    name: str
+    symbol: str
+    unit: str
+    kind: Literal["rate", "latency", "binary"]
+    better: Literal["min", "max"]
+    of: Callable[[Totals], Any]
+
+
+TABLE: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            name="throughput_per_s",
+            symbol="T",
+            unit="1/s",
+            kind="rate",
+            better="max",
+            of=lambda run: run.results / run.seconds,
+        ),
+        Metric(
+            name="processing_latency_s",
+            symbol="Lp",
+            unit="s",
+            kind="latency",
+            better="min",
+            of=lambda run: run.processing_s / run.results,
+        ),
+        Metric(
+            name="e2e_latency_s",
+            symbol="Le",
+            unit="s",
+            kind="latency",
+            better="min",
+            of=lambda run: run.e2e_s / run.results,
+        ),
+        Metric(
+            name="backpressured",
+            symbol="RO",
+            unit="",
+            kind="binary",
+            better="min",
+            of=lambda run: run.arrived - run.taken > BACKPRESSURE_SHARE * run.arrived,
+        ),
+        Metric(
+            name="success",
+            symbol="S",
+            unit="",
+            kind="binary",
+            better="max",
+            of=lambda run: (run.results > 0) & run.alive,
+        ),
+    )
+}
+"""The metrics that cost models estimate."""
+
+METRICS = tuple(TABLE)
+REGRESSION_METRICS = tuple(name for name, each in TABLE.items() if each.kind != "binary")
+BINARY_METRICS = tuple(name for name, each in TABLE.items() if each.kind == "binary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +132,33 @@ class Metrics:
     tuples_in: int
     tuples_out: int
 
+    def value(self, metric: str) -> float:
+        """One of METRICS as a number: of a latency the mean, inf if nothing arrived; of yes and no 1 and 0."""
+        found = getattr(self, metric)
+        return math.inf if found is None else found.mean if isinstance(found, Latency) else float(found)
+
 
 @dataclass(frozen=True, slots=True)
-class CostEstimates:
-    """Predictions for N plans; every array has shape [N]. Latencies in seconds, probabilities in [0, 1].
+class Estimates:
+    """Predictions for N plans, by metric, each [N]. Latencies in seconds, probabilities of yes in [0, 1].
 
-    spread: disagreement of an ensemble, as the standard deviation of the log of the processing latency; 0 if single.
+    spread: [N] disagreement of an ensemble, as the standard deviation of the log of the processing latency; 0 if
+    single.
     """
 
-    throughput_per_s: np.ndarray
-    processing_latency_s: np.ndarray
-    e2e_latency_s: np.ndarray
-    backpressured: np.ndarray
-    success: np.ndarray
+    by_metric: Mapping[str, np.ndarray]
     spread: np.ndarray
+
+    def __getitem__(self, metric: str) -> np.ndarray:
+        """[N]. Raises KeyError for what is none of METRICS."""
+        return self.by_metric[metric]
+
+    @classmethod
+    def together(cls, parts: Iterable[Estimates]) -> Estimates:
+        """Those of several groups of plans as one, in order. At least one part."""
+        found = list(parts)
+        by_metric = {name: np.concatenate([part[name] for part in found]) for name in found[0].by_metric}
+        return cls(by_metric, np.concatenate([part.spread for part in found]))
 
 
 class CostModel(Protocol):
@@ -72,8 +168,11 @@ class CostModel(Protocol):
     def name(self) -> str:
         """As users write it."""
 
-    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
-        """One estimate a plan, in order. The deployment's own plan is ignored."""
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        """One estimate a plan, in order, for a run of the scenario under it. The scenario's own plan is ignored."""
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """In words, what of the scenario it cannot see: with or without that, it would say the same."""
 
 
 @runtime_checkable

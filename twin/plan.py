@@ -79,3 +79,20 @@ class ExecutionPlan(Spec):
     def replicas(self, operator: str) -> int:
         """Number of replicas of an operator. Raises KeyError if it is not placed."""
         return len(self.placement[operator])
+
+    def with_placement(self, placement: Mapping[str, Replicas]) -> ExecutionPlan:
+        """The same plan with its replicas elsewhere.
+
+        An operator that has as many replicas as before keeps the assignment of its key groups, by the replicas'
+        numbers; one that has not cannot, and gets contiguous ranges (`lost_by`).
+        """
+        kept = {
+            name: owners
+            for name, owners in self.key_groups.items()
+            if name in placement and len(placement[name]) == self.replicas(name)
+        }
+        return ExecutionPlan(placement=dict(placement), key_groups=kept)
+
+    def lost_by(self, other: ExecutionPlan) -> tuple[str, ...]:
+        """Operators whose assignment of key groups is in this plan but not in another one, made of it."""
+        return tuple(name for name, owners in self.key_groups.items() if other.key_groups.get(name) != owners)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from statistics import fmean
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from twin.errors import suggest
-from twin.query import Aggregate, AnyOperator, Columns, Join, Query
+from twin.kinds.registry import BY_KIND
+from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
 
 Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on one reference core")]
@@ -29,15 +30,38 @@ Rates = Mapping[str, float] | None
 CACHE_LINE_BYTES = 64
 
 
-class PerKind(Spec):
+class CostsByKind(Spec):
     """CPU microseconds per input tuple, before its values are looked at."""
 
-    source: Micros
-    filter: Micros
-    map: Micros
-    aggregate: Micros
-    join: Micros
-    sink: Micros
+    def of(self, operator: AnyOperator) -> float:
+        """An operator's. A kind that the profile does not name costs what the kind does that it is like."""
+        own: float | None = getattr(self, operator.kind)
+        return float(getattr(self, operator.costs_like)) if own is None else own
+
+
+def _costs_of(kind: type[AnyOperator]) -> Any:
+    """The field of a kind; kinds that cost like another one need not be named, so profiles from before them hold."""
+    if not kind.costs_like:
+        return Micros, ...
+    like = f"absent: as {kind.costs_like}"
+    return Micros | None, Field(default=None, exclude_if=lambda cost: cost is None, description=like)
+
+
+if TYPE_CHECKING:
+
+    class PerKind(CostsByKind):
+        """A field a kind of operators."""
+
+        def __init__(self, **micros: float | None) -> None: ...
+
+else:
+    PerKind = create_model(
+        "PerKind",
+        __base__=CostsByKind,
+        __module__=__name__,
+        __doc__=CostsByKind.__doc__,
+        **{name: _costs_of(kind) for name, kind in BY_KIND.items()},
+    )
 
 
 class PerType(Spec):
@@ -198,8 +222,7 @@ class EngineProfile(Spec):
         """The same for tuples of one producer: each tuple costs by its own columns. Of a source, for its own name."""
         if operator.service_time_s is not None:
             return operator.service_time_s
-        base = getattr(self.tuple_us, operator.kind)
-        return (base + self.value_us.total(query.columns_out[producer])) * 1e-6
+        return (self.tuple_us.of(operator) + self.value_us.total(query.columns_out[producer])) * 1e-6
 
     def service_scv_of(self, operator: AnyOperator) -> float:
         """Squared coefficient of variation of an operator's service time."""
@@ -207,12 +230,16 @@ class EngineProfile(Spec):
 
     def result_s(self, operator: AnyOperator) -> float:
         """CPU seconds per tuple that a window evaluation emits; 0 where a service time was given, which covers all."""
-        return 0.0 if operator.service_time_s is not None else self.result_us * 1e-6
+        return self.result_us * 1e-6 if _evaluated(operator) else 0.0
 
     def scan_s(self, operator: AnyOperator) -> float:
         """CPU seconds per tuple that a window evaluation looks at; 0 where a service time was given."""
-        windowed = isinstance(operator, Aggregate | Join) and operator.service_time_s is None
-        return self.scan_us * 1e-6 if windowed else 0.0
+        return self.scan_us * 1e-6 if _evaluated(operator) else 0.0
+
+
+def _evaluated(operator: AnyOperator) -> bool:
+    """Whether the evaluation of a window costs more than a service time covers."""
+    return isinstance(operator, Windowed) and operator.service_time_s is None
 
 
 def _mean(values: Mapping[str, float], rates: Rates) -> float:

@@ -10,22 +10,17 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
 from twin.errors import suggest
-from twin.operators import (
-    KINDS,
-    Aggregate,
-    AggregateFunction,
-    AnyOperator,
-    Filter,
-    FilterFunction,
-    Fraction,
-    Join,
-    Map,
-    Name,
-    Operator,
-    Sink,
-    Source,
-    columns_out,
-)
+from twin.kinds.aggregate import Aggregate, AggregateFunction
+from twin.kinds.filter import Filter, FilterFunction
+from twin.kinds.join import Join
+from twin.kinds.map import Map
+from twin.kinds.operator import Fraction, Name
+from twin.kinds.registry import KINDS, AnyOperator, Operator
+from twin.kinds.sink import Sink
+from twin.kinds.source import Source
+from twin.kinds.windowed import Windowed
+from twin.partitionings.registry import HASH, PARTITIONINGS, REBALANCE, PartitioningName
+from twin.partitionings.traits import Partitioning
 from twin.spec import Spec
 from twin.windows import CountWindow, TimeWindow, Window
 
@@ -46,29 +41,17 @@ __all__ = [
     "Operator",
     "Overflow",
     "Partitioning",
+    "PartitioningName",
     "Query",
     "Sink",
     "Source",
     "Stream",
     "TimeWindow",
     "Window",
+    "Windowed",
 ]
 
-Partitioning = Literal["forward", "rebalance", "hash", "broadcast", "global", "two-choice", "shared"]
 Overflow = Literal["block", "drop"]
-
-
-def _by_key(operator: AnyOperator) -> bool:
-    """Whether all tuples of a key belong on one replica."""
-    match operator:
-        case Join():
-            return True
-        case Aggregate():
-            return operator.group_by is not None
-        case Map():
-            return operator.key_groups is not None
-        case _:
-            return False
 
 
 class Stream(Spec):
@@ -77,7 +60,7 @@ class Stream(Spec):
     producer: str
     consumer: str
     partitioning: Annotated[
-        Partitioning | None, Field(description="absent: hash into joins and keyed operators, else rebalance")
+        PartitioningName | None, Field(description="absent: hash into joins and keyed operators, else rebalance")
     ] = None
     overflow: Annotated[
         Overflow, Field(description="what a full channel does to the next tuple: hold its producer up, or lose it")
@@ -111,37 +94,37 @@ class Query(Spec):
         if not nx.is_directed_acyclic_graph(self.graph):
             cycle = [edge[0] for edge in nx.find_cycle(self.graph)]
             raise ValueError(f"the query has a cycle: {' -> '.join([*cycle, cycle[0]])}; a query must be acyclic")
-        for kind in ("source", "sink"):
-            if not any(operator.kind == kind for operator in self.operators):
+        for kind, found in (("source", self.sources), ("sink", self.sinks)):
+            if not found:
                 raise ValueError(f"the query has no {kind}; add an operator of kind {kind}")
         for operator in self.operators:
             inputs, outputs = self.graph.in_degree(operator.name), self.graph.out_degree(operator.name)
             name = f"{operator.kind} {operator.name!r}"
-            if operator.kind == "source" and inputs:
+            if operator.is_source and inputs:
                 raise ValueError(f"{name} has {inputs} input streams; a source has none")
-            if operator.kind == "join" and inputs < 2:
+            if operator.joins and inputs < 2:
                 raise ValueError(f"{name} has {inputs} input streams; a join has at least 2")
-            if operator.kind != "source" and not inputs:
+            if not operator.is_source and not inputs:
                 raise ValueError(f"{name} has no input stream; add a stream with consumer {operator.name!r}")
-            if operator.kind == "sink" and outputs:
+            if operator.is_sink and outputs:
                 raise ValueError(f"{name} has {outputs} output streams; a sink has none")
-            if operator.kind != "sink" and not outputs:
+            if not operator.is_sink and not outputs:
                 raise ValueError(f"{name} leads to no sink; add a stream with producer {operator.name!r}")
             self._check_partitioning(operator, name)
 
     def _check_partitioning(self, operator: AnyOperator, name: str) -> None:
-        used = {self.partitioning(stream) for stream in self.inputs(operator.name)}
-        if operator.kind == "join" and "two-choice" in used:
-            raise ValueError(f"two-choice into {name} would part matching tuples; use hash")
-        if "shared" in used and _by_key(operator):
-            raise ValueError(f"shared into {name} would part tuples of a key; use hash")
-        if "shared" in used and len(used) > 1:
-            raise ValueError(f"{name} takes from a shared queue and from others; make all of its inputs shared or none")
-        if "two-choice" in used and len(used) > 1:
-            raise ValueError(f"{name} has two-choice and other inputs; make all of its inputs two-choice or none")
-        if getattr(operator, "key_groups", None) is not None and not used <= {"hash", "two-choice"}:
-            others = ", ".join(sorted(used - {"hash", "two-choice"}))
-            raise ValueError(f"{name} has key_groups and a {others} input; use hash or two-choice")
+        used = dict.fromkeys(self.partitioning(stream) for stream in self.inputs(operator.name))
+        for how in used:
+            if how.by_key and not how.keeps_keys and operator.joins:
+                raise ValueError(f"{how} into {name} would part matching tuples; use {HASH}")
+            if how.one_queue and operator.keyed:
+                raise ValueError(f"{how} into {name} would part tuples of a key; use {HASH}")
+            if how.alone and len(used) > 1:
+                raise ValueError(f"{name} has {how} and other inputs; make all of its inputs {how} or none")
+        others = ", ".join(sorted(how.name for how in used if not how.by_key))
+        if getattr(operator, "key_groups", None) is not None and others:
+            by_key = " or ".join(how.name for how in PARTITIONINGS.values() if how.by_key)
+            raise ValueError(f"{name} has key_groups and a {others} input; use {by_key}")
 
     @cached_property
     def graph(self) -> nx.DiGraph[str]:
@@ -165,14 +148,14 @@ class Query(Spec):
         return self._by_name[name]
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[AnyOperator, ...]:
         """All sources, in data-flow order."""
-        return tuple(operator for operator in self.topological if isinstance(operator, Source))
+        return tuple(operator for operator in self.topological if operator.is_source)
 
     @property
-    def sinks(self) -> tuple[Sink, ...]:
+    def sinks(self) -> tuple[AnyOperator, ...]:
         """All sinks, in data-flow order."""
-        return tuple(operator for operator in self.topological if isinstance(operator, Sink))
+        return tuple(operator for operator in self.topological if operator.is_sink)
 
     @property
     def streams_by_name(self) -> tuple[Stream, ...]:
@@ -194,9 +177,9 @@ class Query(Spec):
     def partitioning(self, stream: Stream) -> Partitioning:
         """How the stream's tuples are dealt to the consumer's replicas."""
         if stream.partitioning is not None:
-            return stream.partitioning
+            return PARTITIONINGS[stream.partitioning]
         consumer = self.operator(stream.consumer)
-        return "hash" if _by_key(consumer) else "rebalance"
+        return HASH if consumer.keyed else REBALANCE
 
     @cached_property
     def columns_out(self) -> dict[str, Columns]:
@@ -204,5 +187,5 @@ class Query(Spec):
         columns: dict[str, Columns] = {}
         for operator in self.topological:
             inputs = [columns[stream.producer] for stream in self.inputs(operator.name)]
-            columns[operator.name] = columns_out(operator, inputs)
+            columns[operator.name] = operator.columns_out(inputs)
         return columns

@@ -11,7 +11,8 @@ from typing import Any
 from twin.engine.measure.sketch import merge, quantile_s
 from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
 from twin.engine.measure.statistics import Row
-from twin.metrics import BACKPRESSURE_SHARE, Latency, Metrics
+from twin.kinds.registry import SINKS, SOURCES
+from twin.metrics import TABLE, Latency, Metrics, Totals
 from twin.trace import Rows
 
 
@@ -120,35 +121,37 @@ def _without(record: Any, key: str) -> dict[str, Any]:
 def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> Metrics:
     """T, Lp, Le, R, RO and S from the periods that start at or after the warm-up.
 
-    `spark.aggregate` computes the same from the trace. Raises ValueError if no period is left.
+    `spark.aggregate` sums the same totals up from a trace. Raises ValueError if no period is left.
     """
     rows = [row for row in operator_rows if row["start_s"] >= warmup_s]
     if not rows:
         raise ValueError(f"warmup_s = {warmup_s} leaves no period of statistics")
     seconds = max(row["end_s"] for row in rows) - min(row["start_s"] for row in rows)
-    sinks = [row for row in rows if row["kind"] == "sink"]
-    sources = [row for row in rows if row["kind"] == "source"]
-    arrived, taken = (sum(row[key] for row in sources) for key in ("arrived", "numRecordsIn"))
-    results = sum(row["latencyCount"] for row in sinks)
-    backpressure = (arrived - taken) / seconds
+    sinks = [row for row in rows if row["kind"] in SINKS]
+    sources = [row for row in rows if row["kind"] in SOURCES]
+    totals = Totals(
+        seconds=seconds,
+        results=sum(row["latencyCount"] for row in sinks),
+        processing_s=sum(row["processingLatencySum_s"] for row in sinks),
+        e2e_s=sum(row["e2eLatencySum_s"] for row in sinks),
+        arrived=sum(row["arrived"] for row in sources),
+        taken=sum(row["numRecordsIn"] for row in sources),
+        alive=not crashed,
+    )
+    found: dict[str, Any] = {name: each.of(totals) for name, each in TABLE.items() if each.kind != "latency"}
+    for name, key in (("processing_latency_s", "processing"), ("e2e_latency_s", "e2e")):
+        found[name] = _latency(sinks, key, TABLE[name].of(totals)) if totals.results else None
     return Metrics(
-        throughput_per_s=results / seconds,
-        processing_latency_s=_latency(sinks, "processing", results),
-        e2e_latency_s=_latency(sinks, "e2e", results),
-        backpressure_per_s=max(0.0, backpressure),
-        backpressured=backpressure > BACKPRESSURE_SHARE * arrived / seconds,
-        success=results > 0 and not crashed,
-        tuples_in=taken,
-        tuples_out=results,
+        **found,
+        backpressure_per_s=max(0.0, (totals.arrived - totals.taken) / seconds),
+        tuples_in=totals.taken,
+        tuples_out=totals.results,
     )
 
 
-def _latency(sinks: Sequence[Row], key: str, results: int) -> Latency | None:
-    if not results:
-        return None
+def _latency(sinks: Sequence[Row], key: str, mean_s: float) -> Latency:
     histogram = merge(dict(zip(row[f"{key}LatencyBuckets"], row[f"{key}LatencyCounts"], strict=True)) for row in sinks)
-    mean = sum(row[f"{key}LatencySum_s"] for row in sinks) / results
-    return Latency(mean, *(quantile_s(histogram, q) for q in (0.5, 0.95, 0.99)))
+    return Latency(mean_s, *(quantile_s(histogram, q) for q in (0.5, 0.95, 0.99)))
 
 
 def operator_totals(rows: Sequence[Row], warmup_s: float) -> tuple[OperatorTotals, ...]:

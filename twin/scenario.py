@@ -1,19 +1,20 @@
-"""A scenario: a deployment, and how to run it. This is what a scenario file holds."""
+"""A scenario: a deployment, what happens to it, and how to run it. What is run, and what a scenario file holds."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from twin.control import AnyPolicy, Policy, PolicySpec
 from twin.deployment import Deployment
 from twin.events import AnyEvent, Event, check_events
-from twin.spec import Spec
+from twin.spec import Spec, parse
 
-Fidelity = Literal["exact", "fast"]
+Fidelity = Literal["auto", "exact", "fast"]
 
 
 class RunSettings(Spec):
@@ -22,14 +23,19 @@ class RunSettings(Spec):
     horizon_s: Annotated[float, Field(ge=1e-3, le=10**7, description="simulated seconds")] = 240.0
     warmup_s: Annotated[float, Field(ge=0, description="simulated seconds left out of all metrics")] = 0.0
     period_s: Annotated[float, Field(ge=1e-6, description="length of one row of statistics")] = 10.0
-    fidelity: Fidelity = "fast"
+    fidelity: Annotated[
+        Fidelity,
+        Field(
+            description="exact: tuple by tuple; fast: in segments of tuples; auto: exact where that costs little more"
+        ),
+    ] = "auto"
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     segments: Annotated[
         int | None,
         Field(
             ge=100,
             le=10**8,
-            description="fast: how many segments the sources' tuples are grouped into; absent: 2000, or as many as "
+            description="how many segments the sources' tuples are grouped into; absent: 2000, or as many as "
             "windows need whose results block them, up to 32000",
         ),
     ] = None
@@ -52,12 +58,13 @@ class RunSettings(Spec):
 
 
 class Scenario(Deployment):
-    """A deployment with a name, run settings, and what happens while it runs."""
+    """A deployment with a name, run settings, and what happens while it runs. `with_...` gives another scenario."""
 
     name: Annotated[str, Field(min_length=1)] = "scenario"
     description: str = ""
     run: RunSettings = RunSettings()
     events: tuple[Event, ...] = ()
+    policy: AnyPolicy | None = None
 
     @model_validator(mode="after")
     def _check_events(self) -> Self:
@@ -69,17 +76,37 @@ class Scenario(Deployment):
         """The part that is simulated."""
         return Deployment(**{field: getattr(self, field) for field in Deployment.model_fields})
 
+    @classmethod
+    def of(cls, deployment: Deployment, run: RunSettings | None = None, events: Sequence[AnyEvent] = ()) -> Self:
+        """A job under these settings and events; of a scenario, what is not given stays.
 
-def config_hash(
-    deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent] = (), policy: str | None = None
-) -> str:
-    """16 hex digits over everything that decides a run except its seed; name and description do not count."""
-    body = {
-        field: value for field, value in deployment.model_dump(mode="json").items() if field in Deployment.model_fields
-    }
-    body["run"] = settings.model_dump(mode="json", exclude={"seed"})
-    if events:
-        body["events"] = [event.model_dump(mode="json") for event in events]
+        Raises BadInput if an event does not fit the job.
+        """
+        given = {"run": run, "events": tuple(events)}
+        return parse(cls, {**dict(deployment), **{name: value for name, value in given.items() if value}})
+
+    def with_run(self, **settings: Any) -> Self:
+        """The same under other run settings, such as `horizon_s=60`. Raises BadInput for what cannot be."""
+        return self.model_copy(update={"run": parse(RunSettings, {**dict(self.run), **settings}, "run")})
+
+    def with_events(self, *events: AnyEvent) -> Self:
+        """The same with these events instead of its own. Raises BadInput if one does not fit the job."""
+        return parse(type(self), {**dict(self), "events": events})
+
+    def with_policy(self, policy: PolicySpec | str | None) -> Self:
+        """The same under another policy, or none. Raises BadInput for an unknown name."""
+        return parse(type(self), {**dict(self), "policy": policy})
+
+
+def config_hash(scenario: Scenario, policy: Policy | None = None) -> str:
+    """16 hex digits over everything that decides a run except its seed; name and description do not count.
+
+    policy: one that takes the place of the scenario's own, known by its name alone.
+    """
+    body = scenario.model_dump(mode="json", include={*Deployment.model_fields, "run", "events", "policy"})
+    del body["run"]["seed"]
     if policy is not None:
-        body["policy"] = policy
+        body["policy"] = policy.name
+    unsaid = [name for name in ("events", "policy") if not body[name]]
+    body = {name: value for name, value in body.items() if name not in unsaid}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]

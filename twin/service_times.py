@@ -14,10 +14,9 @@ from twin.cluster import Cluster, Host, Socket
 from twin.deployment import Deployment
 from twin.engine.task import Task
 from twin.errors import BadInput
-from twin.operators import AnyOperator
 from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile, Noise
-from twin.query import Aggregate, Join, Query, Sink, Source, Stream, TimeWindow
+from twin.query import AnyOperator, Query, Sink, Source, Stream, TimeWindow, Windowed
 from twin.scenario import RunSettings
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
@@ -55,7 +54,7 @@ def measure(
     inputs_per_s: by producer, > 0; of a source, by its own name. Raises BadInput if the operator costs nothing.
     """
     spec = deployment.query.operator(operator)
-    window = spec.window if isinstance(spec, Aggregate | Join) else None
+    window = spec.window if isinstance(spec, Windowed) else None
     service_s = deployment.engine.service_s(deployment.query, spec, inputs_per_s)
     if window is None and service_s <= 0.0:
         raise BadInput(
@@ -87,9 +86,9 @@ def _serve(world: World, task: Task, tuples: int, least_s: float) -> np.ndarray:
 def _alone(deployment: Deployment, spec: AnyOperator, offered: Mapping[str, float]) -> Deployment:
     """The operator between sources that stand for its producers and a sink, which all cost nothing."""
     query, engine, name = deployment.query, deployment.engine, spec.name
-    feeds = [] if isinstance(spec, Source) else [_source(query, engine, each) for each in offered]
+    feeds = [] if spec.is_source else [_source(query, engine, each) for each in offered]
     results = f"results:{name}"
-    ends = [] if isinstance(spec, Sink) else [Sink(name=results, service_time_s=0.0)]
+    ends = [] if spec.is_sink else [Sink(name=results, service_time_s=0.0)]
     streams = [Stream(producer=each.name, consumer=name) for each in feeds]
     streams += [Stream(producer=name, consumer=each.name) for each in ends]
     places: dict[str, tuple[str, ...]] = {

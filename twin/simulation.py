@@ -1,4 +1,4 @@
-"""simulate(): a deployment and settings in, a run out. The only place that runs a whole job."""
+"""simulate(): a scenario in, a run out. The only place that runs a whole job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import simpy
@@ -22,14 +22,15 @@ from twin.deployment import Deployment
 from twin.engine.measure.standard_errors import UNKNOWN, few_results, standard_errors
 from twin.engine.measure.statistics import Statistics
 from twin.errors import BadInput
-from twin.events import AnyEvent, Failure, check_events
+from twin.events import AnyEvent, Failure
 from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.effort import require_feasible
+from twin.guards.fidelity import settled
 from twin.precision.batches import batches_of
 from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
-from twin.scenario import RunSettings, config_hash
+from twin.scenario import RunSettings, Scenario, config_hash
 from twin.version import VERSION
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
@@ -40,34 +41,31 @@ MEMORY_TICKS = 2000
 
 
 def simulate(
-    deployment: Deployment,
-    settings: RunSettings | None = None,
-    events: Sequence[AnyEvent] = (),
-    policy: Policy | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    scenario: Scenario, policy: Policy | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Run:
-    """Runs a deployment for `settings.horizon_s` simulated seconds. Same arguments: the same run, on any machine.
+    """Runs a scenario for its `run.horizon_s` simulated seconds. Same scenario: the same run, on any machine.
 
-    events: what happens meanwhile. policy: asked at the end of each period, and obeyed; it may keep a history, so use
-    a fresh one a run. progress: told (done, total) periods. Raises BadInput if the settings leave nothing to measure,
-    the run would not finish within hours (`twin.guards.effort`), an event does not fit the deployment or a policy
-    orders what cannot be; ConservationError if the simulator broke a law.
+    policy: asked at the end of each period, and obeyed, instead of the scenario's own; it may keep a history, so use a
+    fresh one a run. progress: told (done, total) periods. Raises BadInput if the settings leave nothing to measure,
+    the run would not finish within hours (`twin.guards.effort`) or a policy orders what cannot be; ConservationError
+    if the simulator broke a law.
     """
-    settings = settings or RunSettings()
-    _check(deployment, settings, events)
     started_s = time.process_time()
-    if events or policy is not None:
-        wiring: Wiring = Rewiring(deployment, settings, replayable=any(isinstance(each, Failure) for each in events))
+    asked, scenario = scenario, settled(scenario)
+    settings, events = scenario.run, scenario.events
+    _check(scenario)
+    deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
+    if events or deciding is not None:
+        wiring: Wiring = Rewiring(scenario, settings, replayable=any(isinstance(each, Failure) for each in events))
     else:
-        wiring = Wiring(deployment, settings)
+        wiring = Wiring(scenario, settings)
     world = wiring.build()
     statistics = Statistics(world.env, *wiring.meters(), settings.period_s)
     if isinstance(wiring, Rewiring):
-        _prepare_change(wiring, statistics, events, policy)
+        _prepare_change(wiring, statistics, events, deciding)
     if progress is not None:
         _report(statistics, settings, progress)
-    job = Job(deployment, settings, events, policy)
-    batches = None if change(deployment, events, policy) else batches_of(deployment, settings, world, statistics)
+    batches = None if change(scenario, events, deciding) else batches_of(scenario, settings, world, statistics)
     crash: list[float] = []
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
     with _collector_paused():
@@ -75,26 +73,15 @@ def simulate(
     statistics.listeners.clear()
     chance = None if batches is None or crash else batches.table()
     statistics.close(settings.horizon_s)
-    conservation.check(deployment.query, world, settings.fidelity == "exact")
-    return _outcome(job, world, statistics, crash, chance, started_s)
+    conservation.check(scenario.query, world, settings.fidelity == "exact")
+    about = manifest(asked, policy) | {"fidelity": settings.fidelity}
+    return _outcome(scenario, about, world, statistics, crash, chance, started_s)
 
 
-class Job(NamedTuple):
-    """What was to be simulated."""
-
-    deployment: Deployment
-    settings: RunSettings
-    events: Sequence[AnyEvent]
-    policy: Policy | None
-
-
-def _check(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent]) -> None:
+def _check(scenario: Scenario) -> None:
     """Raises BadInput as `simulate` does."""
-    try:
-        check_events(events, deployment)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-    require_feasible(deployment, settings, events)
+    settings = scenario.run
+    require_feasible(scenario, settings, scenario.events)
     last_start_s = _last_period_start_s(settings)
     if settings.warmup_s > last_start_s:
         raise BadInput(
@@ -103,15 +90,15 @@ def _check(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEv
 
 
 def _outcome(
-    job: Job,
+    scenario: Scenario,
+    about: dict[str, Any],
     world: World,
     statistics: Statistics,
     crash: Sequence[float],
     batches: np.ndarray | None,
     started_s: float,
 ) -> Run:
-    deployment, settings, events, policy = job
-    rows, warmup_s = statistics.operator_rows, settings.warmup_s
+    rows, warmup_s = statistics.operator_rows, scenario.run.warmup_s
     metrics = metrics_of(rows, warmup_s, crashed=bool(crash))
     errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
     return Run(
@@ -121,11 +108,11 @@ def _outcome(
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
-            *cautions(deployment, settings, world, events, rows, statistics.host_rows),
+            *cautions(scenario, scenario.run, world, scenario.events, rows, statistics.host_rows),
             *few_results(metrics.throughput_per_s, errors),
         ),
-        manifest=manifest(deployment, settings, events, policy.name if policy else None),
-        deployment_json=deployment.model_dump_json(exclude_none=True, include=set(Deployment.model_fields)),
+        manifest=about,
+        deployment_json=scenario.model_dump_json(exclude_none=True, include=set(Deployment.model_fields)),
         crashed=bool(crash),
         cpu_s=time.process_time() - started_s,
         operator_rows=tuple(rows),
@@ -165,14 +152,15 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def manifest(
-    deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent] = (), policy: str | None = None
-) -> dict[str, Any]:
-    """What it takes to make the run again: version, configuration hash, seed, and the settings."""
+def manifest(scenario: Scenario, policy: Policy | None = None) -> dict[str, Any]:
+    """What it takes to make the run again: version, configuration hash, seed, and the settings.
+
+    policy: one that takes the place of the scenario's own.
+    """
     return {
         "version": VERSION,
-        "config_hash": config_hash(deployment, settings, events, policy),
-        **settings.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"}),
+        "config_hash": config_hash(scenario, policy),
+        **scenario.run.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"}),
     }
 
 

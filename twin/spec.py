@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, get_args
+from functools import cache
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from twin.errors import BadInput, suggest
 
-TAGS = ("kind", "policy", "law")
-"""The fields that tell the members of a union apart."""
+
+@cache
+def tags(spec: type[BaseModel]) -> tuple[str, ...]:
+    """The fields that tell the members of a union apart (`kind: filter`): those that can have one value only."""
+    fields = spec.model_fields.items()
+    annotations = ((name, field.annotation) for name, field in fields)
+    return tuple(name for name, each in annotations if get_origin(each) is Literal and len(get_args(each)) == 1)
 
 
 class Spec(BaseModel):
@@ -21,12 +27,19 @@ class Spec(BaseModel):
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=False, ser_json_inf_nan="null"
     )
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, but for properties computed from what is updated: they are computed anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in [each for each in copied.__dict__ if each not in type(self).model_fields]:
+            del copied.__dict__[name]
+        return copied
+
     @model_serializer(mode="wrap")
     def _keep_tags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A union's tag (`kind: filter`) is written, first, even where defaults are left out: reading needs it."""
         written: dict[str, Any] = handler(self)
-        tags = {name: getattr(self, name) for name in TAGS if name in type(self).model_fields}
-        return {**tags, **written} if tags else written
+        fixed = {name: getattr(self, name) for name in tags(type(self))}
+        return {**fixed, **written} if fixed else written
 
 
 S = TypeVar("S", bound=Spec)
@@ -65,8 +78,8 @@ def _explain(spec: type[Spec], problem: Any) -> str:
         key, known = context["discriminator"].strip("'"), context.get("expected_tags", "")
         if kind == "union_tag_not_found":
             return f"{key!r} is missing; add it"
-        tags = [tag.strip(" '") for tag in known.split(",")]
-        return f"unknown {key} {context['tag']!r}; {suggest(context['tag'], tags)}"
+        others = [tag.strip(" '") for tag in known.split(",")]
+        return f"unknown {key} {context['tag']!r}; {suggest(context['tag'], others)}"
     message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
     if kind == "value_error":
         return message
@@ -103,9 +116,9 @@ def _descend(schema: Mapping[str, Any], node: Mapping[str, Any], part: int | str
                 return choice["items"]
         return {}
     resolved = _resolve(schema, node)
-    tags = resolved.get("discriminator", {}).get("mapping", {})
-    if part in tags:
-        return {"$ref": tags[part]}
+    members = resolved.get("discriminator", {}).get("mapping", {})
+    if part in members:
+        return {"$ref": members[part]}
     for choice in _alternatives(schema, node):
         if part in choice.get("properties", {}):
             return choice["properties"][part]
@@ -124,8 +137,8 @@ def _readable(spec: type[Spec], path: tuple[int | str, ...]) -> Iterable[str]:
     node: Mapping[str, Any] = schema
     for part in path:
         choices = [_resolve(schema, node), *_alternatives(schema, node)]
-        tags = {tag for choice in choices for tag in choice.get("discriminator", {}).get("mapping", {})}
-        if part not in tags and not _VALIDATOR.match(str(part)):
+        members = {tag for choice in choices for tag in choice.get("discriminator", {}).get("mapping", {})}
+        if part not in members and not _VALIDATOR.match(str(part)):
             yield str(part)
         node = _descend(schema, node, part)
 

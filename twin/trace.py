@@ -6,8 +6,6 @@ runs; it appears whole or not at all.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from twin.atomic import new_folder
 from twin.errors import BadInput
 
 _F, _I, _S, _B = pa.float64(), pa.int64(), pa.string(), pa.bool_()
@@ -155,24 +154,15 @@ def write_trace(rows: Rows, folder: Path) -> None:
     """
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
-        for name, schema in TABLES.items():
-            table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
-            pq.write_table(table, partial / f"{name}.parquet", compression="zstd")
-            _sync(partial / f"{name}.parquet")
-        os.replace(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with new_folder(folder) as aside:
+        write_tables(rows, aside)
 
 
-def _sync(path: Path) -> None:
-    """Forces a file to the disk: a folder that exists must be whole even after a power cut."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def write_tables(rows: Rows, folder: Path) -> None:
+    """The same into a folder that exists, a file after the other."""
+    for name, schema in TABLES.items():
+        table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
 
 
 def read_table(folder: Path, table: str) -> pa.Table:

@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.table import print_table
 from scenarios.files import scenario_file
 from twin.metrics import Latency
+from twin.scenario import Scenario
 from twin.simulation import simulate
 
 FOLDER = Path(__file__).parent
@@ -29,7 +30,7 @@ def measure(name: str, fidelity: str, seed: int) -> dict[str, Any]:
     """What is compared of one run; latencies in seconds, NaN where nothing came."""
     scenario = scenario_file.load(str(FOLDER / f"{name}.yaml"))
     settings = scenario.run.model_copy(update={"fidelity": fidelity, "seed": seed})
-    run = simulate(scenario.deployment, settings, scenario.events)
+    run = simulate(Scenario.of(scenario, settings))
     metrics = run.metrics
     e2e, processing = (each or NOTHING for each in (metrics.e2e_latency_s, metrics.processing_latency_s))
     return {

@@ -37,7 +37,7 @@ looked at or fixed on them; that is what the development sets are for."""
 KINDS_BY_SOURCES = {1: "linear", 2: "2-way join", 3: "3-way join"}
 KINDS = {family: tuple(KINDS_BY_SOURCES.values()) for family in FAMILIES} | {"ordinary": tuple(ORDINARY_KINDS)}
 """Of queries, by family."""
-DEFAULTS = RunSettings()
+DEFAULTS = RunSettings(fidelity="fast")
 WEAK_CORES = (0.5, 1.0, 2.0)
 UTILISATIONS = (0.5, 2.2)
 RATES_PER_S = (2.0, 25_600.0)

@@ -61,11 +61,11 @@ def _tight(job: Deployment) -> bool:
 
 
 def _partitionings(job: Deployment) -> set[str]:
-    return {job.query.partitioning(each) for each in job.query.streams}
+    return {job.query.partitioning(each).name for each in job.query.streams}
 
 
 def _hashed(job: Deployment) -> bool:
-    hashed = (each.consumer for each in job.query.streams if job.query.partitioning(each) == "hash")
+    hashed = (each.consumer for each in job.query.streams if job.query.partitioning(each).name == "hash")
     return any(job.plan.replicas(name) > 1 for name in hashed)
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from benchmarks.validity.ordinary_queries import KINDS, Sketch, log_uniform
 from twin.deployment import Deployment
-from twin.operators import Aggregate, Join
-from twin.query import Query
+from twin.query import Aggregate, Join, Query
 from twin.randomness import stream
 from twin.rates.flow import steady_rates
 from twin.rates.model import RateModel
@@ -66,7 +65,7 @@ def draw(seed: int, settled: Mapping[str, Any] | None = None) -> Drawn | None:
     if settled is None:
         return None
     period_s = settled["period_s"]
-    settings = RunSettings(horizon_s=10 * period_s, warmup_s=2 * period_s, period_s=period_s)
+    settings = RunSettings(horizon_s=10 * period_s, warmup_s=2 * period_s, period_s=period_s, fidelity="fast")
     return Drawn(kind, _with_services(job, settled["services"]), settings, settled)
 
 

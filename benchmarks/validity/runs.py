@@ -16,7 +16,7 @@ from scenarios.telling.progress import Lines, Progress, bar
 from twin.deployment import Deployment
 from twin.rates.model import RateModel
 from twin.run import Run
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Job:
 def run_job(job: Job) -> dict[str, Any] | str:
     """Simulates; what the report needs of it, as JSON; or in words, why there is nothing."""
     try:
-        run = simulate(job.deployment, job.settings)
+        run = simulate(Scenario.of(job.deployment, job.settings))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     found = {

@@ -116,7 +116,7 @@ def fast_job(case: Case) -> Job:
 
 def long_job(case: Case) -> Job:
     """A fast run of the default length: the longer a run, the coarser its segments, if nothing is said."""
-    length = RunSettings()
+    length = RunSettings(fidelity="fast")
     settings = length.model_copy(update={"warmup_s": length.horizon_s / 5, "seed": FAST_SEED})
     return Job(f"{case.family} {case.seed}, long", case.deployment, settings)
 

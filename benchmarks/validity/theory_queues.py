@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 from benchmarks.validity import oracles
 from benchmarks.validity.check import RATE_PER_S, Check, mean_ms, server, with_busy
 from benchmarks.validity.runs import Result
 from tests.twin.worlds import HOST, chain, queue
 from twin.deployment import Deployment
+from twin.partitionings.registry import PARTITIONINGS
 from twin.profiles import STORM
-from twin.query import Partitioning
 
 
 def queue_checks() -> Iterator[Check]:
@@ -28,7 +28,7 @@ def queue_checks() -> Iterator[Check]:
 
 def can_share() -> bool:
     """Whether several replicas can serve one queue, which M/M/c is."""
-    return "shared" in get_args(Partitioning)
+    return "shared" in PARTITIONINGS
 
 
 def _single_queues() -> Iterator[Check]:

@@ -1,5 +1,5 @@
 """Policies: what a controller asks at the end of each period of a running job."""
 
-from optimizers.policies.registry import POLICIES, policy_by_name
+from optimizers.policies.registry import POLICIES
 
-__all__ = ["POLICIES", "policy_by_name"]
+__all__ = ["POLICIES"]

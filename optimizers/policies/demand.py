@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from twin.control import PeriodStatistics
-from twin.query import Aggregate, Join, Query, TimeWindow
+from twin.query import Query, TimeWindow, Windowed
 
 ENOUGH_BUSY_MS = 5.0
 """Busy time (ms a second) below which a true rate is not believed; the last believed one holds."""
@@ -45,7 +45,7 @@ class Demand:
         self.fixed = fixed
         self.catch_up_s = catch_up_s
         self.smoothing_periods = smoothing_periods
-        windows = [each.window for each in query.operators if isinstance(each, Aggregate | Join)]
+        windows = [each.window for each in query.operators if isinstance(each, Windowed)]
         self.slide_s = max((each.slide for each in windows if isinstance(each, TimeWindow)), default=0.0)
         self._rates: deque[dict[str, float]] = deque(maxlen=smoothing_periods)
         self._work: list[PeriodStatistics] = []
@@ -111,7 +111,7 @@ class Demand:
         needs: dict[str, Need] = {}
         for operator in self.query.topological:
             name = operator.name
-            if operator.kind == "source":
+            if operator.is_source:
                 rate, extra = offered[name], self._waiting.get(name, 0.0) / self.catch_up_s
             else:
                 rate, extra = self._inflow(name, flows, len(placement[name]))
@@ -128,7 +128,7 @@ class Demand:
     def _inflow(self, name: str, flows: Mapping[str, tuple[float, float]], replicas: int) -> tuple[float, float]:
         rate = extra = 0.0
         for stream in self.query.inputs(name):
-            copies = replicas if self.query.partitioning(stream) == "broadcast" else 1
+            copies = self.query.partitioning(stream).count_of_copies(replicas)
             rate += flows[stream.producer][0] * copies
             extra += flows[stream.producer][1] * copies
         return rate, extra

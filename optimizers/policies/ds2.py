@@ -16,57 +16,65 @@ small excess is not. Ours: having to grow again after it shrank doubles the calm
 from __future__ import annotations
 
 import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
 
 from optimizers.policies.demand import ENOUGH_BUSY_MS, Demand, Need
 from optimizers.policies.room import Room, can_rescale, continues
-from twin.control import PeriodStatistics, Reconfiguration
+from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
-from twin.errors import BadInput
 from twin.events import Rescale
 
-MOST_PATIENT = 8
-"""Times `calm_periods` that an operator may have to be calm, however often it had to grow again."""
 ROUNDING = 1e-9
 """So much of a replica more is none."""
 
 
-class Ds2:
-    """Scales every operator that can be scaled; new replicas go to the hosts with the most idle CPU, if there is any.
+class Ds2Spec(PolicySpec):
+    """What of it can be set."""
 
-    target_utilisation: share of time that replicas are to be busy. margin: half of the dead band. catch_up_s: seconds
-    in which a backlog is to be gone. smoothing_periods, calm_periods: see above. Raises BadInput if they make no sense.
-    """
+    name: Literal["ds2"] = "ds2"
+    target_utilisation: Annotated[float, Field(description="share of time that replicas are to be busy")] = 0.8
+    margin: Annotated[float, Field(description="half of the dead band around it")] = 0.15
+    catch_up_s: Annotated[float, Field(gt=0, le=10**10, description="within which a backlog is to be gone")] = 60.0
+    smoothing_periods: Annotated[int, Field(ge=1, description="that the means are taken over")] = 5
+    calm_periods: Annotated[int, Field(ge=1, description="that call for fewer replicas before there are fewer")] = 8
+    patience: Annotated[
+        int, Field(ge=1, description="times calm_periods, at most, for an operator that had to grow again")
+    ] = 8
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not 0.0 <= self.margin < self.target_utilisation <= 1.0 - self.margin:
+            raise ValueError(
+                f"target_utilisation {self.target_utilisation:g} with margin {self.margin:g} leaves (0, 1]; "
+                "give 0 <= margin < target_utilisation <= 1 - margin"
+            )
+        return self
+
+    def start(self, deployment: Deployment) -> Ds2:
+        """For one run."""
+        return Ds2(deployment, self)
+
+
+DEFAULT = Ds2Spec()
+
+
+class Ds2:
+    """Scales all operators that can be; new replicas go to the hosts with the most idle CPU, if there is any."""
 
     name = "ds2"
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        *,
-        target_utilisation: float = 0.8,
-        margin: float = 0.15,
-        catch_up_s: float = 60.0,
-        smoothing_periods: int = 5,
-        calm_periods: int = 8,
-    ) -> None:
-        if not 0.0 <= margin < target_utilisation <= 1.0 - margin:
-            raise BadInput(
-                f"ds2: target_utilisation {target_utilisation:g} with margin {margin:g} leaves (0, 1]; "
-                "give 0 <= margin < target_utilisation <= 1 - margin"
-            )
-        if catch_up_s <= 0.0 or smoothing_periods < 1 or calm_periods < 1:
-            raise BadInput(
-                f"ds2: catch_up_s {catch_up_s:g} must be > 0, smoothing_periods {smoothing_periods} and calm_periods "
-                f"{calm_periods} >= 1"
-            )
+    def __init__(self, deployment: Deployment, spec: Ds2Spec = DEFAULT) -> None:
         self.deployment = deployment
-        self.target_utilisation = target_utilisation
-        self.margin = margin
-        self.calm_periods = calm_periods
+        self.target_utilisation = spec.target_utilisation
+        self.margin = spec.margin
+        self.calm_periods = spec.calm_periods
+        self.patience = spec.patience
         names = [each.name for each in deployment.query.operators]
         places = deployment.plan.placement
         fixed = frozenset(name for name in names if not can_rescale(name, places[name][:1], deployment))
-        self._demand = Demand(deployment.query, fixed, catch_up_s, smoothing_periods)
+        self._demand = Demand(deployment.query, fixed, spec.catch_up_s, spec.smoothing_periods)
         self._last: PeriodStatistics | None = None
         self._calm: dict[str, list[int]] = {}
         self._patience: dict[str, int] = {}
@@ -125,7 +133,7 @@ class Ds2:
     def _grown(self, name: str, count: int) -> int:
         if name in self._shrunk:
             self._shrunk.remove(name)
-            self._patience[name] = min(MOST_PATIENT, 2 * self._patience.get(name, 1))
+            self._patience[name] = min(self.patience, 2 * self._patience.get(name, 1))
         return count
 
     def _wanted(self, need: Need, name: str) -> int:

@@ -7,9 +7,9 @@ replicas have already, or on the least loaded one. It is Costream's online basel
 there, CPU capacities are known, links are not: all traffic between hosts counts alike.
 
 Ours, where the paper leaves it to configuration: the job is stable once its tuples a second, of all operators
-together, have stayed within CHANGE over STABLE_PERIODS; a host may be filled to CAPACITY; a new schedule is worth it if
-traffic between hosts falls by IMPROVEMENT, or if a host is above CAPACITY now and the fullest will be less full by as
-much. Storm's slots have no counterpart here: hosts take the place of workers.
+together, have stayed within `change` over `stable_periods`; a host may be filled to `capacity`; a new schedule is worth
+it if traffic between hosts falls by `improvement`, or if a host is above `capacity` now and the fullest will be less
+full by as much. Storm's slots have no counterpart here: hosts take the place of workers.
 """
 
 from __future__ import annotations
@@ -19,25 +19,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from optimizers.policies.room import can_move, continues
-from twin.control import PeriodStatistics, Reconfiguration
+from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
+from twin.partitionings.traits import Ends
 from twin.plan import Location
-from twin.query import Partitioning
-
-STABLE_PERIODS = 3
-CHANGE = 0.1
-CAPACITY = 0.8
-IMPROVEMENT = 0.1
-MOST_PERIODS = 20
-"""A job that does not become stable is scheduled by what was seen in so many periods."""
 
 Replica = tuple[str, int]
 Schedule = dict[Replica, str]
 """The host of each replica."""
+
+
+class MonitoringSpec(PolicySpec):
+    """What of it can be set."""
+
+    name: Literal["monitoring"] = "monitoring"
+    stable_periods: Annotated[int, Field(ge=1, description="over which a job is stable before it is scheduled")] = 3
+    change: Annotated[float, Field(ge=0, le=1, description="of the tuples a second, within which it is stable")] = 0.1
+    capacity: Annotated[float, Field(gt=0, le=1, description="share of a host that may be filled")] = 0.8
+    improvement: Annotated[float, Field(ge=0, lt=1, description="share by which a schedule must be better")] = 0.1
+    most_periods: Annotated[
+        int, Field(ge=1, description="after which a job is scheduled that does not become stable")
+    ] = 20
+
+    def start(self, deployment: Deployment) -> Monitoring:
+        """For one run."""
+        return Monitoring(deployment, self)
+
+
+DEFAULT = MonitoringSpec()
 
 
 @dataclass(frozen=True)
@@ -74,10 +89,11 @@ class Monitoring:
 
     name = "monitoring"
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, spec: MonitoringSpec = DEFAULT) -> None:
         self.deployment = deployment
+        self.spec = spec
         self.cores = {host.name: host.cpu_percent / 100 for host in deployment.cluster.hosts}
-        self._seen: deque[PeriodStatistics] = deque(maxlen=MOST_PERIODS)
+        self._seen: deque[PeriodStatistics] = deque(maxlen=spec.most_periods)
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """All moves to a better schedule at once; None while the job settles, or if no schedule is worth its moves."""
@@ -87,8 +103,9 @@ class Monitoring:
         if not self._stable():
             return None
         now, measured = _hosts(statistics), Measured(self.cores, self._work(), self._traffic())
-        moves = self._moves(now, scheduled(measured, now), statistics)
-        reason = worth(measured, now, now | {(each.operator, each.replica or 0): str(each.to) for each in moves})
+        moves = self._moves(now, scheduled(measured, now, self.spec), statistics)
+        after = now | {(each.operator, each.replica or 0): str(each.to) for each in moves}
+        reason = worth(measured, now, after, self.spec)
         if not reason:
             return None
         self._seen.clear()
@@ -104,13 +121,13 @@ class Monitoring:
         return [each for each in moves if can_move(each, self.deployment, statistics.placement)]
 
     def _stable(self) -> bool:
-        recent = list(self._seen)[-STABLE_PERIODS:]
-        if len(recent) < STABLE_PERIODS:
+        recent = list(self._seen)[-self.spec.stable_periods :]
+        if len(recent) < self.spec.stable_periods:
             return False
-        if len(self._seen) == MOST_PERIODS:
+        if len(self._seen) == self.spec.most_periods:
             return True
         rates = [sum(row["numRecordsOut"] for row in each.operators.values()) / each.length_s for each in recent]
-        return max(rates) - min(rates) <= CHANGE * max(rates)
+        return max(rates) - min(rates) <= self.spec.change * max(rates)
 
     def _work(self) -> dict[Replica, float]:
         """Means over the periods seen. A replica that shares its host is busy for longer than it works: its share of
@@ -136,26 +153,14 @@ class Monitoring:
                 ends = [len(statistics.placement[name]) for name in (stream.producer, stream.consumer)]
                 sent = statistics.operators[stream.producer]["numRecordsOut"] / statistics.length_s / ends[0]
                 how = query.partitioning(stream)
+                shares = [how.shares(Ends(u, ends[1], ends[1])) for u in range(ends[0])]
                 for u, v in product(range(ends[0]), range(ends[1])):
                     pair = (stream.producer, u), (stream.consumer, v)
-                    rates[pair] = rates.get(pair, 0.0) + sent * _share(how, u, v, ends[1]) / len(self._seen)
+                    rates[pair] = rates.get(pair, 0.0) + sent * shares[u][v] / len(self._seen)
         return rates
 
 
-def _share(how: Partitioning, producer: int, consumer: int, consumers: int) -> float:
-    """Of what one replica sends, what another one gets."""
-    match how:
-        case "broadcast":
-            return 1.0
-        case "forward":
-            return float(producer == consumer)
-        case "global":
-            return float(consumer == 0)
-        case _:
-            return 1.0 / consumers
-
-
-def scheduled(measured: Measured, now: Schedule) -> Schedule:
+def scheduled(measured: Measured, now: Schedule, spec: MonitoringSpec = DEFAULT) -> Schedule:
     """Greedy, from an empty schedule: what is overfull counts first, then traffic, then load; ties stay in place."""
     new: Schedule = {}
     used = dict.fromkeys(measured.cores, 0.0)
@@ -166,20 +171,20 @@ def scheduled(measured: Measured, now: Schedule) -> Schedule:
         least = min(used, key=lambda host: (used[host] / measured.cores[host], -measured.cores[host], host))
         open_to = sorted({least, *(new[each] for each in pair if each in new)})
 
-        hosts = min(product(open_to, open_to), key=partial(_cost, measured, now, new, used, pair))
+        hosts = min(product(open_to, open_to), key=partial(_cost, spec.capacity, measured, now, new, used, pair))
         for each, host in zip(pair, hosts, strict=True):
             new[each] = host
             used[host] += measured.work[each]
     return new
 
 
-def worth(measured: Measured, now: Schedule, new: Schedule) -> str:
+def worth(measured: Measured, now: Schedule, new: Schedule, spec: MonitoringSpec = DEFAULT) -> str:
     """Why a new schedule is worth its moves; empty if it is not."""
     fullest, next_fullest = measured.fullest(now), measured.fullest(new)
     before, after = measured.between_hosts(now), measured.between_hosts(new)
-    if fullest > CAPACITY and next_fullest < fullest - IMPROVEMENT:
+    if fullest > spec.capacity and next_fullest < fullest - spec.improvement:
         return f"a host is {fullest:.0%} utilised"
-    if next_fullest <= max(CAPACITY, fullest) and after < (1 - IMPROVEMENT) * before:
+    if next_fullest <= max(spec.capacity, fullest) and after < (1 - spec.improvement) * before:
         return f"{before:.3g} tuples/s between hosts would be {after:.3g}"
     return ""
 
@@ -193,6 +198,7 @@ def _hosts(statistics: PeriodStatistics) -> Schedule:
 
 
 def _cost(
+    capacity: float,
     measured: Measured,
     now: Schedule,
     new: Schedule,
@@ -202,7 +208,7 @@ def _cost(
 ) -> tuple[Any, ...]:
     fill = _fill(measured, used, pair, places)
     moves = [place != now[each] for each, place in zip(pair, places, strict=True)]
-    return max(0.0, fill - CAPACITY), _leaving(measured, new, pair, places), fill, moves, places
+    return max(0.0, fill - capacity), _leaving(measured, new, pair, places), fill, moves, places
 
 
 def _fill(

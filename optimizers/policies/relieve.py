@@ -9,17 +9,32 @@ be helped, the next one is.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from optimizers.policies.room import can_move, continues
-from twin.control import PeriodStatistics, Reconfiguration
+from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Move
 from twin.plan import Location
 
-HOT = 0.85
-"""CPU utilisation above which a host is relieved."""
-GAIN = 0.1
-"""A move must leave the other host this much less utilised than the hot one is now."""
+
+class RelieveSpec(PolicySpec):
+    """What of it can be set."""
+
+    name: Literal["relieve"] = "relieve"
+    hot: Annotated[float, Field(gt=0, le=1, description="CPU utilisation from which a host is relieved")] = 0.85
+    gain: Annotated[
+        float, Field(ge=0, lt=1, description="a move must leave the other host so much less utilised than the hot one")
+    ] = 0.1
+
+    def start(self, deployment: Deployment) -> Relieve:
+        """For one run."""
+        return Relieve(deployment, self)
+
+
+DEFAULT = RelieveSpec()
 
 
 class Relieve:
@@ -27,8 +42,9 @@ class Relieve:
 
     name = "relieve"
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, spec: RelieveSpec = DEFAULT) -> None:
         self.deployment = deployment
+        self.spec = spec
         self._last: PeriodStatistics | None = None
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
@@ -39,7 +55,7 @@ class Relieve:
         cores = {host.name: host.cpu_percent / 100 for host in self.deployment.cluster.hosts}
         shares = {name: float(row["cpuUtilisation"]) for name, row in statistics.hosts.items()}
         before = {name: float(row["cpuUtilisation"]) for name, row in last.hosts.items()}
-        hot = [name for name, share in shares.items() if min(share, before.get(name, 0.0)) >= HOT]
+        hot = [name for name, share in shares.items() if min(share, before.get(name, 0.0)) >= self.spec.hot]
         used = {name: capacity * shares.get(name, 0.0) for name, capacity in cores.items()}
         for name in sorted(hot, key=lambda name: -shares[name]):
             move = self._move_from(name, statistics, cores, used)
@@ -55,7 +71,7 @@ class Relieve:
             # a replica that shares its host is busy for longer than it works: what the host did, in proportion
             work = used[name] * busy / sum(each[0] for each in here)
             target = min(cores, key=lambda host: ((used[host] + work) / cores[host], host))
-            if target == name or (used[target] + work) / cores[target] >= used[name] / cores[name] - GAIN:
+            if target == name or (used[target] + work) / cores[target] >= used[name] / cores[name] - self.spec.gain:
                 continue
             move = Move(operator=operator, replica=replica, to=target)
             if can_move(move, self.deployment, statistics.placement):

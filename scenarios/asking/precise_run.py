@@ -11,9 +11,7 @@ from rich.table import Table
 from scenarios.telling import rounding
 from scenarios.telling.tables import of_rows
 from twin.errors import BadInput
-from twin.precision.plans import MOST_STEPS, Question
 from twin.precision.search import Answer, Step
-from twin.scenario import Scenario
 
 FINEST, COARSEST = 1e-4, 0.5
 NAMES = {
@@ -32,11 +30,6 @@ def share(text: str) -> float:
     if not FINEST <= value <= COARSEST:
         raise BadInput(f"--precision {text}: give an error from 0.01% to 50%, such as 2% or 0.02")
     return value
-
-
-def question(scenario: Scenario, precision: float, policy: bool) -> Question:
-    """What is asked of `twin.precision.search.answer`."""
-    return Question(scenario.deployment, scenario.run, precision, scenario.events, policy, MOST_STEPS)
 
 
 def document(answer: Answer, precision: float) -> dict[str, Any]:

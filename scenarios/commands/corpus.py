@@ -50,9 +50,9 @@ def corpus(
     """
     from scenarios.learning import corpora
     from spark.corpus import write_corpus
-    from spark.manifest import check_corpus
     from spark.pipeline import write_card
     from spark.session import session
+    from twin.corpus.manifest import check_corpus
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)

@@ -74,8 +74,11 @@ def schema(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> No
 
 
 def version(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
-    """Prints the version.
+    """Prints the version, and which engine runs: compiled, or plain Python.
 
     Example: `twin version --json`
     """
-    Terminal(as_json=as_json, quiet=quiet).result({"version": VERSION}, VERSION)
+    from twin.engine import ENGINE
+
+    shown = {"version": VERSION, "engine": ENGINE}
+    Terminal(as_json=as_json, quiet=quiet).result(shown, f"{VERSION} ({ENGINE} engine)")

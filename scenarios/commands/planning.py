@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,14 +76,16 @@ def optimize(
     from scenarios.files.overrides import set_values
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
-    from scenarios.planning.planner import purpose, simulated, solve
+    from scenarios.planning.planner import blindness, purpose, simulated, solve
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
     loaded = set_values(scenario_file.load(scenario), [] if seed is None else [f"run.seed={seed}"])
     objective = objective or purpose([optimizer_by_name(optimizer)])
-    costs = cost_model(model, loaded.run)
+    costs = cost_model(model)
+    blind = blindness(loaded, [costs])
+    _say_blindness(terminal, loaded.name, blind)
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
     with terminal.progress("replicas placed") as report:
         solution = solve(
@@ -102,7 +105,13 @@ def optimize(
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
     judge = f"simulation of the {prove} best by {model}" if prove else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
-    terminal.result(*_report(loaded, solution, optimizer, judge, objective, outcome))
+    document, *told = _report(loaded, solution, optimizer, judge, objective, outcome)
+    terminal.result({**document, "blind_to": blind.get(costs.name, ())}, *told)
+
+
+def _say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:
+    for name, words in blind.items():
+        terminal.note(f"note: cost model {name} does not see of {scenario}: {'; '.join(words)}")
 
 
 def _as_profiled(
@@ -149,6 +158,7 @@ def _report(
         "seconds": solution.seconds,
         "message": solution.message,
         "placement": placement,
+        "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
     }
     rows = [
         {"operator": name, "before": tables.places(before[name]), "after": tables.places(where)}
@@ -207,14 +217,16 @@ def validate(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     chosen = planner.optimizers(optimizers)
     objective = objective or planner.purpose(chosen)
+    costs = [cost_model(name.strip()) for name in models.split(",")]
     rows: list[dict[str, Any]] = []
+    blind: dict[str, dict[str, tuple[str, ...]]] = {}
     for each in [scenario_file.load(name) for name in scenarios]:
         terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
-        run = each.run.model_copy(update={"seed": seed})
-        costs = [cost_model(name.strip(), each.run) for name in models.split(",")]
+        blind[each.name] = planner.blindness(each, costs)
+        _say_blindness(terminal, each.name, blind[each.name])
         proved = judged(
             [each],
-            [planner.proving(optimizer, run, prove) for optimizer in chosen],
+            [planner.proving(optimizer, seed, prove) for optimizer in chosen],
             costs,
             simulate,
             replications,
@@ -224,4 +236,4 @@ def validate(
             references=references,
         )
         rows += [asdict(row) for row in proved]
-    terminal.result({"objective": objective, "rows": rows}, *tables.of_regrets(rows))
+    terminal.result({"objective": objective, "rows": rows, "blind_to": blind}, *tables.of_regrets(rows))

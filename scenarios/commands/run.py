@@ -19,7 +19,10 @@ Set = Annotated[
 ]
 Horizon = Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds.")]
 FidelityName = Annotated[
-    str | None, typer.Option("--fidelity", metavar="exact|fast", help="Tuple by tuple, or in segments of tuples.")
+    str | None,
+    typer.Option(
+        "--fidelity", metavar="auto|exact|fast", help="Tuple by tuple, in segments of tuples, or as is cheap."
+    ),
 ]
 
 
@@ -50,39 +53,41 @@ def run(
     """Simulates a scenario, with its events, and prints throughput, latency and load.
 
     Examples: `twin run smart-grid` · `twin run smart-grid --set plan.placement.compare=fog-2` ·
-    `twin run failover` · `twin run rush-hour-scaling --policy ds2` ·
+    `twin run failover` · `twin run rush-hour-scaling --policy ds2 --set policy.margin=0.1` ·
     `twin run smart-grid --precision 2%` · `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
-    from optimizers.policies import policy_by_name
     from scenarios.asking import precise_run
     from scenarios.files import scenario_file
     from scenarios.files.overrides import set_value, set_values
     from scenarios.files.traces import check_free
     from scenarios.telling import run_tables
     from twin.guards.effort import estimate
+    from twin.guards.fidelity import settled
+    from twin.precision.plans import Question
     from twin.precision.search import answer
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
-    loaded = set_values(scenario_file.load(scenario), set_ or [])
+    loaded = scenario_file.load(scenario)
+    if policy is not None:
+        loaded = set_value(loaded, f"policy={policy}", "--policy")  # so that --set can then change its options
+    loaded = set_values(loaded, set_ or [])
     options = {"--fidelity run.fidelity": fidelity, "--horizon run.horizon_s": horizon, "--seed run.seed": seed}
     for option, value in options.items():
         if value is not None:
             flag, path = option.split()
             loaded = set_value(loaded, f"{path}={value}", flag)
-    chosen = policy_by_name(policy, loaded.deployment) if policy is not None else None
     if precision is not None:
         asked = precise_run.share(precision)
 
         def one(settings: RunSettings, steps: float) -> Run:
             fineness = settings.fidelity if settings.segments is None else f"{settings.segments:,} segments"
             terminal.stage(f"a run of {settings.horizon_s:g} s, {fineness}: about {steps:.0e} steps")
-            fresh = policy_by_name(policy, loaded.deployment) if policy is not None else None
-            return simulate(loaded.deployment, settings, loaded.events, fresh)
+            return simulate(loaded.with_run(**dict(settings)))
 
-        found = answer(precise_run.question(loaded, asked, policy is not None), one)
+        found = answer(Question(loaded, asked), one)
         told = precise_run.document(found, asked)
         _close(terminal, found.finest.run, loaded.name, out)
         for line in precise_run.reached(told):
@@ -90,10 +95,10 @@ def run(
         document = found.finest.run.to_dict() | {"precision": told}
         terminal.result(document, *precise_run.tables(loaded.name, told), *run_tables.of_run(loaded.name, document))
         return
-    effort = estimate(loaded.deployment, loaded.run, loaded.events)
+    effort = estimate(loaded, settled(loaded).run, loaded.events)
     if effort.long:
         terminal.note(f"a long run: about {effort.cpu_s:.0f} CPU seconds, {effort.describe()}")
-    result = simulate(loaded.deployment, loaded.run, loaded.events, chosen)
+    result = simulate(loaded)
     _close(terminal, result, loaded.name, out)
     document = result.to_dict()
     terminal.result(document, *run_tables.of_run(loaded.name, document))

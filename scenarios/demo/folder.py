@@ -19,6 +19,7 @@ from scenarios.demo.page import page
 from scenarios.files import scenario_file
 from scenarios.planning.validation import ValidationRow
 from scenarios.telling.pictures import png
+from twin.atomic import write_text
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.version import VERSION
@@ -117,9 +118,7 @@ def _manifest(out: Path) -> dict[str, Any] | None:
 
 def _write_manifest(out: Path, settings: Settings, *, finished: bool) -> None:
     body = {"made_by": MADE_BY, "finished": finished, "about": _about(settings)}
-    partial = out / f".{MANIFEST}.partial"
-    partial.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
-    partial.replace(out / MANIFEST)
+    write_text(out / MANIFEST, json.dumps(body, indent=2) + "\n")
 
 
 def _remove(path: Path) -> None:

@@ -80,7 +80,7 @@ def play(out: Path, settings: Settings, audience: Audience) -> Outcome:
     clock, say = Clock(), audience.stage
     scenario = scenario_file.load(SCENARIO)
     say("1/5 simulating the naive plan: every operator on the small box beside the meters")
-    naive = simulate(scenario.deployment, scenario.run)
+    naive = simulate(scenario)
     say(f"    {_in_words(naive)}")
     clock.stop("naive plan")
     training_data(scenario, out, settings, audience)
@@ -149,8 +149,8 @@ def train(out: Path, settings: Settings, audience: Audience) -> tuple[LearnedCos
 
 def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> list[validation.ValidationRow]:
     """Every plan simulated: the given one, a random one, a heuristic's, and the best by three cost models."""
-    rates = RateModel(horizon_s=scenario.run.horizon_s)
-    sim = SimulatedCostModel(simulate, scenario.run)
+    rates = RateModel()
+    sim = SimulatedCostModel(simulate)
     given, random, governor, search = planner.optimizers("as-given,random,governor,local-search")
     rivals = [
         planner.Bound("naive (as in the file)", given, rates, 1),

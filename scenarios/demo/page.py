@@ -18,15 +18,6 @@ from twin.version import VERSION
 
 TEMPLATE = Path(__file__).parent / "templates" / "report.html"
 
-DOES: Mapping[str, str] = {
-    "source": "reads from the message broker",
-    "map": "turns one tuple into another",
-    "filter": "lets a share of the tuples pass",
-    "aggregate": "summarises a window of recent tuples",
-    "join": "matches tuples of two streams within a window",
-    "sink": "receives the results",
-}
-
 
 def page(outcome: Outcome, pictures: Mapping[str, bytes], out: Path) -> str:
     """HTML with everything inside it; `pictures` are PNG files by name, `out` is where the demo's other files are."""
@@ -95,7 +86,7 @@ def _operators(outcome: Outcome) -> str:
     return _html_rows(
         [
             operator.name,
-            f"{operator.kind}: {DOES[operator.kind]}",
+            f"{operator.kind}: {operator.does}",
             _from(outcome, operator),
             f"{rates[operator.name].in_per_s:,.0f}",
             ", ".join(scenario.plan.placement[operator.name]),

@@ -27,11 +27,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Result:
-    """tables, figures: by the name of the file that they become. notes: sentences that the tables need beside them."""
+    """tables, figures: by the name of the file that they become. notes: sentences that the tables need beside them.
+    about: of what our figures are; empty: of simulated runs."""
 
     tables: Mapping[str, Table]
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    about: str = ""
 
 
 def _no_recipes(_sizes: Sizes, _seed: int) -> Sequence[Recipe]:

@@ -8,7 +8,7 @@ from typing import Protocol
 from scenarios.experiments.sizes import Sizes
 from scenarios.learning import corpora
 from scenarios.learning.corpora import Make
-from spark.manifest import CorpusSpec
+from twin.corpus.manifest import CorpusSpec
 
 EVALUATION_SEED = 1000
 """Added to the seed for corpora that models are measured on, so that none repeats a query of the training corpus."""

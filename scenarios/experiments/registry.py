@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from scenarios.experiments.albic import fig5 as albic_fig5
+from scenarios.experiments.albic import fig10 as albic_fig10
+from scenarios.experiments.albic import fig11 as albic_fig11
+from scenarios.experiments.albic import grid
 from scenarios.experiments.briskstream import (
     fig3,
     fig8,
@@ -32,6 +36,8 @@ from scenarios.experiments.costream.table4 import TABLE4
 from scenarios.experiments.costream.table5 import TABLE5
 from scenarios.experiments.costream.table6a import TABLE6A
 from scenarios.experiments.costream.table6b import TABLE6B
+from scenarios.experiments.enorm.fig14 import FIG14 as ENORM_FIG14
+from scenarios.experiments.enorm.fig15 import FIG15 as ENORM_FIG15
 from scenarios.experiments.interface import Experiment
 from twin.errors import BadInput, suggest
 
@@ -62,6 +68,14 @@ _ALL: tuple[Experiment, ...] = (
     table7.TABLE7,
     fig16.FIG16,
     hosts.HOSTS,
+    grid.FIG2,
+    grid.FIG3,
+    grid.FIG4,
+    albic_fig5.FIG5,
+    albic_fig10.FIG10,
+    albic_fig11.FIG11,
+    ENORM_FIG14,
+    ENORM_FIG15,
 )
 """By paper, in its order."""
 

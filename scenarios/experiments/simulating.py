@@ -5,8 +5,6 @@ Both write the same files, so what one began the other can finish.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +15,9 @@ import pyarrow.parquet as pq
 
 from scenarios.learning.corpora import Make
 from scenarios.telling.progress import Audience, Progress
-from spark.chunk import Chunk, ChunkTask, Simulate, simulate_chunk
-from spark.manifest import (
+from twin.atomic import new_folder
+from twin.corpus.chunk import Chunk, ChunkTask, Simulate, simulate_chunk
+from twin.corpus.manifest import (
     CHUNKS,
     MANIFEST,
     CorpusSpec,
@@ -114,16 +113,10 @@ def _aggregate(job: Job) -> None:
         raise BadInput(f"no run of {job.corpus} succeeded; its runs.parquet files say why")
     corpus = read_manifest(job.corpus)
     counts = {"runs": job.spec.runs, "rows": len(rows), "failed": job.spec.runs - len(rows)}
-    partial = job.dataset.with_name(f".{job.dataset.name}.{os.getpid()}.partial")
-    try:
-        partial.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), partial / "rows.parquet")
-        write_json(
-            partial / MANIFEST, {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
-        )
-        partial.replace(job.dataset)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with new_folder(job.dataset) as aside:
+        pq.write_table(pa.Table.from_pylist(rows, schema=TRAINING_ROWS), aside / "rows.parquet")
+        about = {"version": VERSION, "corpus": corpus, "corpus_hash": content_hash(corpus), **counts}
+        write_json(aside / MANIFEST, about)
 
 
 def _training_rows(chunk: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,8 @@ class Sizes:
     runs, replicates: of the main corpus; `replicates` of them are simulated twice, for the replicate limit.
     members: networks in an ensemble; restricted_members: the same where a model is trained for one evaluation alone.
     epochs: passes over the training rows; None: as many as the model's settings say.
-    n: fresh runs of an evaluation corpus. queries: per query type, where plans are chosen. candidates: plans a query.
+    n: fresh runs of an evaluation corpus, or random jobs of a size. queries: per query type, where plans are chosen.
+    candidates: plans a query.
     fine_tuning_runs: of the few-shot corpus. horizon_s: simulated seconds a run. judged: simulated runs of a plan on
     sockets. random_plans: on sockets, an application.
     """

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenarios.telling.progress import Audience
-from spark.manifest import content_hash
+from twin.atomic import new_folder
+from twin.corpus.manifest import content_hash
 from twin.version import VERSION
 
 if TYPE_CHECKING:
@@ -83,12 +82,6 @@ def _one(
     audience.stage(f"training {contestant.name} for {', '.join(metrics)} on {len(parts.train)} rows")
     with audience.progress("steps at most; training stops early") as report:
         found = contestant.fit(dataset, parts, seed, metrics, report)
-    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir(parents=True)
-        found.save(partial)
-        partial.rename(place)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with new_folder(place) as aside:
+        found.save(aside)
     return found

@@ -7,7 +7,6 @@ by the next experiment or by the same command after an interruption.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,8 @@ from scenarios.experiments.simulating import FanOut, Job, fan_out
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.training import fitted, folder_of
 from scenarios.telling.progress import Audience
-from spark.manifest import content_hash
+from twin.atomic import write_text
+from twin.corpus.manifest import content_hash
 from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.version import VERSION
@@ -109,10 +109,7 @@ class Workspace:
         if path.exists():
             return json.loads(path.read_text(encoding="utf-8"))["value"]
         text = json.dumps({"key": body, "value": compute()}, indent=1, allow_nan=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(path)
+        write_text(path, text + "\n")
         return json.loads(text)["value"]
 
     def _rows(self, name: str) -> Path:

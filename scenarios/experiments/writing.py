@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +14,7 @@ from scenarios.experiments.workspace import Workspace
 from scenarios.files.traces import check_free
 from scenarios.telling.pictures import png
 from scenarios.telling.tables import cell
+from twin.atomic import new_folder
 from twin.errors import BadInput
 from twin.version import VERSION
 
@@ -55,28 +54,26 @@ def check_replaceable(folder: Path) -> None:
 def write(experiment: Experiment, result: Result, folder: Path, manifest: Mapping[str, Any]) -> None:
     """The folder of one experiment; an earlier result in it is replaced. Raises BadInput as `check_replaceable`."""
     check_replaceable(folder)
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
     try:
-        partial.mkdir(parents=True)
-        for name, table in result.tables.items():
-            body = {"title": table.title, "columns": dict(table.columns), "rows": [dict(row) for row in table.rows]}
-            (partial / f"{name}.json").write_text(_json(body), encoding="utf-8")
-        for name, draw in result.figures.items():
-            (partial / f"{name}.png").write_bytes(png(draw()))
-        (partial / "README.md").write_text(page(experiment, result, manifest), encoding="utf-8")
-        (partial / MANIFEST).write_text(_json({"made_by": MADE_BY, **manifest}), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
+        with new_folder(folder, replacing=True) as aside:
+            for name, table in result.tables.items():
+                body = {"title": table.title, "columns": dict(table.columns), "rows": [dict(row) for row in table.rows]}
+                (aside / f"{name}.json").write_text(_json(body), encoding="utf-8")
+            for name, draw in result.figures.items():
+                (aside / f"{name}.png").write_bytes(png(draw()))
+            (aside / "README.md").write_text(page(experiment, result, manifest), encoding="utf-8")
+            (aside / MANIFEST).write_text(_json({"made_by": MADE_BY, **manifest}), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{folder} cannot be written: {error.strerror}; name another folder with --out") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def page(experiment: Experiment, result: Result, manifest: Mapping[str, Any]) -> str:
     """Everything for a reader, in Markdown."""
-    parts = [f"# {experiment.name}", f"{_sentence(experiment.summary)} Source: {experiment.source}.", _LABEL]
+    parts = [
+        f"# {experiment.name}",
+        f"{_sentence(experiment.summary)} Source: {experiment.source}.",
+        result.about or _LABEL,
+    ]
     parts += [f"```sh\n{manifest['command']}\n```"]
     parts += [markdown(table) for table in result.tables.values()]
     parts += [f"![{name}]({name}.png)" for name in result.figures]

@@ -8,13 +8,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+import optimizers.policies  # noqa: F401  # so that a file can name one
 from scenarios.files import registry
 from scenarios.files.yaml_text import parse_text, to_text
 from twin.cluster import Cluster
 from twin.errors import BadInput
 from twin.numa import cluster_name
 from twin.scenario import Scenario
-from twin.spec import parse
+from twin.spec import parse, tags
 
 MAX_BYTES = 20_000_000
 """A scenario file larger than this is refused: somebody named the wrong file."""
@@ -96,8 +97,7 @@ def _without_defaults(spec: BaseModel, dumped: Mapping[str, Any]) -> dict[str, A
     kept: dict[str, Any] = {}
     for name, field in type(spec).model_fields.items():
         value = getattr(spec, name)
-        is_tag = name in ("kind", "policy", "law")
-        if is_tag or field.is_required() or value != field.get_default(call_default_factory=True):
+        if name in tags(type(spec)) or field.is_required() or value != field.get_default(call_default_factory=True):
             kept[name] = _compact(value, dumped[name])
     return _in_reading_order(kept)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
+from twin import atomic
+from twin.atomic import new_folder
 from twin.errors import BadInput
 from twin.run import Run
-from twin.trace import write_trace
+from twin.trace import write_tables
 
 
 def check_free(out: Path) -> None:
@@ -29,16 +30,12 @@ def write_run(run: Run, name: str, out: Path) -> None:
     Raises BadInput if `out` exists or cannot be written.
     """
     check_free(out)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.run")
-    shutil.rmtree(partial, ignore_errors=True)
     try:
-        write_trace(run.rows(run="run-000000", index=0, name=name), partial)
-        (partial / "manifest.json").write_text(json.dumps(run.manifest, indent=2) + "\n", encoding="utf-8")
-        partial.rename(out)
+        with new_folder(out) as aside:
+            write_tables(run.rows(run="run-000000", index=0, name=name), aside)
+            (aside / "manifest.json").write_text(json.dumps(run.manifest, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def write_text(text: str, out: Path) -> None:
@@ -49,12 +46,7 @@ def write_text(text: str, out: Path) -> None:
 def write_bytes(content: bytes, out: Path) -> None:
     """Writes a new file, whole or not at all. Raises BadInput if it exists or cannot be written."""
     check_free(out)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
-        partial.replace(out)
+        atomic.write_bytes(out, content)
     except OSError as error:
         raise BadInput(f"{out} cannot be written: {error.strerror}; name another file") from None
-    finally:
-        partial.unlink(missing_ok=True)

@@ -19,9 +19,10 @@ from scenarios.importers.run_operators import twin_operator
 from scenarios.importers.run_records import HostRecord, OperatorRecord, RunRecords, read_records
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
+from twin.kinds.registry import BY_KIND, SOURCES
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK
-from twin.query import Aggregate, AnyOperator, Query, Sink, Stream
+from twin.query import AnyOperator, Query, Sink, Stream, Windowed
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Constant, Workload
 
@@ -79,7 +80,7 @@ def _scaled(records: RunRecords) -> list[str]:
     return [
         f"{each.name}: {len(each.reports)} of {each.parallelism} replicas reported, its rate is scaled up to all"
         for each in records.operators
-        if each.kind == "source" and len(each.reports) < each.parallelism
+        if each.kind in SOURCES and len(each.reports) < each.parallelism
     ]
 
 
@@ -90,7 +91,7 @@ def _measured(records: RunRecords) -> tuple[MeasuredOperator, ...]:
             kind=each.kind,
             in_per_s=each.in_per_s,
             out_per_s=each.out_per_s,
-            offered_per_s=each.fields.number("confEventRate") if each.kind == "source" else None,
+            offered_per_s=each.fields.number("confEventRate") if each.kind in SOURCES else None,
             replicas=each.parallelism,
             reports=len(each.reports),
         )
@@ -102,7 +103,7 @@ def _scenario(file: Path, records: RunRecords, notes: tuple[str, ...], join_inpu
     names = {host.id: f"host-{number}" for number, host in enumerate(records.hosts, start=1)}
     hosts = "; ".join(f"{name} was {host}" for host, name in names.items())
     mended = f" Mended: {'; '.join(notes)}." if notes else ""
-    sources = [each for each in records.operators if each.kind == "source"]
+    sources = [each for each in records.operators if each.kind in SOURCES]
     try:
         return Scenario(
             name=file.stem,
@@ -158,11 +159,11 @@ def _query(records: RunRecords, join_input: JoinInput) -> Query:
     for each in records.operators:
         producers = [by_id[producer] for producer, consumer in records.streams if consumer == each.id]
         sent_per_s = sum(producer.sent_per_s for producer in producers)
-        by_sent = each.kind == "join" and join_input == "sent"
+        by_sent = BY_KIND[each.kind].joins and join_input == "sent"
         operator = twin_operator(each, sent_per_s if by_sent else each.in_per_s or 0.0)
         operators.append(operator)
         # count windows count each key for itself: what the replicas get does not depend on how many keys there are
-        counts = isinstance(operator, Aggregate) and operator.window.policy == "count"
+        counts = isinstance(operator, Windowed) and not operator.joins and operator.window.policy == "count"
         streams.extend(_stream(producer.name, each.name, counts) for producer in producers)
     streams.extend(_stream(each.name, "sink", False) for each in _last(records))
     return Query(operators=(*operators, Sink(name="sink")), streams=tuple(streams))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from scenarios.importers.run_records import OperatorRecord
 from twin.errors import BadInput
@@ -57,37 +57,52 @@ def twin_operator(record: OperatorRecord, given_per_s: float) -> AnyOperator:
 
     Raises BadInput where an attribute is missing or unknown, or where the ratio has no denominator.
     """
-    fields = record.fields
-    match record.kind:
-        case "source":
-            if not record.out_per_s > 0:
-                raise BadInput(f"{fields.where}: no output was measured; a source needs a rate")
-            return Source(name=record.name, columns=_columns(record))
-        case "filter":
-            return Filter(
-                name=record.name,
-                selectivity=min(1.0, _ratio(record, given_per_s)),
-                function=fields.choice("filterFunction", FILTERS),
-                literal_type=fields.choice("filterClass", TYPES),
-            )
-        case "join":
-            return Join(
-                name=record.name,
-                window=_window(record),
-                key_type=fields.choice("joinKeyClass", TYPES),
-                amplification=_ratio(record, given_per_s),
-            )
-        case _:
-            window = _window(record)
-            # Flink's count windows hold one key each: one result a firing. Time windows of all keys fire together.
-            return Aggregate(
-                name=record.name,
-                window=window,
-                function=fields.choice("aggFunction", AGGREGATES),
-                value_type=fields.choice("aggClass", TYPES),
-                group_by=fields.choice("keyByClass", TYPES),
-                groups=1 if window.policy == "count" else fields.choice("keyByClass", KEYS),
-            )
+    return BUILDERS[record.kind](record, given_per_s)
+
+
+def _source(record: OperatorRecord, _: float) -> Source:
+    if not record.out_per_s > 0:
+        raise BadInput(f"{record.fields.where}: no output was measured; a source needs a rate")
+    return Source(name=record.name, columns=_columns(record))
+
+
+def _filter(record: OperatorRecord, given_per_s: float) -> Filter:
+    return Filter(
+        name=record.name,
+        selectivity=min(1.0, _ratio(record, given_per_s)),
+        function=record.fields.choice("filterFunction", FILTERS),
+        literal_type=record.fields.choice("filterClass", TYPES),
+    )
+
+
+def _join(record: OperatorRecord, given_per_s: float) -> Join:
+    return Join(
+        name=record.name,
+        window=_window(record),
+        key_type=record.fields.choice("joinKeyClass", TYPES),
+        amplification=_ratio(record, given_per_s),
+    )
+
+
+def _aggregate(record: OperatorRecord, _: float) -> Aggregate:
+    fields, window = record.fields, _window(record)
+    # Flink's count windows hold one key each: one result a firing. Time windows of all keys fire together.
+    return Aggregate(
+        name=record.name,
+        window=window,
+        function=fields.choice("aggFunction", AGGREGATES),
+        value_type=fields.choice("aggClass", TYPES),
+        group_by=fields.choice("keyByClass", TYPES),
+        groups=1 if window.policy == "count" else fields.choice("keyByClass", KEYS),
+    )
+
+
+BUILDERS: Mapping[str, Callable[[OperatorRecord, float], AnyOperator]] = {
+    "source": _source,
+    "filter": _filter,
+    "join": _join,
+    "aggregate": _aggregate,
+}
 
 
 def _ratio(record: OperatorRecord, given_per_s: float) -> float:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from scenarios.importers.graph_text import Edge, Graph, parse_records
 from twin.errors import BadInput, suggest
+from twin.kinds.registry import SOURCES
 
 KINDS = {
     "SourceOperator": "source",
@@ -111,7 +112,7 @@ class OperatorRecord:
 
         Replicas of the other operators may be silent because no key fell to them; theirs is the sum of the reports.
         """
-        return self.out_per_s * (self.parallelism / len(self.reports) if self.kind == "source" else 1.0)
+        return self.out_per_s * (self.parallelism / len(self.reports) if self.kind in SOURCES else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def _operator(node: str, kind: str, fields: Fields) -> OperatorRecord:
     reports = []
     for place, record in enumerate(records):
         each = Fields(record, f"{fields.where}: instance {place}")
-        in_per_s = None if kind == "source" else each.number("inputRate", positive=False)
+        in_per_s = None if kind in SOURCES else each.number("inputRate", positive=False)
         reports.append(Report(each.text("host"), in_per_s, each.number("outputRate", positive=False)))
     parallelism = max(int(fields.number("parallelism")), len(reports))
     return OperatorRecord(node, int(ending), kind, parallelism, fields, tuple(reports))

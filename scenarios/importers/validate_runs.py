@@ -16,9 +16,10 @@ from typing import Any, Protocol
 from scenarios.importers.run_graph import ImportedRun, JoinInput, MeasuredOperator, read_run_graph
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.query import Aggregate, Join
+from twin.kinds.registry import SOURCES
+from twin.query import Windowed
 from twin.rates.flow import nominal_rates
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 CYCLES = 12.0
 """A run is simulated for this many cycles of its slowest window, the first third of it unmeasured. A cycle is the
@@ -46,7 +47,7 @@ class SimulatedRun(Protocol):
     def operators(self) -> Iterable[Totals]: ...
 
 
-Simulate = Callable[[Deployment, RunSettings], SimulatedRun]
+Simulate = Callable[[Scenario], SimulatedRun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def validate(
         try:
             run = read_run_graph(file, join_input)
             deployment = run.scenario.deployment
-            rows.extend(compare(run, simulate(deployment, fitted(deployment, settings)), name, family))
+            rows.extend(compare(run, simulate(Scenario.of(deployment, fitted(deployment, settings))), name, family))
         except BadInput as error:
             failed[name] = str(error)
         else:
@@ -155,7 +156,7 @@ def fitted(deployment: Deployment, settings: RunSettings) -> RunSettings:
     rates = nominal_rates(deployment.query, deployment.workload.arrivals)
     cycles_s = [0.0]
     for operator in deployment.query.operators:
-        if isinstance(operator, Aggregate | Join):
+        if isinstance(operator, Windowed):
             window, in_per_s = operator.window, rates[operator.name].in_per_s
             if window.policy == "count" and in_per_s > 0:
                 cycles_s.append(window.size * deployment.plan.replicas(operator.name) / in_per_s)
@@ -180,7 +181,7 @@ def relative_error(predicted: float, measured: float | None) -> float | None:
 
 
 def _comparison(measured: MeasuredOperator, totals: Totals, name: str, family: str) -> Comparison:
-    given = measured.kind == "source"
+    given = measured.kind in SOURCES
     return Comparison(
         run=name,
         family=family,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from scenarios.files import scenario_file
 from scenarios.spaces.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
-from spark.manifest import CorpusSpec
+from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
 
@@ -92,7 +92,7 @@ def around(base: Scenario, *, runs: int, seed: int) -> tuple[FamilyAmongOthers, 
 
 def _around(base: Scenario) -> dict[str, Any]:
     """What identifies a corpus of one scenario."""
-    return {"config_hash": config_hash(base, base.run), **base.run.model_dump(mode="json")}
+    return {"config_hash": config_hash(base), **base.run.model_dump(mode="json")}
 
 
 def in_words(summary: CorpusSummary, folder: Path) -> str:

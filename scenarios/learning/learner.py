@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from models.settings import TrainingSettings
 from scenarios.files.traces import check_free
 from scenarios.telling.pictures import png
 from scenarios.telling.progress import Progress
+from twin.atomic import new_folder
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
 from twin.version import VERSION
@@ -87,7 +86,7 @@ def under_way(
     out: Path, dataset: Dataset, settings: TrainingSettings, metrics: Sequence[str], seed: int
 ) -> KeptMembers:
     """Where the networks of a training are kept until the model in `out` is written, in a hidden folder beside it."""
-    rows = hashlib.sha256(dataset.labels_Gx5.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
+    rows = hashlib.sha256(dataset.labels_GxA.tobytes() + "".join(dataset.config_hash.tolist()).encode()).hexdigest()
     training: dict[str, Any] = {"version": VERSION, "features": FEATURE_VERSION, "rows": rows}
     training |= {"encoding": encoded_file.code_version(), "settings": settings.model_dump(mode="json")}
     training |= {"metrics": list(metrics), "seed": seed}
@@ -99,15 +98,10 @@ def write_model(ensembles: Sequence[Ensemble], out: Path) -> None:
     from figures.learning_curve import learning_curve as drawn
 
     check_free(out)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
+    with new_folder(out) as aside:
         for ensemble in ensembles:
-            save(ensemble, partial)
-        (partial / CURVE).write_bytes(png(drawn(learning_curve(ensembles))))
-        partial.rename(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+            save(ensemble, aside)
+        (aside / CURVE).write_bytes(png(drawn(learning_curve(ensembles))))
 
 
 def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
@@ -126,7 +120,7 @@ def learning_curve(ensembles: Sequence[Ensemble]) -> dict[str, list[Any]]:
 def predictions(model: LearnedCostModel, dataset: Dataset, metric: str) -> dict[str, list[Any]]:
     """The table that `figures.predicted_vs_simulated` draws: the test rows that have the metric."""
     rows = training_split(model, dataset).test
-    simulated = dataset.labels_Gx5[rows, METRICS.index(metric)]
+    simulated = dataset.label_G(metric)[rows]
     predicted = model.predict_graphs(dataset.graphs).cost(metric)[rows]
     known = ~np.isnan(simulated)
     return {"simulated": simulated[known].tolist(), "predicted": predicted[known].tolist()}
@@ -176,6 +170,6 @@ def evaluate(
 
 def _without_accuracy(dataset: Dataset, metrics: Sequence[str]) -> Iterator[str]:
     for metric in metrics:
-        truth = dataset.labels_Gx5[:, METRICS.index(metric)]
+        truth = dataset.label_G(metric)
         if metric in BINARY_METRICS and not evaluation.has_both(truth):
             yield f"{metric} is {bool(truth[0])} in all {len(truth)} rows, so it has no accuracy; evaluate on more rows"

@@ -8,19 +8,18 @@ from scenarios.planning.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings
 from twin.simulation import simulate
 
 
-def cost_model(name: str, settings: RunSettings) -> CostModel:
-    """The cost model of that name or folder; `settings` is the run whose cost is asked for.
+def cost_model(name: str) -> CostModel:
+    """The cost model of that name or folder.
 
     Raises BadInput if it is neither a known name nor a folder that holds a model.
     """
     if name == "rates":
-        return RateModel(horizon_s=settings.horizon_s)
+        return RateModel()
     if name == "sim":
-        return SimulatedCostModel(simulate, settings)
+        return SimulatedCostModel(simulate)
     if not Path(name).is_dir():
         remedy = suggest(name, ("rates", "sim"))
         raise BadInput(f"--cost-model {name!r} is neither rates, sim, nor a folder that 'twin train' wrote; {remedy}")

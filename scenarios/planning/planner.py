@@ -10,13 +10,13 @@ from optimizers.interface import Optimizer, Problem, Purposeful, Solution
 from optimizers.proving import Proving
 from optimizers.registry import optimizer_by_name
 from optimizers.selection import choose, estimate
-from scenarios.planning.simulated_cost import SimulatedCostModel, objective_of
+from scenarios.planning.simulated_cost import SimulatedCostModel
 from scenarios.telling.progress import Progress
 from twin.errors import BadInput
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
-from twin.scenario import RunSettings, Scenario
+from twin.scenario import Scenario
 from twin.simulation import simulate
 
 USUAL = "processing_latency_s"
@@ -33,7 +33,7 @@ class AsGiven:
     name: str = GIVEN
 
     def solve(self, problem: Problem) -> Solution:
-        """The deployment's own plan with its estimate. Never raises."""
+        """The scenario's own plan with its estimate. Never raises."""
         started_s = time.perf_counter()
         candidates = estimate(problem, [problem.deployment.plan])
         return choose(problem, candidates, evaluations=1, started_s=started_s, complete=False)
@@ -61,21 +61,26 @@ def optimizers(names: str) -> list[Optimizer]:
     return [AsGiven() if name == GIVEN else optimizer_by_name(name) for name in wanted]
 
 
-def proving(optimizer: Optimizer, settings: RunSettings, count: int) -> Optimizer:
+def proving(optimizer: Optimizer, seed: int, count: int) -> Optimizer:
     """The optimizer with its `count` best plans simulated, and the best of these taken; itself if count is 0.
 
-    The simulated seeds are others than those of `settings`, by which the choice may be judged later.
+    The simulated seeds are others than those of `seed`, by which the choice may be judged later.
     """
     if count == 0:
         return optimizer
-    fresh = settings.model_copy(update={"seed": child_seed(settings.seed, PROOF)})
-    return Proving(optimizer, SimulatedCostModel(simulate, fresh), count)
+    return Proving(optimizer, SimulatedCostModel(simulate, child_seed(seed, PROOF)), count)
 
 
 def purpose(optimizers: Iterable[Optimizer]) -> str:
     """The target metric that optimizers work towards, if it is the same one for all of them; else the usual one."""
     wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in optimizers}
     return wanted.pop() if len(wanted) == 1 else USUAL
+
+
+def blindness(scenario: Scenario, models: Iterable[CostModel]) -> dict[str, tuple[str, ...]]:
+    """By cost model, what of the scenario it does not see, in words; models that see all of it are left out."""
+    found = {model.name: model.blind_to(scenario) for model in models}
+    return {name: words for name, words in found.items() if words}
 
 
 def solve(
@@ -94,9 +99,9 @@ def solve(
     seconds, report: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that the
     optimizer cannot take.
     """
-    chosen = proving(optimizer_by_name(optimizer), scenario.run, prove)
+    chosen = proving(optimizer_by_name(optimizer), scenario.run.seed, prove)
     problem = Problem(
-        deployment=scenario.deployment,
+        scenario=scenario,
         cost_model=model,
         objective=objective,
         seed=scenario.run.seed,
@@ -108,5 +113,5 @@ def solve(
 
 
 def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float:
-    """The target metric of one simulated run of the scenario's job under another plan; inf if nothing arrived."""
-    return objective_of(simulate(scenario.with_plan(plan).deployment, scenario.run).metrics, objective)
+    """The target metric of one simulated run of the scenario under another plan; inf if nothing arrived."""
+    return simulate(scenario.with_plan(plan)).metrics.value(objective)

@@ -9,12 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.metrics import CostEstimates, Metrics
+from twin.metrics import METRICS, Estimates, Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
-from twin.scenario import RunSettings
+from twin.scenario import Scenario
 
 
 class HasMetrics(Protocol):
@@ -25,37 +24,26 @@ class HasMetrics(Protocol):
         """Its costs."""
 
 
-Simulate = Callable[[Deployment, RunSettings], HasMetrics]
+Simulate = Callable[[Scenario], HasMetrics]
 """twin.simulation.simulate, or a stand-in."""
 
 
-def replicate(simulate: Simulate, deployment: Deployment, settings: RunSettings, count: int) -> list[Metrics]:
+def replicate(simulate: Simulate, scenario: Scenario, count: int) -> list[Metrics]:
     """The metrics of `count` runs. Run i has the same random numbers under any plan (common random numbers)."""
-    runs = []
-    for index in range(count):
-        seed = child_seed(settings.seed, index)
-        runs.append(simulate(deployment, settings.model_copy(update={"seed": seed})).metrics)
-    return runs
-
-
-def objective_of(metrics: Metrics, objective: str) -> float:
-    """The target metric of one run: throughput, or a mean latency; inf if nothing arrived."""
-    value = getattr(metrics, objective)
-    if isinstance(value, float):
-        return value
-    return math.inf if value is None else float(value.mean)
+    seeds = [child_seed(scenario.run.seed, index) for index in range(count)]
+    return [simulate(scenario.with_run(seed=seed)).metrics for seed in seeds]
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCostModel:
-    """Satisfies twin.metrics.CostModel by simulating every plan `replications` times and averaging.
+    """Satisfies twin.metrics.CostModel by simulating the scenario under every plan `replications` times and averaging.
 
-    Probabilities are shares of the runs; the spread is the standard deviation of the log of the processing latency.
-    Raises BadInput if replications is below 1.
+    seed: of which the runs' seeds are children; None: the scenario's own. Probabilities are shares of the runs; the
+    spread is the standard deviation of the log of the processing latency. Raises BadInput if replications is below 1.
     """
 
     simulate: Simulate
-    settings: RunSettings
+    seed: int | None = None
     replications: int = 1
     name: str = "sim"
 
@@ -63,23 +51,23 @@ class SimulatedCostModel:
         if self.replications < 1:
             raise BadInput(f"replications must be >= 1, got {self.replications}")
 
-    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """One estimate a plan; a latency is inf if nothing arrived in any of the runs."""
-        rows = [self._estimate(deployment.with_plan(plan)) for plan in plans]
-        return CostEstimates(*np.array(rows, dtype=float).reshape(len(plans), 6).T)
+        seeded = scenario if self.seed is None else scenario.with_run(seed=self.seed)
+        runs_of = [replicate(self.simulate, seeded.with_plan(plan), self.replications) for plan in plans]
+        by_metric = {name: np.array([_mean([run.value(name) for run in runs]) for runs in runs_of]) for name in METRICS}
+        return Estimates(by_metric, np.array([_spread(runs) for runs in runs_of]))
 
-    def _estimate(self, deployment: Deployment) -> tuple[float, ...]:
-        runs = replicate(self.simulate, deployment, self.settings, self.replications)
-        latency_s = [objective_of(run, "processing_latency_s") for run in runs]
-        arrived = [value for value in latency_s if math.isfinite(value) and value > 0]
-        return (
-            float(np.mean([run.throughput_per_s for run in runs])),
-            _mean(latency_s),
-            _mean([objective_of(run, "e2e_latency_s") for run in runs]),
-            float(np.mean([run.backpressured for run in runs])),
-            float(np.mean([run.success for run in runs])),
-            float(np.std(np.log(arrived))) if arrived else 0.0,
-        )
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """Nothing: it runs the scenario."""
+        del scenario
+        return ()
+
+
+def _spread(runs: Sequence[Metrics]) -> float:
+    found_s = [run.value("processing_latency_s") for run in runs]
+    arrived_s = [each for each in found_s if math.isfinite(each) and each > 0]
+    return float(np.std(np.log(arrived_s))) if arrived_s else 0.0
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -17,7 +17,7 @@ from scipy import stats
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
-from scenarios.planning.simulated_cost import Simulate, objective_of, replicate
+from scenarios.planning.simulated_cost import Simulate, replicate
 from twin.errors import BadInput
 from twin.metrics import CostModel, Metrics
 from twin.plan import ExecutionPlan
@@ -123,7 +123,7 @@ def validate(
 def _solve(bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int) -> Solution | BadInput:
     """A refusal is data: the other optimizers' rows must not be lost with it."""
     problem = Problem(
-        deployment=bench.scenario.deployment,
+        scenario=bench.scenario,
         cost_model=model,
         objective=bench.objective,
         seed=bench.seed,
@@ -139,7 +139,7 @@ def _alternatives(scenario: Scenario, references: int, seed: int) -> Sequence[Ex
     if references == 0:
         return []
     space = PlacementSpace(scenario.query, scenario.cluster)
-    return Placements(scenario.deployment, space.sample(stream(seed, "references"), references))
+    return Placements(scenario, space.sample(stream(seed, "references"), references))
 
 
 class _Bench:
@@ -155,16 +155,15 @@ class _Bench:
 
     def simulate(self, plans: Iterable[ExecutionPlan]) -> None:
         """Adds plans to the reference set."""
-        settings = self.scenario.run.model_copy(update={"seed": self.seed})
+        seeded = self.scenario.with_run(seed=self.seed)
         for plan in plans:
             if plan.model_dump_json() not in self._outcomes:
-                deployment = self.scenario.deployment.with_plan(plan)
-                runs = replicate(self._run, deployment, settings, self._replications)
+                runs = replicate(self._run, seeded.with_plan(plan), self._replications)
                 self._outcomes[plan.model_dump_json()] = self._outcome(runs)
 
     def _outcome(self, runs: Sequence[Metrics]) -> Outcome:
         sign = 1.0 if OBJECTIVES[self.objective] == "min" else -1.0
-        values = sign * np.array([objective_of(run, self.objective) for run in runs])
+        values = sign * np.array([run.value(self.objective) for run in runs])
         return Outcome(
             values,
             backpressured=bool(np.mean([run.backpressured for run in runs]) > 0.5),

@@ -9,7 +9,7 @@ do not vary in the simulator; times and numbers of results do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from scenarios.telling.progress import Progress
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
-from twin.query import AnyOperator, Filter, Join, Map, Query, Sink, Source
+from twin.query import AnyOperator, Query
 from twin.service_times import Measured, measure
 from twin.spec import Spec
 
@@ -114,13 +114,9 @@ def _as_profiled(operator: AnyOperator, found: OperatorProfile, percentile: floa
             f"operator {operator.name!r} has a profile with zero cost at percentile {percentile:g}: no plan would "
             "matter to it; take a higher percentile, or give the operator a service_time_s above 0 and profile again"
         )
-    known: dict[str, Any] = {"service_time_s": time_s, "memory_bytes": found.memory_bytes}
+    known = {"service_time_s": time_s, "memory_bytes": found.memory_bytes, **operator.measured_as(found.selectivity)}
     if found.output_bytes is not None:
         known["tuple_bytes"] = found.output_bytes
-    if isinstance(operator, Filter | Map):
-        known["selectivity"] = found.selectivity
-    if isinstance(operator, Join):
-        known |= {"selectivity": None, "amplification": found.selectivity}
     return operator.__class__(**{**dict(operator), **known})
 
 
@@ -129,11 +125,11 @@ def _inputs_per_s(
 ) -> dict[str, float]:
     """By producer that emits anything; of a source, what arrives at its broker, by its own name."""
     name = operator.name
-    if isinstance(operator, Source):
+    if operator.is_source:
         return {name: deployment.workload.arrivals[name].mean_rate_per_s}
     producers = [stream.producer for stream in deployment.query.inputs(name)]
     idle = [each for each in producers if emitted_per_s[each] <= 0.0]
-    if len(idle) == len(producers) or (idle and isinstance(operator, Join)):
+    if len(idle) == len(producers) or (idle and operator.joins):
         raise BadInput(
             f"operator {name!r} cannot be profiled: {' and '.join(idle)} emitted nothing for it; "
             "give --samples more tuples, or what comes before it a selectivity above 0"
@@ -151,6 +147,6 @@ def _profile(deployment: Deployment, operator: AnyOperator, measured: Measured) 
         mean_s=float(measured.times_s.mean()),
         memory_bytes=engine.memory_bytes(query, operator, measured.inputs),
         input_bytes=sum(count * sizes[name] for name, count in measured.inputs.items()) / tuples,
-        output_bytes=None if isinstance(operator, Sink) else engine.output_bytes(query, operator.name),
+        output_bytes=None if operator.is_sink else engine.output_bytes(query, operator.name),
         selectivity=measured.results_per_input,
     )

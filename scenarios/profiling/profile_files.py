@@ -27,7 +27,7 @@ def profiles_of(scenario: Scenario, operators: Mapping[str, OperatorProfile], sa
     manifest: dict[str, str | int | float] = {
         "version": VERSION,
         "scenario": scenario.name,
-        "config_hash": config_hash(scenario.deployment, scenario.run),
+        "config_hash": config_hash(scenario),
         "samples": samples,
         "seed": seed,
     }

@@ -9,17 +9,18 @@ import numpy as np
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
 from scenarios.spaces.generator import SPACES, on_random_hardware, random_scenario
-from twin.cluster import Cluster, Host
+from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.randomness import child_seed, stream
 from twin.scenario import RunSettings, Scenario
-from twin.workload import Workload
+from twin.spec import parse
 
 RATE_FACTOR = 2.0
 HARDWARE_FACTOR = 1.5
 """A family varies each source's rate, and each host's features, by up to this factor up and down (log-uniformly)."""
 
 OTHERS_EVERY = 10
+MOST_DRAWS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,12 @@ class OneQuery:
 
     def __post_init__(self) -> None:
         _check_space(self.space)
-        if self.scenario.events:
-            raise BadInput(f"{self.scenario.name} has events, which may name its own hosts; remove them from the file")
+        _refuse_unseen(self.scenario)
+        if self.scenario.cluster.links:
+            raise BadInput(
+                f"{self.scenario.name} has links between its own hosts, and a space draws others without any; remove "
+                "cluster.links from the file, or leave --space out"
+            )
         self(0)  # a space may lack rates for so many sources
 
     def __call__(self, index: int) -> Scenario:
@@ -60,29 +65,41 @@ class OneQuery:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFamily:
-    """One scenario with its placement drawn anew (uniformly, by Costream's rules), rates and hardware varied."""
+    """One scenario with its placement drawn anew (uniformly, by Costream's rules), rates and hosts varied; links,
+    switches, the skew of keys and the assignment of key groups stay.
+    """
 
     scenario: Scenario
     seed: int
     rate_factor: float = RATE_FACTOR
     hardware_factor: float = HARDWARE_FACTOR
 
+    def __post_init__(self) -> None:
+        _refuse_unseen(self.scenario)
+        self(0)  # links may leave no placement
+
     def __call__(self, index: int) -> Scenario:
         """Member `index`; the same for the same scenario, seed and index."""
         base = self.scenario
         rng = stream(child_seed(self.seed, index), "family")
         hosts = tuple(_varied(host, rng, self.hardware_factor) for host in base.cluster.hosts)
-        cluster = Cluster(hosts=hosts)
+        cluster = base.cluster.model_copy(update={"hosts": hosts})
         arrivals = {name: law.scaled(_factor(rng, self.rate_factor)) for name, law in base.workload.arrivals.items()}
-        placement = PlacementSpace(base.query, cluster).draw(rng)
         parts = {
             "cluster": cluster,
-            "workload": Workload(arrivals=arrivals),
-            "plan": plan_on(base, placement),
+            "workload": base.workload.model_copy(update={"arrivals": arrivals}),
             "name": f"{base.name}-{index}",
             "description": "",
         }
-        return Scenario(**{**dict(base), **parts})
+        space = PlacementSpace(base.query, cluster)
+        fields = {**dict(base), **parts}
+        for _ in range(MOST_DRAWS):
+            fields["plan"] = plan_on(base, space.draw(rng))
+            try:
+                return Scenario(**fields)
+            except ValueError:  # placed on hosts that no route connects
+                continue
+        return parse(Scenario, fields, f"{base.name}: none of {MOST_DRAWS} random placements fits it, such as")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +127,14 @@ class Replicated:
     def __call__(self, index: int) -> Scenario:
         """Scenario `index` modulo the number of distinct ones."""
         return self.make(index % self.distinct)
+
+
+def _refuse_unseen(scenario: Scenario) -> None:
+    """Raises BadInput for what happens while a scenario runs: training rows do not hold it, and labels would hang on
+    it."""
+    for key, given in (("events", scenario.events), ("policy", scenario.policy)):
+        if given:
+            raise BadInput(f"{scenario.name} has {key}, which no row of a data set shows; remove {key} from the file")
 
 
 def _check_space(name: str) -> None:

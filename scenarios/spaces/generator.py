@@ -93,7 +93,8 @@ def on_random_hardware(base: Scenario, space: ParameterSpace, seed: int) -> Scen
     rates = _rates(space, rng, sources)
     cluster = random_cluster(space, rng)
     placement = PlacementSpace(base.query, cluster).draw(rng)
-    changed = {"cluster": cluster, "plan": plan_on(base, placement), "workload": _poisson(rates)}
+    workload = base.workload.model_copy(update={"arrivals": _poisson(rates).arrivals})
+    changed = {"cluster": cluster, "plan": plan_on(base, placement), "workload": workload}
     return Scenario(**{**dict(base), **changed})
 
 
@@ -161,7 +162,7 @@ def _query(space: ParameterSpace, rng: np.random.Generator, shape: _Shape) -> Qu
 
     def add_filters(head: str, count: int) -> str:
         for _ in range(count):
-            head = add(_filter(space, rng, f"filter{sum(each.kind == 'filter' for each in operators)}"), head)
+            head = add(_filter(space, rng, f"filter{sum(each.thins for each in operators)}"), head)
         return head
 
     heads = [
@@ -223,19 +224,13 @@ def _window(space: ParameterSpace, rng: np.random.Generator) -> Window:
 
 def _bounded(query: Query, rates: Mapping[str, float], amplification_max: float) -> Query:
     """Lowers join selectivities, in data-flow order, until no join emits more than that many tuples an input tuple."""
-    for name in [operator.name for operator in query.operators if operator.kind == "join"]:  # listed in that order
+    for name in [operator.name for operator in query.operators if operator.joins]:  # listed in that order
         flow = steady_rates(query, rates)[name]
         if flow.out_per_s > amplification_max * flow.in_per_s:
             lower = amplification_max * flow.in_per_s / flow.out_per_s
-            operators = tuple(_lowered(each, name, lower) for each in query.operators)
+            operators = tuple(each.lowered(lower) if each.name == name else each for each in query.operators)
             query = Query(operators=operators, streams=query.streams)
     return query
-
-
-def _lowered(operator: AnyOperator, name: str, factor: float) -> AnyOperator:
-    if not isinstance(operator, Join) or operator.name != name or operator.selectivity is None:
-        return operator
-    return operator.model_copy(update={"selectivity": operator.selectivity * factor})
 
 
 def _pick(rng: np.random.Generator, values: Sequence[T]) -> T:

@@ -11,6 +11,7 @@ from figures import units
 from scenarios.telling import rounding
 from scenarios.telling.tables import cell, empty, number, of_rows, seconds
 from twin.engine.measure.standard_errors import ERRORS
+from twin.kinds.registry import SINKS
 
 QUANTILES = ("p50", "p95", "p99")
 MOST_DIGITS = 3
@@ -64,7 +65,7 @@ def _latency(latency: Mapping[str, float], error_s: float | None) -> Iterator[st
 def _operators(document: Mapping[str, Any]) -> Table:
     rows = [{"operator": name, **totals} for name, totals in document["operators"].items()]
     for row in rows:
-        if row["kind"] == "sink":
+        if row["kind"] in SINKS:
             row["rate_in_per_s"] = _results(row["rate_in_per_s"], document)
     columns = {
         "operator": "operator",

@@ -32,7 +32,7 @@ SOME: dict[str, Contestant] = {
 def dataset() -> Dataset:
     """What is measured is what the rate model says, twice as slow where two hosts and more are in use."""
     one = of_deployments([random_deployment(seed) for seed in range(240)], np.ones((240, 5)))
-    labels = one.rates_Gx5.copy()
+    labels = one.rates_GxA.copy()
     labels[:, :3] = np.maximum(labels[:, :3], 1e-3) * np.where(one.about["hosts"] > 2, 2.0, 1.0)[:, None]
     labels[:, 3] = one.about["utilisation"] > 1
     labels[:, 4] = one.about["joins"] == 0
@@ -112,4 +112,4 @@ def test_taking_rows_is_the_same_as_making_them_alone() -> None:
         np.testing.assert_array_equal(getattr(part.graphs, name).rows, getattr(alone.graphs, name).rows)
     np.testing.assert_array_equal(part.graphs.context_GxC, alone.graphs.context_GxC)
     np.testing.assert_array_equal(part.derived_GxD, alone.derived_GxD)
-    np.testing.assert_array_equal(part.labels_Gx5, dataset().labels_Gx5[rows])
+    np.testing.assert_array_equal(part.labels_GxA, dataset().labels_GxA[rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -17,10 +18,12 @@ from models.layers import NetworkConfig
 from models.prediction import LearnedCostModel
 from scenarios.spaces.generator import SPACES, random_scenario
 from tests.models.deployments import random_deployment
+from twin.cluster import Link
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS
-from twin.scenario import RunSettings
+from twin.profiles import Noise
+from twin.scenario import RunSettings, Scenario
 
 
 def drawn(seed: int) -> Deployment:
@@ -62,6 +65,28 @@ def test_costream_has_neither_maps_nor_measured_joins() -> None:
     seen = coverage_of(dataset().graphs)
     assert {"filter", "aggregate", "join"} <= seen.keys()
     assert not {"map", "join measured", "aggregate function sum"} & seen.keys()
+
+
+def test_what_is_in_no_feature_is_said_and_the_horizon_of_the_training() -> None:
+    """A model that is told the rate model's answer sees through it what that sees."""
+    plain = Scenario.of(drawn(7))
+    assert model().blind_to(plain) == ()
+    paused = plain.engine.model_copy(update={"noise": Noise(gc_interval_s=2, gc_pause_s=1.5)})
+    links = [Link(between=(one.name, "switch"), bandwidth_mbps=10, latency_ms=5) for one in plain.cluster.hosts]
+    cluster = plain.cluster.model_copy(update={"links": tuple(links), "switches": ("switch",)})
+    asked = Scenario(**{**dict(plain), "engine": paused, "cluster": cluster}).with_run(horizon_s=60)
+    names = ["pauses", "links", "the horizon (it answers for runs of 240 s"]
+    assert [words.partition(" (")[0] for words in model().blind_to(asked)[:1]] == ["pauses"]
+    assert all(any(words.startswith(name) for words in model().blind_to(asked)) for name in names)
+    estimates = with_estimates(model())
+    assert {words.partition(" ")[0] for words in estimates.blind_to(asked)} == {"pauses", "the"}
+
+
+def with_estimates(model: LearnedCostModel) -> LearnedCostModel:
+    """The same with networks that see the rate model's answer."""
+    (ensemble,) = model.ensembles
+    config = ensemble.config.model_copy(update={"estimates": True})
+    return replace(model, ensembles=(replace(ensemble, config=config),))
 
 
 def test_a_kind_or_word_of_no_training_row_is_refused() -> None:

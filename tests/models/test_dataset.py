@@ -50,18 +50,18 @@ def written(folder: Path, some: list[dict[str, Any]]) -> Path:
 def test_rows_come_back(tmp_path: Path) -> None:
     dataset = read(written(tmp_path, rows()))
     assert len(dataset) == len(dataset.graphs) == 12
-    memory = of_deployments([random_deployment(index // 2) for index in range(12)], dataset.labels_Gx5)
+    memory = of_deployments([random_deployment(index // 2) for index in range(12)], dataset.labels_GxA)
     for ours, theirs in zip(dataset.graphs.nodes, memory.graphs.nodes, strict=True):
         np.testing.assert_allclose(ours.rows, theirs.rows, rtol=1e-6)
-    np.testing.assert_array_equal(dataset.labels_Gx5[1], [3, 0.5, 0.75, 0, 1])
-    assert np.isnan(dataset.labels_Gx5[0, :3]).all()
-    np.testing.assert_array_equal(dataset.labels_Gx5[0, 3:], [1, 0])
+    np.testing.assert_array_equal(dataset.labels_GxA[1], [3, 0.5, 0.75, 0, 1])
+    assert np.isnan(dataset.labels_GxA[0, :3]).all()
+    np.testing.assert_array_equal(dataset.labels_GxA[0, 3:], [1, 0])
 
 
 def test_a_folder_of_files_is_their_union(tmp_path: Path) -> None:
     written(tmp_path / "a", rows()[:5])
     written(tmp_path / "b", rows()[5:])
-    np.testing.assert_array_equal(read(tmp_path).labels_Gx5, read(written(tmp_path / "c", rows())).labels_Gx5)
+    np.testing.assert_array_equal(read(tmp_path).labels_GxA, read(written(tmp_path / "c", rows())).labels_GxA)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
 
 def of_hashes(hashes: list[int]) -> Dataset:
     one = of_deployments([random_deployment(0)], np.ones((1, 5)))
-    return replace(one, labels_Gx5=np.ones((len(hashes), 5)), config_hash=np.array(hashes).astype(str))
+    return replace(one, labels_GxA=np.ones((len(hashes), 5)), config_hash=np.array(hashes).astype(str))
 
 
 @given(

@@ -28,7 +28,7 @@ def assert_equal(one: Encoded, other: Encoded) -> None:
         np.testing.assert_array_equal(mine.rows, theirs.rows)
         np.testing.assert_array_equal(mine.start, theirs.start)
     np.testing.assert_array_equal(one.graphs.context_GxC, other.graphs.context_GxC)
-    np.testing.assert_array_equal(one.graphs.rates_Gx5, other.graphs.rates_Gx5)
+    np.testing.assert_array_equal(one.graphs.rates_GxA, other.graphs.rates_GxA)
     np.testing.assert_array_equal(one.flat_GxF, other.flat_GxF)
     np.testing.assert_array_equal(one.about_GxA, other.about_GxA)
 
@@ -50,7 +50,7 @@ def test_rows_hold_what_the_rate_model_says_of_a_run_of_that_length() -> None:
     for horizon_s in (10.0, 1000.0):
         answer = RateModel(horizon_s=horizon_s).predict(job, [job.plan])
         np.testing.assert_array_equal(
-            encode([job], [horizon_s]).graphs.rates_Gx5[0], [getattr(answer, metric)[0] for metric in METRICS]
+            encode([job], [horizon_s]).graphs.rates_GxA[0], [answer[metric][0] for metric in METRICS]
         )
 
 

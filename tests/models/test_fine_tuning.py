@@ -37,10 +37,10 @@ def trained() -> tuple[Ensemble, ...]:
 def new() -> tuple[Dataset, Split]:
     """Of which the network knows nothing: another number of operators, and ten times the throughput."""
     deployments = [random_deployment(seed, size=4) for seed in range(1000, 1080)]
-    labels_Gx5 = np.array([test_training.labels_of(each) for each in deployments])
-    labels_Gx5[:, METRICS.index("throughput_per_s")] *= 10
-    labels_Gx5[labels_Gx5[:, METRICS.index("success")] == 0, :3] = np.nan
-    dataset = of_deployments(deployments, labels_Gx5)
+    labels_GxA = np.array([test_training.labels_of(each) for each in deployments])
+    labels_GxA[:, METRICS.index("throughput_per_s")] *= 10
+    labels_GxA[labels_GxA[:, METRICS.index("success")] == 0, :3] = np.nan
+    dataset = of_deployments(deployments, labels_GxA)
     return dataset, split(dataset, 0)
 
 
@@ -94,16 +94,16 @@ def test_rehearsal_takes_as_many_old_rows_and_no_test_row() -> None:
         assert len(rehearsed) == min(len(fresh), len(from_old))
         assert set(rehearsed) <= set(from_old)
     np.testing.assert_array_equal(mixed.test, parts.test)
-    np.testing.assert_array_equal(both.labels_Gx5[len(dataset) :], known.labels_Gx5)
+    np.testing.assert_array_equal(both.labels_GxA[len(dataset) :], known.labels_GxA)
     assert set(both.about) == set(known.about)
 
 
 def test_labels_of_one_class_teach_nothing() -> None:
     dataset, parts = new()
-    constant = dataset.labels_Gx5.copy()
+    constant = dataset.labels_GxA.copy()
     constant[:, METRICS.index("success")] = 1
     constant[np.isnan(constant)] = 1
-    same = replace(dataset, labels_Gx5=constant)
+    same = replace(dataset, labels_GxA=constant)
     success = replace(trained()[0], metrics=("success",))
     kept, changed = fine_tune((success, trained()[0]), same, parts, FineTuning(epochs=1), 0)
     assert kept is success

@@ -15,24 +15,24 @@ COSTS = st.floats(1e-5, 1e6)
 ROWS = st.lists(st.tuples(COSTS, COSTS, COSTS, st.booleans(), st.booleans()), min_size=2, max_size=30)
 
 
-RATES_1x5 = np.array([[3.0, 0.5, 2.0, 0.1, 0.9]])
+RATES_1xA = np.array([[3.0, 0.5, 2.0, 0.1, 0.9]])
 
 
 @given(ROWS, st.sampled_from(("log", "log1p", "ratio")))
 def test_targets_come_back_in_units(rows: list[tuple[float, ...]], scale: LabelScale) -> None:
-    labels_Gx5 = np.array([*rows, (1, 1, 1, 0, 0), (2, 2, 2, 1, 1)], float)
-    labels_Gx5[labels_Gx5[:, 4] == 0, :3] = np.nan
-    every = np.arange(len(labels_Gx5))
-    rates_Gx5 = np.repeat(RATES_1x5, len(rows) + 2, axis=0)
-    values = scaled(METRICS, labels_Gx5, rates_Gx5, scale)
+    labels_GxA = np.array([*rows, (1, 1, 1, 0, 0), (2, 2, 2, 1, 1)], float)
+    labels_GxA[labels_GxA[:, 4] == 0, :3] = np.nan
+    every = np.arange(len(labels_GxA))
+    rates_GxA = np.repeat(RATES_1xA, len(rows) + 2, axis=0)
+    values = scaled(METRICS, labels_GxA, rates_GxA, scale)
     scaling = scaling_of(METRICS, values, scale)
     found = targets(METRICS, values, scaling, every)
-    logs = in_units(METRICS, found.values_GxM, rates_Gx5, scaling)[:, :3]
-    known = ~np.isnan(labels_Gx5[:, :3])
-    near = known & (np.abs(np.log(labels_Gx5[:, :3] / rates_Gx5[:, :3])) < RATIO_LIMIT)
+    logs = in_units(METRICS, found.values_GxM, rates_GxA, scaling)[:, :3]
+    known = ~np.isnan(labels_GxA[:, :3])
+    near = known & (np.abs(np.log(labels_GxA[:, :3] / rates_GxA[:, :3])) < RATIO_LIMIT)
     back = near if scale == "ratio" else known
     absolute = 1e-3 if scale == "log1p" else 0.0  # what that scale cannot tell apart
-    np.testing.assert_allclose(np.exp(logs[back]), labels_Gx5[:, :3][back], rtol=2e-3, atol=absolute)
+    np.testing.assert_allclose(np.exp(logs[back]), labels_GxA[:, :3][back], rtol=2e-3, atol=absolute)
     np.testing.assert_array_equal(found.weights_GxM[:, :3] > 0, known)
     standardised = found.values_GxM[:, 0][known[:, 0]]
     assert abs(standardised.mean()) < 1e-3
@@ -41,12 +41,12 @@ def test_targets_come_back_in_units(rows: list[tuple[float, ...]], scale: LabelS
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40))
 def test_both_classes_weigh_the_same_and_one_on_average(success: list[bool]) -> None:
-    labels_Gx5 = np.ones((len(success) + 2, 5))
-    labels_Gx5[:, 4] = [*success, True, False]
+    labels_GxA = np.ones((len(success) + 2, 5))
+    labels_GxA[:, 4] = [*success, True, False]
     metrics = ("success",)
-    values = scaled(metrics, labels_Gx5, np.ones_like(labels_Gx5), "log")
-    found = targets(metrics, values, scaling_of(metrics, values, "log"), np.arange(len(labels_Gx5)))
-    weights, yes = found.weights_GxM[:, 0], labels_Gx5[:, 4] == 1
+    values = scaled(metrics, labels_GxA, np.ones_like(labels_GxA), "log")
+    found = targets(metrics, values, scaling_of(metrics, values, "log"), np.arange(len(labels_GxA)))
+    weights, yes = found.weights_GxM[:, 0], labels_GxA[:, 4] == 1
     assert weights[yes].sum() == pytest.approx(weights[~yes].sum(), rel=1e-4)
     assert weights.mean() == pytest.approx(1, rel=1e-4)
 
@@ -71,5 +71,5 @@ def test_no_label_cannot_be_learned() -> None:
 
 def test_a_network_that_says_nothing_repeats_the_rate_model_on_the_ratio_scale() -> None:
     scaling = Scaling((0.0,) * 3, (1.0,) * 3, "ratio")
-    logs = in_units(METRICS[:3], np.zeros((1, 3)), RATES_1x5, scaling)
-    np.testing.assert_allclose(np.exp(logs), RATES_1x5[:, :3])
+    logs = in_units(METRICS[:3], np.zeros((1, 3)), RATES_1xA, scaling)
+    np.testing.assert_allclose(np.exp(logs), RATES_1xA[:, :3])

@@ -39,7 +39,7 @@ def test_the_same_run_is_misjudged_the_same_way_whatever_beside_it() -> None:
     together = encode_texts(texts, misjudged=wrong)
     alone = encode([wrong(jobs[2], "run2")], [240.0])
     np.testing.assert_array_equal(together.graphs.context_GxC[2], alone.graphs.context_GxC[0])
-    assert not np.array_equal(together.graphs.rates_Gx5, encode(jobs, [240.0] * 3).graphs.rates_Gx5)
+    assert not np.array_equal(together.graphs.rates_GxA, encode(jobs, [240.0] * 3).graphs.rates_GxA)
     assert Misjudged(0.2, seed=2)(jobs[0], "run0") != wrong(jobs[0], "run0")
 
 

@@ -66,7 +66,7 @@ def test_estimate_does_not_depend_on_the_other_plans_or_on_the_jobs_own() -> Non
     for row in (0, 77, 149):
         alone = cost_model.predict(deployment.with_plan(plans[row]), [plans[row]])
         for metric in METRICS:
-            np.testing.assert_allclose(getattr(alone, metric)[0], getattr(together, metric)[row], rtol=1e-4)
+            np.testing.assert_allclose(alone[metric][0], together[metric][row], rtol=1e-4)
 
 
 def test_another_query_needs_no_compilation() -> None:
@@ -87,7 +87,7 @@ def test_placements_score_as_plan_objects_do() -> None:
     placements, cost_model = Placements(deployment, rows), model(CONFIGS["default"])
     fast, slow = cost_model.predict(deployment, placements), cost_model.predict(deployment, list(placements))
     for metric in METRICS:
-        np.testing.assert_allclose(getattr(fast, metric), getattr(slow, metric), rtol=1e-6)
+        np.testing.assert_allclose(fast[metric], slow[metric], rtol=1e-6)
 
 
 def test_ensemble_is_geometric_mean_and_majority_vote() -> None:
@@ -102,20 +102,20 @@ def test_ensemble_is_geometric_mean_and_majority_vote() -> None:
     ]
     estimates = whole.predict(deployment, plans)
     for metric in METRICS:
-        values = np.array([getattr(each, metric) for each in single])
+        values = np.array([each[metric] for each in single])
         if metric in REGRESSION_METRICS:
-            np.testing.assert_allclose(getattr(estimates, metric), np.exp(np.log(values).mean(axis=0)), rtol=1e-5)
+            np.testing.assert_allclose(estimates[metric], np.exp(np.log(values).mean(axis=0)), rtol=1e-5)
         else:
-            np.testing.assert_array_equal(getattr(estimates, metric) > 0.5, (values > 0.5).sum(axis=0) >= 2)
+            np.testing.assert_array_equal(estimates[metric] > 0.5, (values > 0.5).sum(axis=0) >= 2)
             votes = whole.predict_plans(deployment, plans).votes(metric)
             np.testing.assert_allclose(votes, (values > 0.5).mean(axis=0))
-    logs = np.log([each.processing_latency_s for each in single])
+    logs = np.log([each["processing_latency_s"] for each in single])
     np.testing.assert_allclose(estimates.spread, logs.std(axis=0), rtol=1e-3, atol=1e-5)
 
 
 def test_no_plans_no_estimates() -> None:
     deployment, _ = plans_of(3, 0)
-    assert model(CONFIGS["default"]).predict(deployment, []).success.shape == (0,)
+    assert model(CONFIGS["default"]).predict(deployment, [])["success"].shape == (0,)
 
 
 def test_plan_that_does_not_fit_is_named() -> None:

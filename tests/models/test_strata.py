@@ -46,7 +46,7 @@ def noisy(pairs: int) -> Dataset:
     part = one.take(rows)
     hashes = np.array([str(index) for index in range(pairs)] * 2)
     outputs = rng.choice([5.0, 50.0, 500.0], size=2 * pairs)
-    return replace(part, labels_Gx5=labels, config_hash=hashes, tuples_out=outputs)
+    return replace(part, labels_GxA=labels, config_hash=hashes, tuples_out=outputs)
 
 
 def table(dataset: Dataset) -> dict[tuple[str, str], StratumRow]:
@@ -73,17 +73,17 @@ def test_all_that_a_perfect_model_misses_is_noise() -> None:
 
 def test_rows_without_a_label_do_not_count() -> None:
     dataset = noisy(100)
-    labels = dataset.labels_Gx5.copy()
+    labels = dataset.labels_GxA.copy()
     labels[:50, 0] = np.nan
-    every = table(replace(dataset, labels_Gx5=labels))["throughput_per_s", "all"]
+    every = table(replace(dataset, labels_GxA=labels))["throughput_per_s", "all"]
     assert (every.rows, every.pairs) == (150, 50)
 
 
 @pytest.mark.parametrize("rare", [OF_EACH - 1, OF_EACH])
 def test_few_runs_of_a_class_give_no_balanced_accuracy(rare: int) -> None:
     dataset = noisy(100)
-    labels = dataset.labels_Gx5.copy()
+    labels = dataset.labels_GxA.copy()
     labels[:, 3] = np.arange(200) < rare
-    every = table(replace(dataset, labels_Gx5=labels))["backpressured", "all"]
+    every = table(replace(dataset, labels_GxA=labels))["backpressured", "all"]
     assert (every.accuracy is None) == (rare < OF_EACH)
     assert every.error is not None

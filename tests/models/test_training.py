@@ -39,9 +39,9 @@ def labels_of(deployment: Deployment) -> list[float]:
 @cache
 def dataset(first: int = 0, stop: int = 160) -> Dataset:
     deployments = [random_deployment(seed, size=3) for seed in range(first, stop)]
-    labels_Gx5 = np.array([labels_of(each) for each in deployments])
-    labels_Gx5[labels_Gx5[:, 4] == 0, :3] = np.nan
-    return of_deployments(deployments, labels_Gx5)
+    labels_GxA = np.array([labels_of(each) for each in deployments])
+    labels_GxA[labels_GxA[:, 4] == 0, :3] = np.nan
+    return of_deployments(deployments, labels_GxA)
 
 
 @cache
@@ -64,8 +64,8 @@ def test_loss_falls_and_beats_a_constant() -> None:
     unseen = dataset(160, 300)
     rows = {row.metric: row for row in evaluate(model, unseen)}
     assert set(rows) == set(METRICS)
-    logs = np.log(unseen.labels_Gx5[:, 0])
-    constant = np.exp(np.nanmedian(np.abs(logs - np.nanmean(np.log(dataset().labels_Gx5[:, 0])))))
+    logs = np.log(unseen.labels_GxA[:, 0])
+    constant = np.exp(np.nanmedian(np.abs(logs - np.nanmean(np.log(dataset().labels_GxA[:, 0])))))
     assert rows["throughput_per_s"].q50 < 0.9 * constant  # type: ignore[operator]
 
 
@@ -115,7 +115,7 @@ def test_a_trained_model_predicts_the_same_after_saving(tmp_path: Path) -> None:
     before = prediction.LearnedCostModel("m", trained()).predict(deployment, [deployment.plan])
     after = prediction.load(folder).predict(deployment, [deployment.plan])
     for metric in METRICS:
-        np.testing.assert_array_equal(getattr(before, metric), getattr(after, metric))
+        np.testing.assert_array_equal(before[metric], after[metric])
 
 
 def test_diverging_loss_is_an_error() -> None:
@@ -132,9 +132,9 @@ def test_unknown_metric_and_single_class_are_bad_input() -> None:
     parts = split(dataset(), 0)
     with pytest.raises(BadInput, match="unknown metric 'throughput'; did you mean 'throughput_per_s'"):
         pipeline.train(dataset(), parts, TINY, 1, metrics=("throughput",))
-    labels_Gx5 = dataset().labels_Gx5.copy()
-    labels_Gx5[:, 3] = 0
-    one_class = replace(dataset(), labels_Gx5=labels_Gx5)
+    labels_GxA = dataset().labels_GxA.copy()
+    labels_GxA[:, 3] = 0
+    one_class = replace(dataset(), labels_GxA=labels_GxA)
     with pytest.raises(BadInput, match="backpressured is False in all"):
         pipeline.train(one_class, parts, TINY, 1)
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from twin.cluster import Cluster, Host
-from twin.deployment import Deployment
-from twin.metrics import CostEstimates
+from twin.metrics import METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.query import Filter, Join, Query, Sink, Source, Stream, TimeWindow
 from twin.randomness import stream
+from twin.scenario import Scenario
 from twin.workload import Poisson, Workload
 
 MACHINES = ((50, 1000), (100, 8000), (300, 4000), (400, 16000), (800, 32000), (500, 8000))
@@ -31,12 +31,13 @@ class TableModel:
     broken: float = 0.2
     name: str = "table"
 
-    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         rows = np.array([self._row(plan) for plan in plans]).reshape(len(plans), 5)
         throughput, processing_s, e2e_s, a, b = rows.T
         backpressured = np.where(a < self.broken, 0.5 + a, 0.5 * a)
         success = np.where(b < self.broken, 0.5 * b, 0.5 + 0.5 * b)
-        return CostEstimates(throughput, processing_s, e2e_s, backpressured, success, np.zeros(len(plans)))
+        columns = (throughput, processing_s, e2e_s, backpressured, success)
+        return Estimates(dict(zip(METRICS, columns, strict=True)), np.zeros(len(plans)))
 
     def _row(self, plan: ExecutionPlan) -> np.ndarray:
         text = str(sorted(plan.placement.items())).encode()
@@ -86,12 +87,12 @@ def query(request: pytest.FixtureRequest) -> Query:
 
 
 @pytest.fixture
-def make_deployment() -> Callable[..., Deployment]:
-    """(query, hosts) -> a deployment with everything on the first host."""
+def make_deployment() -> Callable[..., Scenario]:
+    """(query, hosts) -> a scenario with everything on the first host."""
 
-    def make(query: Query | None = None, hosts: int = 4) -> Deployment:
+    def make(query: Query | None = None, hosts: int = 4) -> Scenario:
         query = query or tree()
-        return Deployment(
+        return Scenario(
             query=query,
             cluster=cluster(hosts),
             plan=ExecutionPlan(placement={operator.name: "h0" for operator in query.operators}),

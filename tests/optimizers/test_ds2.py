@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optimizers.policies.ds2 import Ds2
+from optimizers.policies.ds2 import Ds2, Ds2Spec
 from tests.optimizers.plant import LENGTH_S, SERVICE_S, ByPeriod, Plant, changes, plant_job
 from tests.twin.worlds import chain
 from twin.control import PeriodStatistics
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, RateChange
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 
 LOADS = np.linspace(0.5, 8, 26)
 JOB = plant_job()
@@ -115,7 +116,7 @@ def test_a_backlog_is_worked_off_and_then_forgotten() -> None:
 def test_nothing_shrinks_while_there_is_a_backlog() -> None:
     plant = Plant(2.0, replicas=8)
     plant.backlog = 2000 / SERVICE_S  # more than five replicas to spare can do in 30 periods
-    policy = Ds2(JOB, catch_up_s=1e9)
+    policy = Ds2(JOB, Ds2Spec(catch_up_s=1e9))
     assert plant.run(policy, 30) == [8] * 30
 
 
@@ -221,7 +222,7 @@ def test_no_more_replicas_than_idle_cores_and_key_groups() -> None:
 )
 def test_options_that_make_no_sense_are_refused(option: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=next(iter(option))):
-        Ds2(JOB, **option)
+        parse(Ds2Spec, option)
 
 
 # in exact runs --------------------------------------------------------------------------------------------------------
@@ -236,7 +237,7 @@ def decisions(load: float, *events: AnyEvent, seed: int = 0, horizon_s: float = 
     middle = {"kind": "map", "name": "m", "service_time_s": load / 200}
     job = chain([middle], 200, hosts=hosts, placement=dict.fromkeys(("source", "m", "sink"), "h0"))
     about = RunSettings(horizon_s=horizon_s, period_s=1, fidelity="exact", seed=seed)
-    run = simulate(job, about, events, Ds2(job))
+    run = simulate(Scenario.of(job, about, events), Ds2(job))
     assert run.operator_rows[-1]["queueLength"] + run.operator_rows[-3]["backlog"] < 200
     return [row["detail"]["reason"] for row in run.event_rows if row["kind"] == "decision"]
 

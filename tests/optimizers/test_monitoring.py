@@ -10,13 +10,12 @@ import pytest
 
 from optimizers.governor import governor_placement
 from optimizers.interface import plan_on
-from optimizers.policies import policy_by_name
-from optimizers.policies.monitoring import CAPACITY, IMPROVEMENT, Measured, Monitoring, scheduled, worth
+from optimizers.policies.monitoring import DEFAULT, Measured, Monitoring, scheduled, worth
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from tests.twin.worlds import deployment, sink, source
 from twin.control import PeriodStatistics
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -45,8 +44,10 @@ def test_capacity_is_kept_wherever_some_schedule_keeps_it_with_hosts_to_spare() 
     for seed in range(40):
         measured, now = random_job(seed)
         new = scheduled(measured, now)
-        if max(measured.work.values()) + 0.5 * sum(measured.work.values()) < CAPACITY * min(measured.cores.values()):
-            assert measured.fullest(new) <= CAPACITY + 1e-9
+        if max(measured.work.values()) + 0.5 * sum(measured.work.values()) < DEFAULT.capacity * min(
+            measured.cores.values()
+        ):
+            assert measured.fullest(new) <= DEFAULT.capacity + 1e-9
 
 
 def test_a_schedule_is_worth_it_exactly_for_less_traffic_or_a_relieved_host() -> None:
@@ -55,9 +56,12 @@ def test_a_schedule_is_worth_it_exactly_for_less_traffic_or_a_relieved_host() ->
         measured, now = random_job(seed)
         _, new = random_job(seed + 1000)
         reason = worth(measured, now, new)
-        less = measured.between_hosts(new) < (1 - IMPROVEMENT) * measured.between_hosts(now)
-        fuller = measured.fullest(new) > max(CAPACITY, measured.fullest(now))
-        relieved = measured.fullest(now) > CAPACITY and measured.fullest(new) < measured.fullest(now) - IMPROVEMENT
+        less = measured.between_hosts(new) < (1 - DEFAULT.improvement) * measured.between_hosts(now)
+        fuller = measured.fullest(new) > max(DEFAULT.capacity, measured.fullest(now))
+        relieved = (
+            measured.fullest(now) > DEFAULT.capacity
+            and measured.fullest(new) < measured.fullest(now) - DEFAULT.improvement
+        )
         assert bool(reason) == (relieved or (less and not fuller))
         assert not worth(measured, now, now)
         found.add(bool(reason))
@@ -74,7 +78,7 @@ def linear_job():
 def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
     job = linear_job()
     settings = RunSettings(horizon_s=150, fidelity="fast")
-    run = simulate(job, settings, policy=policy_by_name("monitoring", job))
+    run = simulate(Scenario.of(job, settings), policy=Monitoring(job))
     decisions = [event for event in run.event_rows if event["kind"] == "decision"]
     moves = [event for event in run.event_rows if event["kind"] == "migration"]
     assert decisions[0]["at_s"] == 30  # three periods of ten seconds
@@ -93,7 +97,7 @@ def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
 def test_the_same_run_gives_the_same_decisions() -> None:
     job = linear_job()
     first, again = (
-        simulate(job, RunSettings(horizon_s=60, fidelity="fast"), policy=policy_by_name("monitoring", job)).event_rows
+        simulate(Scenario.of(job, RunSettings(horizon_s=60, fidelity="fast")), policy=Monitoring(job)).event_rows
         for _ in range(2)
     )
     assert first == again

@@ -21,7 +21,7 @@ from optimizers.selection import Estimated, choose
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput
-from twin.metrics import CostEstimates
+from twin.metrics import METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.rates.placements import Placements
@@ -45,7 +45,7 @@ def hosts_of(plan: ExecutionPlan) -> dict[str, str]:
 @each_optimizer
 def test_the_plan_fits_the_deployment(name, query, make_deployment, table_model):
     job = make_deployment(query)
-    solution = OPTIMIZERS[name].solve(Problem(deployment=job, cost_model=table_model(), budget=50, seed=3))
+    solution = OPTIMIZERS[name].solve(Problem(scenario=job, cost_model=table_model(), budget=50, seed=3))
     assert job.with_plan(solution.plan).plan == solution.plan
     assert solution.evaluations >= 1
     assert solution.seconds >= 0
@@ -54,22 +54,22 @@ def test_the_plan_fits_the_deployment(name, query, make_deployment, table_model)
 @each_ruled_optimizer
 def test_the_plan_obeys_the_rules(name, query, make_deployment, table_model):
     job = make_deployment(query)
-    solution = OPTIMIZERS[name].solve(Problem(deployment=job, cost_model=table_model(), budget=50, seed=3))
+    solution = OPTIMIZERS[name].solve(Problem(scenario=job, cost_model=table_model(), budget=50, seed=3))
     assert is_valid(query, bin_ranges(job.cluster), hosts_of(solution.plan))
 
 
 @each_optimizer
 def test_the_same_problem_gives_the_same_plan(name, query, make_deployment, table_model):
-    problem = Problem(deployment=make_deployment(query), cost_model=table_model(), budget=30, seed=11)
+    problem = Problem(scenario=make_deployment(query), cost_model=table_model(), budget=30, seed=11)
     first, again = (OPTIMIZERS[name].solve(problem) for _ in range(2))
     assert (first.plan, first.objective, first.alternatives) == (again.plan, again.objective, again.alternatives)
 
 
 @each_optimizer
 def test_the_objective_is_what_the_cost_model_says_of_the_plan(name, make_deployment):
-    problem = Problem(deployment=make_deployment(), cost_model=RateModel(), objective="e2e_latency_s", budget=40)
+    problem = Problem(scenario=make_deployment(), cost_model=RateModel(), objective="e2e_latency_s", budget=40)
     solution = OPTIMIZERS[name].solve(problem)
-    says = RateModel().predict(problem.deployment, [solution.plan]).e2e_latency_s[0]
+    says = RateModel().predict(problem.scenario, [solution.plan])["e2e_latency_s"][0]
     assert solution.objective == pytest.approx(says, rel=1e-9)
 
 
@@ -77,12 +77,12 @@ def test_the_objective_is_what_the_cost_model_says_of_the_plan(name, make_deploy
 @pytest.mark.parametrize("broken", [0.0, 0.3])
 def test_exhaustive_is_brute_force(objective, broken, query, make_deployment, table_model):
     job, model = make_deployment(query, hosts=3), table_model(broken)
-    solution = Exhaustive().solve(Problem(deployment=job, cost_model=model, objective=objective))
+    solution = Exhaustive().solve(Problem(scenario=job, cost_model=model, objective=objective))
     space = PlacementSpace(query, job.cluster)
     plans = Placements(job, space.all())
     says = model.predict(job, plans)
-    sane = (says.backpressured < 0.5) & (says.success >= 0.5)
-    values = getattr(says, objective)[sane]
+    sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
+    values = says[objective][sane]
     assert solution.objective == (values.min() if OBJECTIVES[objective] == "min" else values.max())
     assert (solution.status, solution.sane, solution.bound) == (Status.OPTIMAL, True, solution.objective)
 
@@ -91,7 +91,7 @@ def test_exhaustive_is_brute_force(objective, broken, query, make_deployment, ta
 @pytest.mark.parametrize("optimizer", [Costream(), LocalSearch(starts=10**4)], ids=lambda each: each.name)
 def test_with_budget_for_everything_others_equal_exhaustive(optimizer, objective, query, make_deployment, table_model):
     job = make_deployment(query, hosts=3)
-    problem = Problem(deployment=job, cost_model=table_model(), objective=objective, budget=EVERYTHING)
+    problem = Problem(scenario=job, cost_model=table_model(), objective=objective, budget=EVERYTHING)
     best, found = Exhaustive().solve(problem), optimizer.solve(problem)
     assert found.objective == best.objective
     if optimizer.name == "costream":
@@ -103,15 +103,15 @@ def test_the_budget_is_kept(name, make_deployment):
     class Counting(RateModel):
         asked = 0
 
-        def predict(self, deployment, plans):
+        def predict(self, scenario, plans):
             Counting.asked += len(plans)
-            return RateModel().predict(deployment, plans)
+            return RateModel().predict(scenario, plans)
 
     if name == "exhaustive":
         return  # looks at everything or refuses, whatever the budget
     for budget in (1, 7, 40):
         Counting.asked = 0
-        problem = Problem(deployment=make_deployment(), cost_model=Counting(), budget=budget)
+        problem = Problem(scenario=make_deployment(), cost_model=Counting(), budget=budget)
         solution = OPTIMIZERS[name].solve(problem)
         assert Counting.asked == solution.evaluations <= budget
 
@@ -121,7 +121,7 @@ def test_more_candidates_are_never_worse(make_deployment, table_model):
     means = []
     for budget in (1, 10, 60):
         problems = [
-            Problem(deployment=make_deployment(), cost_model=table_model(0.0), budget=budget, seed=seed)
+            Problem(scenario=make_deployment(), cost_model=table_model(0.0), budget=budget, seed=seed)
             for seed in range(40)
         ]
         means.append(np.mean([Costream().solve(problem).objective for problem in problems]))
@@ -132,18 +132,18 @@ def test_local_search_ends_where_no_single_move_helps(make_deployment, table_mod
     from optimizers.rules import one_operator_moves
 
     job = make_deployment(hosts=5)
-    problem = Problem(deployment=job, cost_model=table_model(), budget=EVERYTHING)
+    problem = Problem(scenario=job, cost_model=table_model(), budget=EVERYTHING)
     solution = LocalSearch(starts=1).solve(problem)
     here = [[int(hosts_of(solution.plan)[each.name][1:]) for each in job.query.operators]]
     near, _ = one_operator_moves(job.query, bin_ranges(job.cluster), np.array(here))
     says = table_model().predict(job, Placements(job, near))
-    sane = (says.backpressured < 0.5) & (says.success >= 0.5)
-    assert solution.objective <= says.processing_latency_s[sane].min()
+    sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
+    assert solution.objective <= says["processing_latency_s"][sane].min()
 
 
 def test_local_search_is_never_worse_than_the_heuristic_it_starts_from():
     for seed in range(12):
-        problem = Problem(deployment=random_scenario(COSTREAM, seed, RunSettings()).deployment, cost_model=RateModel())
+        problem = Problem(scenario=random_scenario(COSTREAM, seed, RunSettings()), cost_model=RateModel())
         found, start = LocalSearch().solve(replace(problem, budget=20)), Governor().solve(problem)
         assert not start.sane or (found.sane and found.objective <= start.objective)
 
@@ -155,7 +155,7 @@ def test_local_search_beats_random_candidates_at_equal_evaluations_and_often_fin
         job = random_scenario(COSTREAM, seed, RunSettings()).deployment
         if not 100 <= PlacementSpace(job.query, job.cluster).count <= 1000:
             continue
-        problem = Problem(deployment=job, cost_model=RateModel(), budget=60, seed=seed)
+        problem = Problem(scenario=job, cost_model=RateModel(), budget=60, seed=seed)
         best, searched, drawn = (each.solve(problem) for each in (Exhaustive(), LocalSearch(), Costream()))
         if best.sane:
             problems += 1
@@ -171,12 +171,12 @@ def test_local_search_asks_for_many_plans_at_once(make_deployment):
     class Batches(RateModel):
         sizes: ClassVar[list[int]] = []
 
-        def predict(self, deployment, plans):
+        def predict(self, scenario, plans):
             Batches.sizes.append(len(plans))
-            return RateModel().predict(deployment, plans)
+            return RateModel().predict(scenario, plans)
 
     scenario = random_scenario(COSTREAM, 4, RunSettings())
-    LocalSearch().solve(Problem(deployment=scenario.deployment, cost_model=Batches(), budget=1500))
+    LocalSearch().solve(Problem(scenario=scenario, cost_model=Batches(), budget=1500))
     assert sum(Batches.sizes) == 1500
     assert len(Batches.sizes) < 40
 
@@ -184,7 +184,7 @@ def test_local_search_asks_for_many_plans_at_once(make_deployment):
 def test_random_and_governor_do_not_look_at_the_costs(make_deployment, table_model):
     job = make_deployment()
     for optimizer in (RandomPlan(), Governor()):
-        plans = [optimizer.solve(Problem(deployment=job, cost_model=m)).plan for m in (table_model(), RateModel())]
+        plans = [optimizer.solve(Problem(scenario=job, cost_model=m)).plan for m in (table_model(), RateModel())]
         assert plans[0] == plans[1]
 
 
@@ -204,7 +204,7 @@ def test_replica_counts_of_the_deployment_are_kept(make_deployment, table_model)
     job = make_deployment()
     wide = ExecutionPlan(placement={**job.plan.placement, "f": {"h0": 3}})
     for optimizer in (each for name, each in OPTIMIZERS.items() if name not in SCALING):
-        problem = Problem(deployment=job.with_plan(wide), cost_model=table_model(), budget=20)
+        problem = Problem(scenario=job.with_plan(wide), cost_model=table_model(), budget=20)
         plan = optimizer.solve(problem).plan
         assert {name: plan.replicas(name) for name in plan.placement} == {"a": 1, "b": 1, "f": 3, "j": 1, "s": 1}
 
@@ -213,23 +213,23 @@ def test_if_nothing_is_sane_the_least_likely_to_fail_is_kept_and_said_so(make_de
     class Doomed:
         name = "doomed"
 
-        def predict(self, deployment, plans):
+        def predict(self, scenario, plans):
             n = len(plans)
             risk = np.array([0.6 if plan.placement["s"] == ("h2",) else 0.9 for plan in plans])
-            return CostEstimates(np.ones(n), np.ones(n), np.ones(n), risk, np.ones(n), np.zeros(n))
+            return Estimates(dict.fromkeys(METRICS, np.ones(n)) | {"backpressured": risk}, np.zeros(n))
 
-    problem = Problem(deployment=make_deployment(), cost_model=Doomed(), budget=EVERYTHING)
+    problem = Problem(scenario=make_deployment(), cost_model=Doomed(), budget=EVERYTHING)
     for optimizer, status in ((Exhaustive(), Status.INFEASIBLE), (Costream(), Status.INFEASIBLE)):
         solution = optimizer.solve(problem)
         assert (solution.status, solution.sane, solution.bound) == (status, False, None)
         assert solution.plan.placement["s"] == ("h2",)
         assert "least likely" in solution.message
-    few = Problem(deployment=make_deployment(), cost_model=Doomed(), budget=3)
+    few = Problem(scenario=make_deployment(), cost_model=Doomed(), budget=3)
     assert Costream().solve(few).status is Status.FEASIBLE
 
 
 def test_among_plans_about_as_hopeless_the_objective_decides(make_deployment, table_model):
-    problem = Problem(deployment=make_deployment(), cost_model=table_model())
+    problem = Problem(scenario=make_deployment(), cost_model=table_model())
     plans = [ExecutionPlan(placement={"a": host}) for host in ("slow", "fast", "likelier")]
     costs, risks = np.array([2.0, 1.0, 5.0]), np.array([0.999, 0.9999, 0.7])
     for count, best in ((2, "fast"), (3, "likelier")):
@@ -239,7 +239,7 @@ def test_among_plans_about_as_hopeless_the_objective_decides(make_deployment, ta
 
 
 def test_the_choice_does_not_depend_on_the_order_of_the_candidates(make_deployment, table_model):
-    problem = Problem(deployment=make_deployment(), cost_model=table_model(), alternatives=3)
+    problem = Problem(scenario=make_deployment(), cost_model=table_model(), alternatives=3)
     tied = [
         Candidate(ExecutionPlan(placement={"a": host}), objective, risk, 0.9)
         for host in ("x", "y")
@@ -259,22 +259,22 @@ def test_the_choice_does_not_depend_on_the_order_of_the_candidates(make_deployme
 def test_bad_arguments_are_exceptions_with_a_remedy(make_deployment, table_model):
     job, model = make_deployment(), table_model()
     with pytest.raises(BadInput, match="did you mean 'throughput_per_s'"):
-        Problem(deployment=job, cost_model=model, objective="throughput")
+        Problem(scenario=job, cost_model=model, objective="throughput")
     with pytest.raises(BadInput, match="budget must be >= 1 plan, got 0"):
-        Problem(deployment=job, cost_model=model, budget=0)
+        Problem(scenario=job, cost_model=model, budget=0)
     with pytest.raises(BadInput, match="seed must be >= 0, got -1"):
-        Problem(deployment=job, cost_model=model, seed=-1)
+        Problem(scenario=job, cost_model=model, seed=-1)
     with pytest.raises(BadInput, match="did you mean 'costream'"):
         optimizer_by_name("costraem")
     with pytest.raises(BadInput, match="at most 10 are tried"):
-        Exhaustive(max_plans=10).solve(Problem(deployment=job, cost_model=model))
+        Exhaustive(max_plans=10).solve(Problem(scenario=job, cost_model=model))
 
 
 def test_a_cost_model_that_says_nan_is_an_error(make_deployment):
     class Broken(RateModel):
-        def predict(self, deployment, plans):
+        def predict(self, scenario, plans):
             n = len(plans)
-            return CostEstimates(*(np.full(n, np.nan) for _ in range(6)))
+            return Estimates(dict.fromkeys(METRICS, np.full(n, np.nan)), np.zeros(n))
 
     with pytest.raises(ValueError, match="predicts NaN"):
-        Governor().solve(Problem(deployment=make_deployment(), cost_model=Broken()))
+        Governor().solve(Problem(scenario=make_deployment(), cost_model=Broken()))

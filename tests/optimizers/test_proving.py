@@ -9,11 +9,11 @@ import pytest
 
 from optimizers import OPTIMIZERS, Problem
 from optimizers.proving import Proving
-from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.metrics import CostEstimates, CostModel
+from twin.metrics import CostModel, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
+from twin.scenario import Scenario
 
 
 @dataclass
@@ -24,16 +24,16 @@ class Counting:
     asked: list[ExecutionPlan] = field(default_factory=list)
     name: str = "counting"
 
-    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         self.asked += list(plans)
-        return self.model.predict(deployment, plans)
+        return self.model.predict(scenario, plans)
 
 
 @pytest.mark.parametrize("name", sorted(OPTIMIZERS))
 @pytest.mark.parametrize("count", [1, 7])
 def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, make_deployment, table_model):
     cheap, truth = Counting(RateModel()), Counting(table_model())
-    problem = Problem(deployment=make_deployment(), cost_model=cheap, budget=60)
+    problem = Problem(scenario=make_deployment(), cost_model=cheap, budget=60)
     unproved = OPTIMIZERS[name].solve(problem)
     cheap.asked.clear()
     proved = Proving(OPTIMIZERS[name], truth, count).solve(problem)
@@ -41,16 +41,16 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
     assert truth.asked[0] == unproved.plan
     assert proved.plan in truth.asked
     assert len(truth.asked) == (count if name in ("costream", "exhaustive", "local-search") else 1)
-    says = truth.model.predict(problem.deployment, truth.asked)
-    sane = (says.backpressured < 0.5) & (says.success >= 0.5)
+    says = truth.model.predict(problem.scenario, truth.asked)
+    sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
     assert proved.sane == sane.any()
     if sane.any():
-        assert proved.objective == says.processing_latency_s[sane].min()
+        assert proved.objective == says["processing_latency_s"][sane].min()
 
 
 def test_alternatives_are_as_many_as_asked_for_and_ascend(make_deployment, table_model):
     for count in (0, 1, 12):
-        problem = Problem(deployment=make_deployment(), cost_model=table_model(0.0), budget=60, alternatives=count)
+        problem = Problem(scenario=make_deployment(), cost_model=table_model(0.0), budget=60, alternatives=count)
         solution = OPTIMIZERS["costream"].solve(problem)
         values = [solution.objective, *(each.objective for each in solution.alternatives)]
         assert len(values) == 1 + count

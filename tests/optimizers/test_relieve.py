@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from optimizers.policies import policy_by_name
+from optimizers.policies.relieve import Relieve
 from tests.twin.worlds import deployment, sink, source
 from twin.control import PeriodStatistics
 from twin.deployment import Deployment
@@ -37,7 +37,7 @@ def period(index: int, busy: Mapping[str, float] = BUSY, places: Mapping[str, An
 
 
 def test_a_host_is_relieved_after_two_hot_periods_of_its_busiest_replica() -> None:
-    policy = policy_by_name("relieve", chain_job())
+    policy = Relieve(chain_job())
     assert policy.decide(period(0)) is None
     decision = policy.decide(period(1))
     assert decision is not None
@@ -45,13 +45,13 @@ def test_a_host_is_relieved_after_two_hot_periods_of_its_busiest_replica() -> No
 
 
 def test_one_hot_period_is_not_enough() -> None:
-    policy = policy_by_name("relieve", chain_job())
+    policy = Relieve(chain_job())
     cool = BUSY | {"a": 0.1, "c": 0.5}
     assert [policy.decide(period(k, BUSY if k % 2 else cool)) for k in range(6)] == [None] * 6
 
 
 def test_periods_before_and_after_a_move_or_an_outage_are_not_taken_together() -> None:
-    policy = policy_by_name("relieve", chain_job())
+    policy = Relieve(chain_job())
     policy.decide(period(0))
     moved = PLACES | {"b": ("h2",)}
     assert policy.decide(period(1, BUSY | {"a": 0.85}, moved)) is None
@@ -62,7 +62,7 @@ def test_periods_before_and_after_a_move_or_an_outage_are_not_taken_together() -
 
 def test_where_the_hottest_host_cannot_be_helped_the_next_one_is() -> None:
     """c alone fills h1, and would fill any other host as much."""
-    policy = policy_by_name("relieve", chain_job())
+    policy = Relieve(chain_job())
     busy = BUSY | {"c": 1.0, "a": 0.45, "b": 0.35}
     policy.decide(period(0, busy))
     decision = policy.decide(period(1, busy))
@@ -77,7 +77,7 @@ def test_what_cannot_move_stays() -> None:
         for each in job.query.streams
     )
     shared = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
-    policy = policy_by_name("relieve", shared)
+    policy = Relieve(shared)
     policy.decide(period(0))
     decision = policy.decide(period(1))
     assert decision is not None and decision.moves[0].operator == "b"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -21,12 +22,17 @@ from optimizers.socket_solution import load_bound
 from optimizers.socket_tree import Heuristics
 from optimizers.spread import spread
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
+from tests.twin.worlds import deployment as literal
+from tests.twin.worlds import sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.metrics import Estimates
+from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
+from twin.scenario import Scenario
 
 ON_SOCKETS = (
     "rlas",
@@ -47,7 +53,7 @@ def four_sockets(rate_per_s: float = 1e8) -> Deployment:
 
 
 def problem(job: Deployment, **more: object) -> Problem:
-    asked = {"deployment": job, "cost_model": RateModel(), "objective": "throughput_per_s"}
+    asked = {"scenario": Scenario.of(job), "cost_model": RateModel(), "objective": "throughput_per_s"}
     return Problem(**asked | more)  # type: ignore[arg-type]
 
 
@@ -177,3 +183,28 @@ def test_compression_too_coarse_is_refused() -> None:
     job = job.with_plan(job.plan.model_copy(update={"placement": plan}))
     with pytest.raises(BadInput, match="too coarse for any socket"):
         Rlas(scale=False, heuristics=Heuristics(ratio=6)).solve(problem(job))
+
+
+def test_whether_a_bound_is_told_hangs_on_what_the_cost_model_is_not_on_its_name() -> None:
+    job = four_sockets()
+    ours, renamed = (RateModel(), RateModel(name="analytic"))
+    bounds = [OPTIMIZERS["rlas"].solve(problem(job, cost_model=model)).bound for model in (ours, renamed)]
+    assert bounds[0] is not None and bounds[0] == bounds[1]
+
+    class Other:
+        name = "rates"
+
+        def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+            return RateModel().predict(scenario, plans)
+
+    assert OPTIMIZERS["rlas"].solve(problem(job, cost_model=Other())).bound is None
+
+
+def test_of_two_sources_that_cannot_both_be_borne_nothing_is_proved() -> None:
+    """One of them may be slowed and not the other, so what all can keep bounds nothing."""
+    times = {"service_time_s": 1e-5}
+    operators = [source("a", **times), source("b", **times), {"kind": "map", "name": "m", **times}, sink(**times)]
+    for rate, proved in ((1e3, True), (1e7, False)):
+        both = literal(operators, [("a", "m"), ("b", "m"), ("m", "sink")], {"a": rate, "b": rate})
+        found = OPTIMIZERS["rlas"].solve(problem(both))
+        assert (found.bound is not None) == proved

@@ -47,12 +47,12 @@ def test_the_published_throughput_takes_most_of_the_cores_and_more_is_offered(na
 def test_the_simulator_and_the_rate_model_agree_where_nothing_is_saturated(name: str) -> None:
     """Operators that emit nothing and operators with several inputs among them."""
     scenario = thinned(load(name))
-    predicted = RateModel(horizon_s=scenario.run.horizon_s).predict(scenario.deployment, [scenario.plan])
-    metrics = simulate(scenario.deployment, scenario.run).metrics
+    predicted = RateModel().predict(scenario, [scenario.plan])
+    metrics = simulate(scenario).metrics
     expected = 50_000 * RESULTS_PER_INPUT[name]
     assert metrics.throughput_per_s == pytest.approx(expected, rel=0.02)
-    assert predicted.throughput_per_s[0] == pytest.approx(expected, rel=0.02)
-    assert np.isfinite(predicted.processing_latency_s[0]) and metrics.processing_latency_s is not None
+    assert predicted["throughput_per_s"][0] == pytest.approx(expected, rel=0.02)
+    assert np.isfinite(predicted["processing_latency_s"][0]) and metrics.processing_latency_s is not None
 
 
 def test_fields_grouping_without_key_groups_deals_evenly() -> None:
@@ -61,7 +61,7 @@ def test_fields_grouping_without_key_groups_deals_evenly() -> None:
     counter = scenario.query.operator("counter")
     replicas = {"spout": 1, "parser": 1, "splitter": 3, "counter": 4, "sink": 4}
     plan = ExecutionPlan(placement={name: ("server",) * count for name, count in replicas.items()})
-    metrics = simulate(scenario.with_plan(plan).deployment, scenario.run).metrics
+    metrics = simulate(scenario.with_plan(plan)).metrics
     assert metrics.throughput_per_s == pytest.approx(4 / counter.service_time_s, rel=0.01)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from scenarios import cli
 from scenarios.files import registry, scenario_file
+from twin.engine import ENGINE
 from twin.trace import TABLES, read_table
 from twin.version import VERSION
 
@@ -196,7 +197,7 @@ def test_what_show_prints_is_a_scenario_file(tmp_path, capsys):
 
 def test_schema_and_version_in_json():
     assert json.loads(twin("schema", "--json").stdout) == scenario_file.json_schema()
-    assert json.loads(twin("version", "--json").stdout) == {"version": VERSION}
+    assert json.loads(twin("version", "--json").stdout) == {"version": VERSION, "engine": ENGINE}
 
 
 MISTAKES = [

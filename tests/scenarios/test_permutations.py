@@ -16,20 +16,19 @@ from models.facts import operator_facts
 from models.features import raw_row
 from models.flat_vector import flat_vector
 from models.graph import JointGraph, joint_graph
-from optimizers.policies import policy_by_name
+from optimizers.policies.ds2 import Ds2
 from scenarios.files import scenario_file
 from scenarios.spaces.generator import SPACES, random_scenario
 from twin.deployment import Deployment
 from twin.guards.effort import estimate
 from twin.metrics import METRICS
-from twin.operators import Columns, columns_out
-from twin.query import Filter, Query
+from twin.query import Columns, Filter, Query
 from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
 from twin.run import Run
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -75,7 +74,7 @@ def rows_of(run: Run) -> dict[tuple[str, int], dict[str, Any]]:
 def test_a_run_does_not_know_the_order(seed: int, order: int) -> None:
     """To the last bit: statistics and metrics."""
     job, how = random_job(seed), RunSettings(horizon_s=10, period_s=5, segments=200, seed=seed % 7)
-    first, second = (simulate(each, how) for each in (job, shuffled(job, order)))
+    first, second = (simulate(Scenario.of(each, how)) for each in (job, shuffled(job, order)))
     assert first.metrics == second.metrics
     assert rows_of(first) == rows_of(second)
 
@@ -86,7 +85,7 @@ def test_nor_does_an_exact_run(seed: int, order: int) -> None:
     job = random_job(seed)
     rate = sum(law.mean_rate_per_s for law in job.workload.arrivals.values())
     how = RunSettings(horizon_s=min(5.0, 1000 / rate), period_s=min(5.0, 1000 / rate), fidelity="exact")
-    first, second = (simulate(each, how) for each in (job, shuffled(job, order)))
+    first, second = (simulate(Scenario.of(each, how)) for each in (job, shuffled(job, order)))
     assert rows_of(first) == rows_of(second)
 
 
@@ -98,8 +97,8 @@ def test_nor_does_what_happens_to_it(name: str) -> None:
     events = [event for event in scenario.events if event.at_s < horizon_s]
     runs = []
     for job in (scenario.deployment, shuffled(scenario.deployment, 1)):
-        policy = policy_by_name("ds2", job) if name == "rush-hour-scaling" else None
-        runs.append(simulate(job, how, events, policy))
+        policy = Ds2(job) if name == "rush-hour-scaling" else None
+        runs.append(simulate(Scenario.of(job, how, events), policy))
     assert runs[0].metrics == runs[1].metrics
     assert rows_of(runs[0]) == rows_of(runs[1])
 
@@ -117,7 +116,7 @@ def test_the_rate_model_does_not_know_the_order(seed: int, order: int) -> None:
 
 def by_name(answer: RateAnswer) -> dict[str, list[float]]:
     """What it says of each operator, of each host, of each source, and of the plan."""
-    found = {"plan": [float(getattr(answer.costs, name)[0]) for name in METRICS]}
+    found = {"plan": [float(answer.costs[name][0]) for name in METRICS]}
     for names, kinds in ((answer.operators, BY_OPERATOR), (answer.hosts, BY_HOST), (answer.sources, ("ingested",))):
         for number, name in enumerate(names):
             found[f"{kinds[0]} {name}"] = [float(getattr(answer, kind)[0, number]) for kind in kinds]
@@ -160,4 +159,4 @@ def nodes(graph: JointGraph) -> list[float]:
 def test_a_union_has_room_for_the_columns_of_each_input() -> None:
     narrow, wide = Columns(ints=2), Columns(ints=1, strings=3)
     keep = Filter(name="f", selectivity=0.5)
-    assert columns_out(keep, [narrow, wide]) == columns_out(keep, [wide, narrow]) == Columns(ints=2, strings=3)
+    assert keep.columns_out([narrow, wide]) == keep.columns_out([wide, narrow]) == Columns(ints=2, strings=3)

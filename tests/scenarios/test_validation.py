@@ -33,10 +33,10 @@ class FakeRun:
 def fake(noise: float = 0.1, breaks: float = 0.3):
     """A simulator without structure: the plan decides the mean cost and whether it runs well, the seed the noise."""
 
-    def simulate(deployment, settings) -> FakeRun:
-        plan = stream(0, str(sorted(deployment.plan.placement.items())))
+    def simulate(scenario) -> FakeRun:
+        plan = stream(0, str(sorted(scenario.plan.placement.items())))
         rate, latency_s, backpressure, failure = plan.random(4)
-        factor = float(np.exp(noise * stream(settings.seed, "noise").normal()))
+        factor = float(np.exp(noise * stream(scenario.run.seed, "noise").normal()))
         success = bool(failure > breaks / 2)
         latency = Latency(*([float(latency_s) * factor] * 4)) if success else None
         return FakeRun(
@@ -86,7 +86,7 @@ def test_the_simulator_as_cost_model_finds_the_best_plan_of_a_small_scenario(sce
     """With the same random numbers in planning and proof, exhaustive search under "sim" cannot have any regret."""
     simulate = fake()
     for scenario in scenarios:
-        model = SimulatedCostModel(simulate, scenario.run.model_copy(update={"seed": 5}), replications=3)
+        model = SimulatedCostModel(simulate, 5, replications=3)
         (row,) = validate([scenario], [Exhaustive()], [model], simulate, 3, 5, references=10)
         assert row.status in {"optimal", "infeasible"}
         if row.status == "optimal":
@@ -126,9 +126,9 @@ def test_every_plan_is_simulated_once_with_common_random_numbers(scenarios):
     seen: list[tuple[str, int]] = []
     simulate = fake()
 
-    def spy(deployment, settings):
-        seen.append((deployment.plan.model_dump_json(), settings.seed))
-        return simulate(deployment, settings)
+    def spy(scenario):
+        seen.append((scenario.plan.model_dump_json(), scenario.run.seed))
+        return simulate(scenario)
 
     validate(scenarios[:1], list(OPTIMIZERS.values()), [RateModel()], spy, 4, 2, budget=10)
     assert len(seen) == len(set(seen))
@@ -164,23 +164,23 @@ def test_a_single_replication_without_results_does_not_decide():
 
 def test_the_simulated_cost_model_averages_its_replications(scenarios):
     scenario, simulate = scenarios[0], fake(breaks=0.0)
-    model = SimulatedCostModel(simulate, RunSettings(seed=3), replications=4)
+    model = SimulatedCostModel(simulate, 3, replications=4)
     hosts = [host.name for host in scenario.cluster.hosts]
     plans = [ExecutionPlan(placement=dict.fromkeys(scenario.plan.placement, host)) for host in hosts]
-    says = model.predict(scenario.deployment, plans)
+    says = model.predict(scenario, plans)
     for index, plan in enumerate(plans):
-        runs = replicate(simulate, scenario.deployment.with_plan(plan), RunSettings(seed=3), 4)
-        assert says.throughput_per_s[index] == pytest.approx(np.mean([run.throughput_per_s for run in runs]))
+        runs = replicate(simulate, scenario.with_plan(plan).with_run(seed=3), 4)
+        assert says["throughput_per_s"][index] == pytest.approx(np.mean([run.throughput_per_s for run in runs]))
         latencies = [run.processing_latency_s.mean for run in runs]
-        assert says.processing_latency_s[index] == pytest.approx(np.mean(latencies))
+        assert says["processing_latency_s"][index] == pytest.approx(np.mean(latencies))
         assert says.spread[index] == pytest.approx(np.std(np.log(latencies)))
-    assert len(model.predict(scenario.deployment, []).success) == 0
+    assert len(model.predict(scenario, [])["success"]) == 0
 
 
 def test_a_plan_without_results_costs_infinitely_much(scenarios):
-    model = SimulatedCostModel(fake(breaks=2.0), RunSettings())
-    says = model.predict(scenarios[0].deployment, [scenarios[0].plan])
-    assert (says.processing_latency_s[0], says.throughput_per_s[0], says.success[0]) == (math.inf, 0.0, 0.0)
+    model = SimulatedCostModel(fake(breaks=2.0))
+    says = model.predict(scenarios[0], [scenarios[0].plan])
+    assert (says["processing_latency_s"][0], says["throughput_per_s"][0], says["success"][0]) == (math.inf, 0.0, 0.0)
 
 
 def test_bad_arguments(scenarios):
@@ -189,4 +189,4 @@ def test_bad_arguments(scenarios):
     with pytest.raises(BadInput, match="references must be >= 0, got -1"):
         rows_of(scenarios, references=-1)
     with pytest.raises(BadInput, match="replications must be >= 1, got 0"):
-        SimulatedCostModel(fake(), RunSettings(), replications=0)
+        SimulatedCostModel(fake(), replications=0)

@@ -44,11 +44,10 @@ def make(index: int) -> Scenario:
 class FakeRun:
     """Two periods; the numbers are drawn from the seed."""
 
-    deployment: Deployment
-    settings: RunSettings
+    scenario: Scenario
 
     def rows(self, run: str, index: int, name: str) -> Rows:
-        draws = stream(self.settings.seed, "fake").integers(1, 100, size=2)
+        draws = stream(self.scenario.run.seed, "fake").integers(1, 100, size=2)
         operators = []
         for period, draw in enumerate(draws.tolist()):
             span = {"run": run, "replicas": 1, "period": period, "start_s": 10.0 * period, "end_s": 10.0 * (period + 1)}
@@ -58,15 +57,15 @@ class FakeRun:
                 latencies |= {f"{kind}LatencySum_s": draw / 1000, f"{kind}LatencyCounts": [draw]}
                 latencies |= {f"{kind}LatencyBuckets": [350]}
             operators.append({**span, "operator": "out", "kind": "sink", "numRecordsIn": draw, **latencies})
-        settings = self.settings.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"})
+        settings = self.scenario.run.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"})
         about = {"run": run, "index": index, "name": name, "status": "ok", "crashed": False, "cpu_s": 0.0, **settings}
-        about |= {"deployment": self.deployment.model_dump_json(exclude_none=True)}
+        about |= {"deployment": self.scenario.deployment.model_dump_json(exclude_none=True)}
         return {"runs": [about], "operators": operators, "hosts": []}
 
 
-def simulate(deployment: Deployment, settings: RunSettings) -> FakeRun:
+def simulate(scenario: Scenario) -> FakeRun:
     """At once."""
-    return FakeRun(deployment, settings)
+    return FakeRun(scenario)
 
 
 def index_of(deployment: Deployment) -> int:
@@ -80,9 +79,9 @@ class Slow:
 
     seconds: float
 
-    def __call__(self, deployment: Deployment, settings: RunSettings) -> FakeRun:
+    def __call__(self, scenario: Scenario) -> FakeRun:
         time.sleep(self.seconds)
-        return FakeRun(deployment, settings)
+        return FakeRun(scenario)
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,8 @@ class Broken:
     hanging: frozenset[int] = frozenset()
     dying: frozenset[int] = frozenset()
 
-    def __call__(self, deployment: Deployment, settings: RunSettings) -> FakeRun:
-        index = index_of(deployment)
+    def __call__(self, scenario: Scenario) -> FakeRun:
+        index = index_of(scenario)
         if index in self.raising:
             raise ZeroDivisionError(f"run {index}\nhas two lines")
         if index in self.dying:
@@ -104,7 +103,7 @@ class Broken:
                 time.sleep(0.01)
             except Exception:
                 continue
-        return FakeRun(deployment, settings)
+        return FakeRun(scenario)
 
 
 @dataclass(frozen=True)
@@ -113,9 +112,9 @@ class DyingOnce:
 
     notes: str
 
-    def __call__(self, deployment: Deployment, settings: RunSettings) -> FakeRun:
+    def __call__(self, scenario: Scenario) -> FakeRun:
         marker = Path(self.notes) / "died"
-        if index_of(deployment) == 3 and not marker.exists():
+        if index_of(scenario) == 3 and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return FakeRun(deployment, settings)
+        return FakeRun(scenario)

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from spark.corpus import write_corpus
-from spark.manifest import CorpusSpec
 from spark.session import session
 from tests.spark.fakes import Slow, make
+from twin.corpus.manifest import CorpusSpec
 
 SPEC = CorpusSpec(runs=40, seed=7, space="fake")
 

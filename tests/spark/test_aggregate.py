@@ -14,7 +14,7 @@ from spark.aggregate import after_warmup, latency_quantiles, require_columns, ru
 from tests.spark.fakes import make
 from twin.engine.measure.sketch import representative_s
 from twin.errors import BadInput
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.trace import OPERATORS, RUNS, TRAINING_ROWS, read_table, write_trace
 
@@ -129,7 +129,7 @@ def test_missing_columns_are_named_with_those_present(spark: SparkSession) -> No
 def test_labels_equal_the_metrics_of_the_run_itself(spark: SparkSession, tmp_path: Any, index: int) -> None:
     """What the pipeline makes of a trace is what the simulator says in memory, to rounding."""
     settings = RunSettings(horizon_s=45, warmup_s=12, period_s=10, seed=index)
-    run = simulate(make(index).deployment, settings)
+    run = simulate(Scenario.of(make(index).deployment, settings))
     write_trace(run.rows("r", index, "law"), tmp_path / "trace")
     runs, operators = (frame(spark, read_table(tmp_path / "trace", name).to_pylist(), schema)
                        for name, schema in (("runs", RUNS), ("operators", OPERATORS)))  # fmt: skip

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from scenarios.spaces.generator import SPACES, random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
-from spark.card import card, spread
-from spark.card_text import card_text
 from spark.corpus import write_corpus
-from spark.manifest import CorpusSpec
 from spark.pipeline import write_card, write_dataset
 from tests.spark.fakes import Broken, make
+from twin.corpus.card import card, spread
+from twin.corpus.card_text import card_text
+from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.chunk import Chunk
 from spark.corpus import cut, default_chunk_runs, write_corpus
-from spark.manifest import CorpusSpec, read_manifest, sole_writer
 from tests.spark.fakes import Broken, DyingOnce, Slow, make, simulate
 from tests.spark.interruptible import SPEC
+from twin.corpus.chunk import Chunk
+from twin.corpus.manifest import CorpusSpec, read_manifest, sole_writer
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import RunSettings

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.corpus import write_corpus
-from spark.manifest import CorpusSpec, content_hash
 from spark.pipeline import write_dataset
 from tests.spark.fakes import Broken, make
+from twin.corpus.manifest import CorpusSpec, content_hash
 from twin.errors import BadInput
 from twin.trace import OPERATORS, TRAINING_ROWS
 

@@ -150,9 +150,9 @@ def test_a_session_leaves_the_environment_and_the_terminal_alone(tmp_path: Path)
 def test_shipped_code_is_importable_from_its_zip(tmp_path: Path) -> None:
     archive = zip_packages(("twin", "spark", "no_such_package"), tmp_path / "code.zip")
     names = zipfile.ZipFile(archive).namelist()
-    assert {"twin/engine/measure/sketch.py", "spark/chunk.py"} <= set(names)
+    assert {"twin/engine/measure/sketch.py", "twin/corpus/chunk.py"} <= set(names)
     assert not any("__pycache__" in name for name in names)
-    code = "import spark.manifest, twin.trace; print(spark.manifest.__file__); print(twin.trace.__file__)"
+    code = "import twin.corpus.manifest, twin.trace; print(twin.corpus.manifest.__file__); print(twin.trace.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(archive)},
         capture_output=True, text=True, check=True,

@@ -67,6 +67,7 @@ class Collector:
     """Stands in for a source that takes nothing until told."""
 
     def __init__(self) -> None:
+        self.name = "collector"
         self.queue: deque[Segment] = deque()
         self.queued = 0
         self.tuples_in = 10**9  # a source that keeps up takes segments as they come
@@ -90,7 +91,7 @@ class Collector:
 
 def broker_of(data: dict[str, Any], size: int, seed: int = 1) -> tuple[simpy.Environment, Collector, Broker]:
     env, source, law = simpy.Environment(), Collector(), law_of(data)
-    return env, source, Broker(env, source, clock_of(law, size, seed), law.gap_scv, size)  # type: ignore[arg-type]
+    return env, source, Broker(env, source, clock_of(law, size, seed), law.gap_scv, size)
 
 
 def arrived(run: Run) -> np.ndarray:

@@ -9,7 +9,7 @@ from twin.control import Policy
 from twin.deployment import Deployment
 from twin.events import AnyEvent
 from twin.run import Run
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 HOSTS = [
@@ -43,7 +43,7 @@ def run(
 ) -> Run:
     """20 s by default."""
     defaults = {"horizon_s": 20.0, "period_s": 1.0, "fidelity": fidelity, "segments": 400}
-    return simulate(deployment, RunSettings(**(defaults | settings)), events, policy)
+    return simulate(Scenario.of(deployment, RunSettings(**(defaults | settings)), events), policy)
 
 
 def column(result: Run, operator: str, key: str) -> list[Any]:

@@ -57,7 +57,7 @@ def scenario(changes: dict[str, Any] | None = None) -> Scenario:
 
 def run(changes: dict[str, Any]) -> Run:
     made = scenario(changes)
-    return simulate(made.deployment, made.run, made.events)
+    return simulate(made)
 
 
 RATE, WINDOW, FILTER = "workload.arrivals.s", "query.operators.3.window", "query.operators.1"
@@ -202,7 +202,7 @@ def test_effort_grows_with_horizon_and_rate(rate, horizon_s, fidelity, factor):
 
 def test_effort_is_of_the_order_of_the_tuples_handled():
     made = scenario({"run.fidelity": "exact"})
-    result = simulate(made.deployment, made.run)
+    result = simulate(made)
     handled = sum(each.tuples_in for each in result.operators)
     steps = estimate(made.deployment, made.run).steps
     assert handled / 2 < steps < 4 * handled

@@ -13,7 +13,7 @@ from twin.deployment import Deployment
 from twin.engine.streams.batching import fill_wait_s
 from twin.errors import BadInput
 from twin.profiles import FLINK, STORM
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -29,7 +29,7 @@ def job(batch: int, flush_s: float, rate: float, load: float, replicas: int = 1,
 
 
 def both(deployment: Deployment, **more: Any) -> list[Any]:
-    runs = [simulate(deployment, RunSettings(fidelity=fidelity, **more)) for fidelity in ("exact", "fast")]
+    runs = [simulate(Scenario.of(deployment, RunSettings(fidelity=fidelity, **more))) for fidelity in ("exact", "fast")]
     return [run.metrics for run in runs]
 
 
@@ -93,7 +93,7 @@ def test_a_batch_larger_than_the_channel_still_passes() -> None:
 def test_flink_buffers_by_bytes_and_only_latency_feels_it() -> None:
     plain = FLINK.model_copy(update={"name": "plain", "buffer_bytes": None, "flush_s": None})
     runs = [
-        simulate(chain([], 2000, engine=profile.model_dump(mode="json")), RunSettings(horizon_s=20))
+        simulate(Scenario.of(chain([], 2000, engine=profile.model_dump(mode="json")), RunSettings(horizon_s=20)))
         for profile in (FLINK, plain)
     ]
     rows = [[{k: v for k, v in row.items() if "Latency" not in k} for row in run.operator_rows] for run in runs]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.twin.arrivals import DIURNAL, LAWS, SPIKES, STEPS, TWO_STATES, arrived, broker_of, law_of
 from tests.twin.worlds import chain
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -77,7 +77,11 @@ def test_exact_and_fast_agree_on_arrivals(data: dict[str, Any], service_s: float
     """Keeping up, and far behind (so that tuples are gathered)."""
     middle = [{"kind": "filter", "name": "f", "selectivity": 1, "service_time_s": service_s, "service_scv": 0}]
     runs = [
-        simulate(chain(middle, data), RunSettings(horizon_s=24, period_s=1, fidelity=fidelity, seed=4, segments=400))
+        simulate(
+            Scenario.of(
+                chain(middle, data), RunSettings(horizon_s=24, period_s=1, fidelity=fidelity, seed=4, segments=400)
+            )
+        )
         for fidelity in ("exact", "fast")
     ]
     exact, fast = map(arrived, runs)
@@ -91,7 +95,8 @@ def test_exact_and_fast_agree_on_arrivals(data: dict[str, Any], service_s: float
 @pytest.mark.parametrize("data", [TWO_STATES, DIURNAL, SPIKES | {"random": True}])
 def test_same_seed_same_run(data: dict[str, Any]) -> None:
     first, again, other = (
-        simulate(chain([], data), RunSettings(horizon_s=10, period_s=1, seed=seed)).operator_rows for seed in (1, 1, 2)
+        simulate(Scenario.of(chain([], data), RunSettings(horizon_s=10, period_s=1, seed=seed))).operator_rows
+        for seed in (1, 1, 2)
     )
     assert first == again != other
 
@@ -101,8 +106,10 @@ def test_same_seed_same_run(data: dict[str, Any]) -> None:
 def test_replicas_share_the_rate(data: dict[str, Any], fidelity: str) -> None:
     one, many = (
         simulate(
-            chain([], data, placement={"source": ["h"] * replicas}),
-            RunSettings(horizon_s=16, period_s=0.5, fidelity=fidelity, seed=2, segments=1000),
+            Scenario.of(
+                chain([], data, placement={"source": ["h"] * replicas}),
+                RunSettings(horizon_s=16, period_s=0.5, fidelity=fidelity, seed=2, segments=1000),
+            )
         )
         for replicas in (1, 4)
     )
@@ -134,6 +141,6 @@ def test_replicas_share_the_rate(data: dict[str, Any], fidelity: str) -> None:
 @pytest.mark.parametrize("fidelity", ["exact", "fast"])
 def test_extreme_rates_neither_hang_nor_lose_tuples(data: dict[str, Any], fidelity: str) -> None:
     middle = [{"kind": "filter", "name": "f", "selectivity": 1, "service_time_s": 1e-3}]
-    run = simulate(chain(middle, data), RunSettings(horizon_s=5, period_s=1, fidelity=fidelity))
+    run = simulate(Scenario.of(chain(middle, data), RunSettings(horizon_s=5, period_s=1, fidelity=fidelity)))
     assert (arrived(run) >= 0).all()
     assert run.cpu_s < 3

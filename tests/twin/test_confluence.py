@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine.streams.confluence import Confluence, Lane, round_of
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 Piece = tuple[float, float, float]
@@ -103,7 +103,9 @@ def mean_latency_s(job: Deployment, horizon_s: float, seeds: int) -> tuple[float
     means = []
     for seed in range(seeds):
         run = simulate(
-            job, RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 10, seed=seed)
+            Scenario.of(
+                job, RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 10, seed=seed)
+            )
         )
         assert run.metrics.processing_latency_s is not None
         means.append(run.metrics.processing_latency_s.mean)

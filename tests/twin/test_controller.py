@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from optimizers.policies import POLICIES, policy_by_name
+from optimizers.policies.ds2 import Ds2
+from optimizers.policies.relieve import Relieve
 from tests.twin.changing import column, job, run
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.errors import BadInput
 from twin.events import Failure, Move, RateChange, Rescale
+from twin.scenario import Scenario
 
 BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 
@@ -88,7 +90,7 @@ def test_ds2_scales_until_backpressure_ends(fidelity: str) -> None:
     deployment = job(rate=300, service_s=2e-3)
     step = RateChange(at_s=8, source="source", factor=2.8)
     alone = run(deployment, step, fidelity=fidelity, horizon_s=40)
-    helped = run(deployment, step, fidelity=fidelity, horizon_s=40, policy=policy_by_name("ds2", deployment))
+    helped = run(deployment, step, fidelity=fidelity, horizon_s=40, policy=Ds2(deployment))
     assert alone.metrics.backpressured and column(alone, "source", "backlog")[-1] > 3000
     assert column(helped, "source", "backlog")[-1] < 100
     assert max(column(helped, "m", "replicas")) >= 2
@@ -107,7 +109,7 @@ def test_ds2_asks_for_what_the_true_rates_say() -> None:
         policy=policy,
         horizon_s=6,
     )
-    wanted = POLICIES["ds2"](deployment).replicas_wanted(policy.seen[-1])  # type: ignore[attr-defined]
+    wanted = Ds2(deployment).replicas_wanted(policy.seen[-1])
     assert wanted["m"] == 3
 
 
@@ -117,11 +119,11 @@ def test_relieve_moves_the_busiest_replica_off_a_hot_host(fidelity: str) -> None
     narrow = [host.model_copy(update={"cpu_percent": 100}) for host in deployment.cluster.hosts]
     cluster = deployment.cluster.model_copy(update={"hosts": tuple(narrow)})
     deployment = deployment.model_copy(update={"cluster": cluster})
-    result = run(deployment, fidelity=fidelity, policy=policy_by_name("relieve", deployment), horizon_s=40)
+    result = run(deployment, fidelity=fidelity, policy=Relieve(deployment), horizon_s=40)
     assert next(row["component"] for row in result.event_rows if row["kind"] == "migration") == "a"
     assert column(result, "source", "backlog")[-1] < 150
 
 
 def test_an_unknown_policy_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(BadInput, match="unknown policy 'ds1'; did you mean 'ds2'"):
-        policy_by_name("ds1", job())
+    with pytest.raises(ValueError, match="unknown policy 'ds1'; did you mean 'ds2'"):
+        Scenario.of(job()).with_policy("ds1")

@@ -11,7 +11,7 @@ from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.engine.compute.collisions import crowded_rate
 from twin.profiles import STORM
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 IDEAL = {**HOST, "cpu_percent": 6400, "latency_ms": 0, "bandwidth_mbps": 1e9}
@@ -61,5 +61,5 @@ def test_busy_shares_are_those_of_exact_runs(replicas: int, operators: int, load
 
 
 def _busy(job: Deployment, settings: RunSettings) -> float:
-    run = simulate(job, settings)
+    run = simulate(Scenario.of(job, settings))
     return float(np.mean([each.busy for each in run.operators if each.operator.startswith("q")]))

@@ -15,7 +15,7 @@ from twin.engine.task import Task
 from twin.engine.windows.window import WindowTask
 from twin.guards.effort import LONG_STEPS, TASK_STEPS, estimate
 from twin.guards.effort_traffic import ACROSS, EVALUATED, SENT, WINDOWED
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 FACTOR = 3.0
@@ -114,7 +114,7 @@ BRIEF = RunSettings(horizon_s=5, warmup_s=1, period_s=1)
 )
 def test_the_estimate_is_within_a_factor_of_what_was_done(job, settings, monkeypatch):
     counted = Counted(monkeypatch)
-    simulate(job, settings)
+    simulate(Scenario.of(job, settings))
     tasks = sum(len(places) for places in job.plan.placement.values())
     done, said = counted.steps(tasks), estimate(job, settings).steps
     assert done / FACTOR < said < done * FACTOR

@@ -76,7 +76,7 @@ def test_events_are_read_from_and_written_to_scenario_files() -> None:
         {"kind": "scale", "at_s": 9, "operator": "a", "placement": {"h1": 3}},
     )
     assert scenario_file.parse_scenario(scenario_file.dump(given), "again").events == given.events
-    assert config_hash(given, given.run, given.events) != config_hash(given, given.run)
+    assert config_hash(given) != config_hash(given.with_events())
 
 
 def test_an_event_beyond_the_horizon_is_warned_of() -> None:
@@ -138,6 +138,6 @@ def test_events_are_in_the_trace_and_the_document(tmp_path: Any) -> None:
 
 def test_an_event_for_later_changes_nothing_before() -> None:
     """Same draws: a run with an event in the last period equals the run without it up to there."""
-    plain = simulate(job(), RunSettings(horizon_s=10, period_s=5, segments=400))
+    plain = simulate(Scenario.of(job(), RunSettings(horizon_s=10, period_s=5, segments=400)))
     changed = run(job(), SlowDown(at_s=9, host="h0", factor=2), horizon_s=10, period_s=5)
     assert changed.operator_rows[:4] == plain.operator_rows[:4]

@@ -14,7 +14,7 @@ from twin.deployment import Deployment
 from twin.engine.windows.oldest import older, oldest
 from twin.rates.flow import nominal_rates
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 WINDOWS: dict[str, dict[str, Any]] = {
@@ -42,7 +42,9 @@ def test_three_way_matches_are_the_product_of_the_sides(policy: str, fidelity: s
     assert expected == pytest.approx(by_hand)
     rates = []
     for seed in range(16):
-        run = simulate(job, RunSettings(horizon_s=35, warmup_s=10, fidelity=fidelity, seed=seed, segments=350))
+        run = simulate(
+            Scenario.of(job, RunSettings(horizon_s=35, warmup_s=10, fidelity=fidelity, seed=seed, segments=350))
+        )
         rates.append(run.metrics.throughput_per_s)
     assert abs(np.mean(rates) - expected) < 4 * np.std(rates, ddof=1) / np.sqrt(16) + 0.02 * expected
 
@@ -51,11 +53,11 @@ def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
     """Of k tuples spread evenly over a window of a second, the oldest is k / (k + 1) s old on average."""
     for sides in (2, 3, 4):
         job = star(dict.fromkeys("abcd"[:sides], 40.0), {"policy": "time", "size_s": 1.0}, amplification=1)
-        run = simulate(job, RunSettings(horizon_s=60, warmup_s=10, fidelity="exact"))
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, fidelity="exact")))
         estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
         assert run.metrics.processing_latency_s is not None
         assert run.metrics.processing_latency_s.mean == pytest.approx(sides / (sides + 1), rel=0.04)
-        assert estimate.processing_latency_s[0] == pytest.approx(sides / (sides + 1), rel=0.04)
+        assert estimate["processing_latency_s"][0] == pytest.approx(sides / (sides + 1), rel=0.04)
 
 
 @settings(max_examples=20, deadline=None)

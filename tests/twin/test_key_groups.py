@@ -14,7 +14,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 from twin.wiring.wiring import Wiring, World
@@ -99,11 +99,11 @@ def test_a_hot_replica_limits_throughput(fidelity: str) -> None:
     job = keyed(3000, 4, {"zipf": 1.0})
     hottest = max(world(job).key_groups["m"].shares())
     settings = RunSettings(horizon_s=15, warmup_s=5, period_s=5, fidelity=fidelity)
-    run = simulate(job, settings)
+    run = simulate(Scenario.of(job, settings))
     assert 1000 / hottest < 2800
     assert run.metrics.throughput_per_s == pytest.approx(1000 / hottest, rel=0.05)
     assert run.metrics.backpressured
-    assert simulate(keyed(3000, 4), settings).metrics.throughput_per_s == pytest.approx(3000, rel=0.02)
+    assert simulate(Scenario.of(keyed(3000, 4), settings)).metrics.throughput_per_s == pytest.approx(3000, rel=0.02)
 
 
 def test_replicas_of_a_hash_stream_are_m_m_1_queues() -> None:
@@ -116,7 +116,7 @@ def test_replicas_of_a_hash_stream_are_m_m_1_queues() -> None:
     for seed in range(14):
         # the order of the key groups is the seed's, so the owners of seed 0 are kept by weight
         settings = RunSettings(horizon_s=3, warmup_s=0.5, period_s=0.5, fidelity="exact", seed=seed)
-        latency = simulate(_reordered(job, seed), settings)
+        latency = simulate(Scenario.of(_reordered(job, seed), settings))
         assert latency.metrics.processing_latency_s is not None
         means.append(latency.metrics.processing_latency_s.mean)
     error = np.std(means, ddof=1) / np.sqrt(len(means))
@@ -136,7 +136,7 @@ def _reordered(job: Deployment, seed: int) -> Deployment:
 def test_fast_waits_agree_with_exact() -> None:
     job = keyed(2000, 4, {"zipf": 0.5})
     exact, fast = (
-        simulate(job, RunSettings(horizon_s=horizon_s, fidelity=fidelity)).metrics.processing_latency_s
+        simulate(Scenario.of(job, RunSettings(horizon_s=horizon_s, fidelity=fidelity))).metrics.processing_latency_s
         for fidelity, horizon_s in (("exact", 20), ("fast", 120))
     )
     assert exact is not None and fast is not None
@@ -153,7 +153,7 @@ def test_distinct_groups_live_with_their_key_groups() -> None:
     job = parse(Deployment, data)
     tasks = world(job).tasks["m"]
     assert [task.groups for task in tasks] == [25, 75]  # type: ignore[attr-defined]
-    run = simulate(job, RunSettings(horizon_s=50, warmup_s=10))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=50, warmup_s=10)))
     assert run.metrics.throughput_per_s == pytest.approx(100 / 5, rel=0.02)
 
 
@@ -176,14 +176,14 @@ def test_matches_of_a_join_do_not_depend_on_the_owners() -> None:
     for skew in ({}, {"j": {"zipf": 1.0}}):
         data["workload"]["keys"] = skew
         job = parse(Deployment, data)
-        run = simulate(job, RunSettings(horizon_s=60, warmup_s=5))
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=5)))
         assert run.metrics.throughput_per_s == pytest.approx(0.01 * 100 * 200, rel=0.06)
 
 
 def test_state_of_key_groups_is_in_memory_and_in_the_statistics() -> None:
     job = keyed(100, 2, state_bytes_per_group=1e6)
-    run = simulate(job, RunSettings(horizon_s=10))
-    bare = simulate(keyed(100, 2), RunSettings(horizon_s=10))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=10)))
+    bare = simulate(Scenario.of(keyed(100, 2), RunSettings(horizon_s=10)))
     rows = [row for row in run.operator_rows if row["operator"] == "m"]
     assert rows[-1]["stateBytes"] == pytest.approx(32e6)
     extra_mb = run.hosts[0].memory_mb - bare.hosts[0].memory_mb
@@ -198,7 +198,7 @@ def test_too_much_state_crashes_its_host() -> None:
     data = keyed(100, 1, state_bytes_per_group=1e6).model_dump(mode="json", exclude_none=True)
     data["cluster"]["hosts"].append(small)
     data["plan"]["placement"]["m"] = "small"
-    assert simulate(parse(Deployment, data), RunSettings(horizon_s=10)).crashed
+    assert simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=10))).crashed
 
 
 GOOD = keyed(10, 2, {"zipf": 1}, tuple([0] * 16 + [1] * 16)).model_dump(mode="json", exclude_none=True)
@@ -239,9 +239,9 @@ def test_the_analytic_model_knows_the_hot_replica_and_the_state() -> None:
     job = keyed(3000, 4, {"zipf": 1.0})
     hottest = [max(world(job, seed).key_groups["m"].shares()) for seed in range(12)]
     estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
-    assert estimate.throughput_per_s[0] == pytest.approx(1000 / np.mean(hottest), rel=0.12)
+    assert estimate["throughput_per_s"][0] == pytest.approx(1000 / np.mean(hottest), rel=0.12)
     full = keyed(100, 1, state_bytes_per_group=1e9)
-    assert RateModel().predict(full, [full.plan]).throughput_per_s[0] == 0.0
+    assert RateModel().predict(full, [full.plan])["throughput_per_s"][0] == 0.0
 
 
 @pytest.mark.parametrize("fidelity", ["exact", "fast"])
@@ -254,5 +254,5 @@ def test_distinct_groups_under_skew_match_brute_force(fidelity: str) -> None:
     rng = np.random.default_rng(0)
     shares = zipf_shares(200, 1.2)
     brute = [len(set(rng.choice(200, size=300, p=shares))) for _ in range(400)]
-    run = simulate(parse(Deployment, data), RunSettings(horizon_s=20, fidelity=fidelity))
+    run = simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=20, fidelity=fidelity)))
     assert run.metrics.throughput_per_s == pytest.approx(np.mean(brute) * 10, rel=0.03)

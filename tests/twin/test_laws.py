@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scenarios.spaces.generator import SPACES, random_scenario
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.rates.flow import nominal_rates
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,8 +30,10 @@ def test_random_runs_conserve_tuples_time_and_work(seed: int, fidelity: str, seg
     rate = sum(law.mean_rate_per_s for law in job.workload.arrivals.values())
     horizon_s = min(20.0, 4_000 / rate) if fidelity == "exact" else 20.0
     run = simulate(
-        job,
-        RunSettings(horizon_s=horizon_s, period_s=horizon_s / 4, fidelity=fidelity, segments=segments, seed=seed),
+        Scenario.of(
+            job,
+            RunSettings(horizon_s=horizon_s, period_s=horizon_s / 4, fidelity=fidelity, segments=segments, seed=seed),
+        )
     )
     for row in run.operator_rows:
         parts = [row[f"{key}TimeMsPerSecond"] for key in ("busy", "backPressured", "idle")]
@@ -84,7 +86,7 @@ def test_same_seed_same_run_in_another_process_with_another_hash_seed() -> None:
 
 def test_another_seed_another_run() -> None:
     job = chain([], 100)
-    runs = [simulate(job, RunSettings(horizon_s=10, seed=seed)).metrics for seed in (0, 1)]
+    runs = [simulate(Scenario.of(job, RunSettings(horizon_s=10, seed=seed))).metrics for seed in (0, 1)]
     assert runs[0] != runs[1]
 
 
@@ -100,7 +102,7 @@ def test_another_seed_another_run() -> None:
 )
 def test_an_ungrouped_window_fires_once_a_slide(fidelity: str, window: dict[str, Any], fires_per_s: float) -> None:
     job = chain([{"kind": "aggregate", "name": "a", "window": window}], {"law": "constant", "rate_per_s": 400})
-    run = simulate(job, RunSettings(horizon_s=40, warmup_s=10, fidelity=fidelity))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, warmup_s=10, fidelity=fidelity)))
     assert run.metrics.throughput_per_s == pytest.approx(fires_per_s, rel=0.04)
 
 
@@ -111,7 +113,7 @@ def test_latency_of_a_tumbling_time_window_is_its_oldest_tuples_age(fidelity: st
         [{"kind": "aggregate", "name": "a", "window": {"policy": "time", "size_s": 2}, "service_time_s": 0}],
         {"law": "constant", "rate_per_s": 500},
     )
-    run = simulate(job, RunSettings(horizon_s=40, warmup_s=10, fidelity=fidelity))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, warmup_s=10, fidelity=fidelity)))
     assert run.metrics.processing_latency_s is not None
     assert run.metrics.processing_latency_s.mean == pytest.approx(2.0, abs=0.01)
 
@@ -148,7 +150,7 @@ def test_outputs_follow_the_nominal_rates(fidelity: str, policy: str) -> None:
     totals: dict[str, list[float]] = defaultdict(list)
     for seed in range(20):
         settings_ = RunSettings(horizon_s=30, warmup_s=10, fidelity=fidelity, seed=seed, segments=300)
-        for each in simulate(job, settings_).operators:
+        for each in simulate(Scenario.of(job, settings_)).operators:
             totals[each.operator].append(each.rate_out_per_s)
     for name in ("j", "f", "a"):
         error = np.std(totals[name], ddof=1) / np.sqrt(20)
@@ -162,7 +164,7 @@ def test_fast_agrees_with_exact_on_random_queries(seed: int) -> None:
     rate = sum(law.mean_rate_per_s for law in job.workload.arrivals.values())
     horizon_s = min(40.0, 40_000 / rate)
     exact, fast = (
-        simulate(job, RunSettings(horizon_s=horizon_s, fidelity=fidelity, segments=2000, seed=1)).metrics
+        simulate(Scenario.of(job, RunSettings(horizon_s=horizon_s, fidelity=fidelity, segments=2000, seed=1))).metrics
         for fidelity in ("exact", "fast")
     )
     assert fast.backpressured == exact.backpressured
@@ -183,7 +185,7 @@ def test_partitioning_deals_every_tuple_as_it_says(how: str) -> None:
         each.model_copy(update={"partitioning": how}) if each.consumer == "m" else each for each in job.query.streams
     )
     job = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
-    run = simulate(job, RunSettings(horizon_s=20))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=20)))
     tuples = {each.operator: each.tuples_in for each in run.operators}
     copies = 3 if how == "broadcast" else 1
     assert tuples["m"] == pytest.approx(copies * tuples["source"], rel=0.02)
@@ -193,7 +195,9 @@ def test_replicas_multiply_capacity() -> None:
     slow = {"kind": "map", "name": "m", "service_time_s": 2e-3, "service_scv": 1}
     rates = [
         simulate(
-            chain([slow], 1500, placement={"m": {"h": replicas}}), RunSettings(horizon_s=20, warmup_s=5, period_s=5)
+            Scenario.of(
+                chain([slow], 1500, placement={"m": {"h": replicas}}), RunSettings(horizon_s=20, warmup_s=5, period_s=5)
+            )
         ).metrics.throughput_per_s
         for replicas in (1, 2, 4)
     ]
@@ -209,7 +213,7 @@ def test_full_memory_crashes_the_job_and_fails_it() -> None:
         hosts=[HOST, small],
         placement={"a": "small"},
     )
-    run = simulate(job, RunSettings(horizon_s=120))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=120)))
     assert run.crashed and not run.metrics.success
     assert "out of memory" in run.warnings[0]
     slowdowns = [row["gcSlowdown"] for row in run.host_rows if row["host"] == "small"]
@@ -218,6 +222,6 @@ def test_full_memory_crashes_the_job_and_fails_it() -> None:
 
 def test_a_window_longer_than_the_run_warns() -> None:
     job = chain([{"kind": "aggregate", "name": "a", "window": {"policy": "time", "size_s": 500}}], 10)
-    run = simulate(job, RunSettings(horizon_s=20))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=20)))
     assert not run.metrics.success
     assert "never evaluated" in run.warnings[0]

@@ -17,7 +17,7 @@ from twin.engine.windows.key_law import KeyLaw, counted, repeats
 from twin.engine.windows.matches import Matches
 from twin.engine.windows.window import Results
 from twin.keys import zipf_shares
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -195,7 +195,7 @@ def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, s
 
     with patch.context() as patched:
         patched.setattr(JoinTask, "evaluate", noted)
-        simulate(parse(Deployment, data), RunSettings(horizon_s=horizon_s, fidelity="exact", seed=seed))
+        simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=horizon_s, fidelity="exact", seed=seed)))
     return np.array([found[at] for at in sorted(found) if at > 2.0], dtype=float)
 
 
@@ -244,7 +244,9 @@ def test_a_side_that_all_replicas_have_makes_no_more_matches(monkeypatch: pytest
 
 def test_more_matches_than_key_groups_allow_are_named() -> None:
     for selectivity, named in ((0.02, False), (0.2, True)):
-        run = simulate(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), RunSettings(horizon_s=5))
+        run = simulate(
+            Scenario.of(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), RunSettings(horizon_s=5))
+        )
         assert any("only tuples of one key group match" in line for line in run.warnings) == named
 
 

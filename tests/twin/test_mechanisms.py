@@ -17,13 +17,15 @@ from twin.engine.compute.processor import Processor
 from twin.engine.draws import Draws
 from twin.engine.measure.sketch import GROWTH, add_linear, bucket, merge, quantile_s, representative_s
 from twin.engine.segment import Segment
-from twin.engine.streams.partition import deal, groups_of
+from twin.engine.streams.partition import deal
 from twin.engine.windows.history import History
 from twin.engine.windows.oldest import older
 from twin.errors import BadInput
+from twin.keys import groups_of
+from twin.partitionings.registry import PARTITIONINGS
 from twin.query import Sink
 from twin.randomness import child_seed, stream
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.trace import OPERATORS, read_table, write_trace
 
@@ -160,7 +162,7 @@ def no_draws() -> Draws:
     replicas=st.integers(1, 12), sizes=st.lists(st.integers(1, 400), min_size=1, max_size=60), first=st.integers(0, 9)
 )
 def test_every_tuple_is_dealt_once_and_fairly(replicas: int, sizes: list[int], first: int) -> None:
-    dealt = deal("rebalance", Sink(name="k"), 10, first, replicas, no_draws)
+    dealt = deal(PARTITIONINGS["rebalance"], Sink(name="k"), 10, first, replicas, no_draws)
     totals = [0] * replicas
     for n in sizes:
         parts = list(dealt.parts(Segment(n, 0, 1, 0, 0, 0, 0)))
@@ -173,7 +175,7 @@ def test_every_tuple_is_dealt_once_and_fairly(replicas: int, sizes: list[int], f
 def test_groups_are_spread_over_replicas() -> None:
     assert [groups_of(7, k, 3) for k in range(3)] == [3, 2, 2]
     with pytest.raises(BadInput, match="forward needs equal replicas, got 2 -> 3"):
-        deal("forward", Sink(name="k"), 2, 0, 3, no_draws)
+        deal(PARTITIONINGS["forward"], Sink(name="k"), 2, 0, 3, no_draws)
 
 
 # the processor ------------------------------------------------------------------------------------------------------
@@ -236,7 +238,7 @@ def test_a_job_gets_what_flat_demands_leave() -> None:
 
 
 def test_trace_is_written_whole_with_the_schema(tmp_path: Path) -> None:
-    run = simulate(chain([], 50), RunSettings(horizon_s=20, period_s=5))
+    run = simulate(Scenario.of(chain([], 50), RunSettings(horizon_s=20, period_s=5)))
     write_trace(run.rows("r-1", 1, "test"), tmp_path / "trace")
     operators = read_table(tmp_path / "trace", "operators")
     assert operators.schema.equals(OPERATORS)

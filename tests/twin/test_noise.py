@@ -13,7 +13,7 @@ from twin.engine.streams.jitter import Jitter
 from twin.errors import BadInput
 from twin.profiles import STORM
 from twin.randomness import stream
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -25,7 +25,10 @@ def job(rate: Any, load: float, noise: dict[str, Any], service_scv: float = 1.0,
 
 
 def both(deployment: Deployment, **more: Any) -> list[Any]:
-    return [simulate(deployment, RunSettings(fidelity=fidelity, **more)).metrics for fidelity in ("exact", "fast")]
+    return [
+        simulate(Scenario.of(deployment, RunSettings(fidelity=fidelity, **more))).metrics
+        for fidelity in ("exact", "fast")
+    ]
 
 
 PAUSES = {"gc_interval_s": 2, "gc_pause_s": 0.1}
@@ -33,7 +36,7 @@ PAUSES = {"gc_interval_s": 2, "gc_pause_s": 0.1}
 
 @pytest.mark.parametrize("fidelity", ["exact", "fast"])
 def test_pauses_take_their_share_of_a_saturated_operator(fidelity: str) -> None:
-    run = simulate(job(300, 1.5, PAUSES), RunSettings(horizon_s=100, warmup_s=5, fidelity=fidelity))
+    run = simulate(Scenario.of(job(300, 1.5, PAUSES), RunSettings(horizon_s=100, warmup_s=5, fidelity=fidelity)))
     assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
 
 
@@ -41,7 +44,9 @@ def test_pauses_take_their_share_of_a_saturated_operator(fidelity: str) -> None:
 def test_a_shared_processor_pauses_too(fidelity: str) -> None:
     """Two saturated operators and their neighbours on one core."""
     host = HOST | {"cpu_percent": 100}
-    run = simulate(job(300, 1.5, PAUSES, hosts=[host]), RunSettings(horizon_s=100, warmup_s=5, fidelity=fidelity))
+    run = simulate(
+        Scenario.of(job(300, 1.5, PAUSES, hosts=[host]), RunSettings(horizon_s=100, warmup_s=5, fidelity=fidelity))
+    )
     assert run.metrics.throughput_per_s == pytest.approx(200 * 2 / 2.1, rel=0.03)
 
 
@@ -64,7 +69,7 @@ def test_without_noise_a_queue_of_evenly_spaced_tuples_never_waits() -> None:
     hosts = [HOST, HOST | {"name": "g", "latency_ms": 20}]
     deployment = job({"law": "constant", "rate_per_s": 100}, 0.9, noisy, 2.0, hosts=hosts, placement={"source": "g"})
     for fidelity in ("exact", "fast"):
-        run = simulate(deployment, RunSettings(horizon_s=20, fidelity=fidelity, noise=False))
+        run = simulate(Scenario.of(deployment, RunSettings(horizon_s=20, fidelity=fidelity, noise=False)))
         latency = run.metrics.processing_latency_s
         assert latency is not None
         assert latency.p99 <= latency.mean * 1.03

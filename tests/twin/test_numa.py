@@ -12,7 +12,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.numa import hops_a, server_a, server_b
 from twin.profiles import STORM
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -57,7 +57,7 @@ def test_time_per_tuple_by_distance_follows_the_published_estimates(
         document["query"]["operators"][0]["tuple_bytes"] = lines * 64
         horizon_s = 0.004 if fidelity == "exact" else 0.1
         settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 4, warmup_s=horizon_s / 4, fidelity=fidelity)
-        run = simulate(parse(Deployment, document), settings)
+        run = simulate(Scenario.of(parse(Deployment, document), settings))
         time_ns = 1e9 / next(each for each in run.operators if each.operator == operator).rate_in_per_s
         assert time_ns == pytest.approx(published_ns, rel=0.06)
 
@@ -86,7 +86,7 @@ def test_a_fast_socket_serves_by_its_clock(fidelity: str, replicas: int) -> None
     for socket, speed in enumerate((1.5, 0.5)):
         here = dict.fromkeys(("source", "sink"), "h") | {"work": {f"h/{socket}": replicas}}
         job = chain([work(service_time_s=0.01)], 4000, hosts=[host], placement=here)
-        run = simulate(job, RunSettings(horizon_s=10, period_s=1, warmup_s=2, fidelity=fidelity))
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=10, period_s=1, warmup_s=2, fidelity=fidelity)))
         assert run.metrics.throughput_per_s == pytest.approx(100 * speed * min(replicas, 4), rel=0.03)
 
 
@@ -104,7 +104,7 @@ def test_local_bandwidth_bounds_the_throughput(fidelity: str, rate: float) -> No
     """10 MB/s and 1,000 bytes a tuple: 10,000 tuples a second, whatever is offered and however fast the cores."""
     middle = work(service_time_s=5e-5, service_scv=0.5, memory_bytes=1000)
     job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/0": 3}, "sink": "h/0"})
-    run = simulate(job, RunSettings(horizon_s=5, period_s=1, warmup_s=2, fidelity=fidelity))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=5, period_s=1, warmup_s=2, fidelity=fidelity)))
     assert run.metrics.throughput_per_s == pytest.approx(min(rate, 10_000), rel=0.02)
     rates = [row["numRecordsIn"] for row in run.operator_rows if row["kind"] == "sink" and row["start_s"] >= 2]
     assert max(rates) - min(rates) < 0.06 * min(rate, 10_000), "it settles"
@@ -118,7 +118,7 @@ def test_the_channel_between_sockets_bounds_the_throughput(fidelity: str, rate: 
     document = job.model_dump(mode="json")
     document["query"]["operators"][0]["tuple_bytes"] = 500
     settings = RunSettings(horizon_s=5, period_s=1, warmup_s=2, fidelity=fidelity)
-    run = simulate(parse(Deployment, document), settings)
+    run = simulate(Scenario.of(parse(Deployment, document), settings))
     assert run.metrics.throughput_per_s == pytest.approx(min(rate, 8000), rel=0.02)
 
 
@@ -127,7 +127,7 @@ def test_two_limits_on_one_task_hold_both() -> None:
     here = {"source": "h/1", "work": {"h/0": 4}, "sink": "h/0"}
     document = chain([middle], 20_000, hosts=[NARROW], placement=here).model_dump(mode="json")
     document["query"]["operators"][0]["tuple_bytes"] = 600
-    run = simulate(parse(Deployment, document), RunSettings(horizon_s=10, period_s=1, warmup_s=5))
+    run = simulate(Scenario.of(parse(Deployment, document), RunSettings(horizon_s=10, period_s=1, warmup_s=5)))
     assert run.metrics.throughput_per_s == pytest.approx(4e6 / 600, rel=0.02)
 
 
@@ -149,7 +149,7 @@ def test_more_runnable_tasks_than_cores_cost_switches(fidelity: str) -> None:
         )
         # 200 tuples a second: segments of two, or counting them would be the error
         settings = RunSettings(horizon_s=8, period_s=1, warmup_s=3, fidelity=fidelity, segments=16_000)
-        run = simulate(job, settings)
+        run = simulate(Scenario.of(job, settings))
         assert run.metrics.throughput_per_s == pytest.approx(200 / factor, rel=0.03)
 
 

@@ -16,7 +16,7 @@ from twin.numa import server_a, server_b
 from twin.profiles import BRISK
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, free_running, sustained, times
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -125,7 +125,7 @@ def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any
     assert model.plan_of(counts_ol).model_dump() == placed.plan.model_dump()
     assert binding(model, counts_ol) == words
     expected = float(sustained(model, counts_ol[None]).load_n[0]) * model.results_per_s
-    run = simulate(placed, RunSettings(horizon_s=4, period_s=1, warmup_s=2))
+    run = simulate(Scenario.of(placed, RunSettings(horizon_s=4, period_s=1, warmup_s=2)))
     assert run.metrics.throughput_per_s == pytest.approx(expected, rel=0.03)
 
 
@@ -152,8 +152,10 @@ def test_a_plan_that_just_fulfils_every_operator_bears_in_the_simulator_what_is_
     counts_ol[3], counts_ol[4] = (0, 7, 7, 7, 5, 5, 5, 3), (0, 1, 2, 1, 4, 4, 4, 0)
     expected = float(sustained(job, counts_ol[None]).load_n[0]) * job.results_per_s
     run = simulate(
-        placed.with_plan(job.plan_of(counts_ol)),
-        RunSettings(horizon_s=0.3, period_s=0.05, warmup_s=0.1, segments=segments),
+        Scenario.of(
+            placed.with_plan(job.plan_of(counts_ol)),
+            RunSettings(horizon_s=0.3, period_s=0.05, warmup_s=0.1, segments=segments),
+        )
     )
     assert run.metrics.throughput_per_s == pytest.approx(expected, rel=0.05)
 

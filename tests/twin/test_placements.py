@@ -52,4 +52,4 @@ def test_the_rate_model_says_the_same_of_rows_and_of_plans(job):
     placements = Placements(job, rows)
     fast, slow = RateModel().predict(job, placements), RateModel().predict(job, list(placements))
     for metric in METRICS:
-        np.testing.assert_allclose(getattr(fast, metric), getattr(slow, metric), rtol=1e-9)
+        np.testing.assert_allclose(fast[metric], slow[metric], rtol=1e-9)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.profiles import STORM
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 HOSTS = ("a", "b", "c")
@@ -93,7 +93,9 @@ def test_random_plans_progress_and_conserve(job: Deployment, fidelity: str, seed
 
     A single source may well stand still for long, behind a join that emits thousands of results at once.
     """
-    run = simulate(job, RunSettings(horizon_s=4.0, period_s=1.0, fidelity=fidelity, segments=200, seed=seed))
+    run = simulate(
+        Scenario.of(job, RunSettings(horizon_s=4.0, period_s=1.0, fidelity=fidelity, segments=200, seed=seed))
+    )
     assert not run.crashed
     last = [row for row in run.operator_rows if row["end_s"] == 4.0]
     waiting = sum(row["queueLength"] + (row["backlog"] or 0) for row in last)

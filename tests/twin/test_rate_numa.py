@@ -19,7 +19,7 @@ from twin.rates.answer import RateAnswer
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -212,7 +212,7 @@ def test_the_channel_between_sockets_bounds_the_throughput(rate: float) -> None:
 def compare(job: Deployment) -> None:
     """Rates and work of every operator, and what is blocked, as a run has them."""
     found = answer(job)
-    run = simulate(job, RunSettings(horizon_s=HORIZON_S, period_s=1, warmup_s=4))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=HORIZON_S, period_s=1, warmup_s=4)))
     totals = {each.operator: each for each in run.operators}
     seen = [totals[name] for name in found.operators]
     assert found.in_per_s[0] == pytest.approx([each.rate_in_per_s for each in seen], rel=0.02)
@@ -281,7 +281,7 @@ def test_a_word_count_spread_at_random_runs_as_told(server: Any, cores: int, see
     for _ in range(2):
         placed = job.with_plan(as_plan(job, spread(rng, cores)))
         settings = RunSettings(horizon_s=horizon_s, period_s=0.05, warmup_s=0.1, segments=4000)
-        run = simulate(placed, settings)
+        run = simulate(Scenario.of(placed, settings))
         assert results_per_s(answer(placed)) == pytest.approx(run.metrics.throughput_per_s, rel=0.06)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.events import Failure
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -82,7 +82,7 @@ def test_fast_runs_age_results_like_exact_ones(name: str) -> None:
     about = {"horizon_s": HORIZON_S, "period_s": 1.0, "segments": SEGMENTS, "checkpoint_interval_s": interval_s}
     for fidelity in ("exact", "fast"):
         runs = [RunSettings(**about, fidelity=fidelity, seed=seed) for seed in range(12)]
-        metrics = [simulate(job, each, [failure]).metrics for each in runs]
+        metrics = [simulate(Scenario.of(job, each, [failure])).metrics for each in runs]
         found[fidelity] = np.array(
             [(each.processing_latency_s.mean, each.e2e_latency_s.mean) for each in metrics]  # type: ignore[union-attr]
         )

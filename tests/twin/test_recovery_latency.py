@@ -14,7 +14,7 @@ from tests.twin.worlds import chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.events import AnyEvent, Failure
 from twin.run import Run
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
@@ -37,7 +37,7 @@ def tiny(middle: list[dict[str, Any]], middle_on: str = "far") -> Deployment:
 
 def run(job: Deployment, *events: AnyEvent, fidelity: str, seed: int = 0, **more: Any) -> Run:
     defaults = {"horizon_s": 20.0, "period_s": 0.8, "segments": 400, "checkpoint_interval_s": 2.0, "noise": False}
-    return simulate(job, RunSettings(**(defaults | more), fidelity=fidelity, seed=seed), events)
+    return simulate(Scenario.of(job, RunSettings(**(defaults | more), fidelity=fidelity, seed=seed), events))
 
 
 def arrived(result: Run, at_s: float) -> tuple[int, float, float]:

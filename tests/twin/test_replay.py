@@ -17,7 +17,7 @@ from tests.twin.arrivals import RATES, arrived, broker_of, clock_of, counts, gro
 from tests.twin.worlds import chain
 from twin.errors import BadInput
 from twin.randomness import stream
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -59,7 +59,7 @@ def test_replay_in_a_simulation_counts_as_recorded(tmp_path: Path) -> None:
     relative = TIMES - TIMES[0]
     want = np.histogram(relative, bins=np.arange(0, 5))[0]
     exact, fast = (
-        arrived(simulate(chain([], data), RunSettings(horizon_s=4, period_s=1, fidelity=fidelity)))
+        arrived(simulate(Scenario.of(chain([], data), RunSettings(horizon_s=4, period_s=1, fidelity=fidelity))))
         for fidelity in ("exact", "fast")
     )
     assert (exact == want).all()

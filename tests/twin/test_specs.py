@@ -120,13 +120,12 @@ def test_config_hash_ignores_name_and_seed_and_nothing_else() -> None:
     base = parse(Scenario, GOOD)
 
     def digest(data: Any) -> str:
-        scenario = parse(Scenario, data)
-        return config_hash(scenario, scenario.run)
+        return config_hash(parse(Scenario, data))
 
-    assert digest(changed(lambda d: d.update(name="x", run={"seed": 5}))) == config_hash(base, base.run)
-    assert config_hash(base.deployment, base.run) == config_hash(base, base.run)
-    assert digest(changed(lambda d: d["query"]["operators"][1].update(selectivity=0.4))) != config_hash(base, base.run)
-    assert digest(changed(lambda d: d.update(run={"horizon_s": 5}))) != config_hash(base, base.run)
+    assert digest(changed(lambda d: d.update(name="x", run={"seed": 5}))) == config_hash(base)
+    assert config_hash(Scenario.of(base.deployment, base.run)) == config_hash(base)
+    assert digest(changed(lambda d: d["query"]["operators"][1].update(selectivity=0.4))) != config_hash(base)
+    assert digest(changed(lambda d: d.update(run={"horizon_s": 5}))) != config_hash(base)
 
 
 def test_columns_flow_through_the_query() -> None:
@@ -177,4 +176,4 @@ def test_warmup_must_leave_a_period() -> None:
     from twin.simulation import simulate
 
     with pytest.raises(BadInput, match=r"warmup_s = 15 leaves no whole period.*at most 10"):
-        simulate(chain([], 10), RunSettings(horizon_s=20, warmup_s=15))
+        simulate(Scenario.of(chain([], 10), RunSettings(horizon_s=20, warmup_s=15)))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.twin.worlds import HOST, chain, queue
 from twin.engine.compute.waiting import departure_gap_scv, tuple_wait_s, walk_wait
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
@@ -20,7 +20,7 @@ def waits_s(load: float, scv: float, fidelity: str, seeds: int, tuples: int, rat
         settings = RunSettings(
             horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, fidelity=fidelity, seed=seed
         )
-        latency = simulate(job, settings).metrics.processing_latency_s
+        latency = simulate(Scenario.of(job, settings)).metrics.processing_latency_s
         assert latency is not None
         means.append(latency.mean - load / rate_per_s)
     return np.array(means)
@@ -63,7 +63,7 @@ def test_tandem_of_exponential_queues_is_jacksons(fidelity: str) -> None:
         settings = RunSettings(
             horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / 10, fidelity=fidelity, seed=seed
         )
-        latency = simulate(chain(middle, 1000), settings).metrics.processing_latency_s
+        latency = simulate(Scenario.of(chain(middle, 1000), settings)).metrics.processing_latency_s
         assert latency is not None
         means.append(latency.mean)
     expected = sum(load / 1000 / (1 - load) for load in loads)
@@ -80,7 +80,7 @@ def test_two_tasks_on_one_core_share_it() -> None:
     ]
     hosts = [HOST, {**HOST, "name": "small", "cpu_percent": 100, "latency_ms": 0, "bandwidth_mbps": 1e9}]
     job = chain(middle, 1000, hosts=hosts, placement={"q0": "small", "q1": "small"})
-    run = simulate(job, RunSettings(horizon_s=20, fidelity="exact", seed=3))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=20, fidelity="exact", seed=3)))
     small = next(host for host in run.hosts if host.host == "small")
     assert small.cpu == pytest.approx(0.8, rel=0.03)
     assert run.metrics.processing_latency_s is not None
@@ -92,7 +92,9 @@ def test_two_tasks_on_one_core_share_it() -> None:
 def test_saturated_throughput_is_the_bottlenecks_rate(fidelity: str) -> None:
     """Offered 2,000/s to an operator that can do 1,000/s: half goes through, half piles up in the broker."""
     middle = [{"kind": "filter", "name": "slow", "selectivity": 1, "service_time_s": 1e-3, "service_scv": 1}]
-    run = simulate(chain(middle, 2000), RunSettings(horizon_s=20, period_s=5, warmup_s=5, fidelity=fidelity))
+    run = simulate(
+        Scenario.of(chain(middle, 2000), RunSettings(horizon_s=20, period_s=5, warmup_s=5, fidelity=fidelity))
+    )
     assert run.metrics.throughput_per_s == pytest.approx(1000, rel=0.03)
     assert run.metrics.backpressure_per_s == pytest.approx(1000, rel=0.06)
     assert run.metrics.backpressured
@@ -106,7 +108,9 @@ def test_saturated_throughput_is_the_bottlenecks_rate(fidelity: str) -> None:
 
 def test_littles_law() -> None:
     """Mean number in the queue (by the sampled queue length) = rate x mean wait."""
-    run = simulate(queue(1000, 0.9, 1.0), RunSettings(horizon_s=60, period_s=0.02, fidelity="exact", seed=5))
+    run = simulate(
+        Scenario.of(queue(1000, 0.9, 1.0), RunSettings(horizon_s=60, period_s=0.02, fidelity="exact", seed=5))
+    )
     lengths = [row["queueLength"] for row in run.operator_rows if row["operator"] == "queue"]
     assert run.metrics.processing_latency_s is not None
     wait_s = run.metrics.processing_latency_s.mean - 0.9e-3
@@ -117,7 +121,7 @@ def test_remote_hop_costs_latency_and_transmission() -> None:
     """One tuple at a time over 1 Mbit/s and 50 ms: latency + size / bandwidth, nothing else."""
     far = {**HOST, "name": "far", "bandwidth_mbps": 1, "latency_ms": 50}
     job = chain([], {"law": "constant", "rate_per_s": 2}, hosts=[HOST, far], placement={"source": "far"})
-    run = simulate(job, RunSettings(horizon_s=20, fidelity="exact"))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=20, fidelity="exact")))
     size = job.engine.bytes_of(job.query.columns_out["source"])
     expected_s = 0.05 + size * 8 / 1e6
     serialising_s = size * (job.engine.serialise_ns_per_byte + job.engine.deserialise_ns_per_byte) * 1e-9
@@ -130,7 +134,7 @@ def test_bandwidth_limits_throughput() -> None:
     job = chain([], 5000, hosts=[HOST, narrow], placement={"source": "narrow"})
     size = job.engine.bytes_of(job.query.columns_out["source"])
     for fidelity in ("exact", "fast"):
-        run = simulate(job, RunSettings(horizon_s=20, warmup_s=5, period_s=5, fidelity=fidelity))
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=20, warmup_s=5, period_s=5, fidelity=fidelity)))
         assert run.metrics.throughput_per_s == pytest.approx(1e6 / 8 / size, rel=0.03)
 
 

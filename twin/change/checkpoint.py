@@ -63,24 +63,24 @@ def take_checkpoint(world: World) -> Checkpoint:
                 checkpoint.counted += task.counted
             for port in task.ports:
                 for path, segment in port.unsent():
-                    unsent = copy.copy(segment)
+                    unsent = segment.copy()
                     unsent.inbox, unsent.fetch_s = path.inbox, path.fetch_s
                     checkpoint.flying.append(unsent)
     for segment in world.in_flight():
         inbox = destination(segment)
         if inbox is not None and isinstance(inbox.task, Task | Buffer):
-            checkpoint.flying.append(copy.copy(segment))
+            checkpoint.flying.append(segment.copy())
             checkpoint.flying[-1].inbox = inbox
     held = [segment for buffer in world.ledger.buffers for segment in buffer.segments]
-    checkpoint.flying += [copy.copy(segment) for segment in held]
+    checkpoint.flying += [segment.copy() for segment in held]
     return checkpoint
 
 
 def _state(task: Task) -> TaskState:
     names = [name for kind in KEPT if isinstance(task, kind) for name in KEPT[kind] if hasattr(task, name)]
     memory = {name: copy.deepcopy(getattr(task, name)) for name in names}
-    queue = [copy.copy(segment) for segment in task.queue]
-    serving = copy.copy(task._current[0]) if task.busy and not memory.get("_pending") else None
+    queue = [segment.copy() for segment in task.queue]
+    serving = task._current[0].copy() if task.busy and not memory.get("_pending") else None
     if serving is not None and not isinstance(task, WindowTask):
         queue.insert(0, serving)  # it has left no trace yet: serve it again
         serving = None
@@ -115,7 +115,7 @@ def finish(world: World, checkpoint: Checkpoint) -> None:
         pending: list[Results] = task._pending or []
         task._pending = None
         if state.serving is not None:
-            task.emit(copy.copy(state.serving), now, now)
+            task.emit(state.serving.copy(), now, now)
         for results in pending:
             if results.n > 0:
                 task._send_results(results, now, now)
@@ -139,7 +139,7 @@ def _remember(task: Task, state: TaskState, at_s: float, now_s: float) -> None:
 
 def _enqueue(world: World, segment: Segment) -> None:
     """Puts a segment of a checkpoint into its task's queue, with the credits that it holds there."""
-    again = copy.copy(segment)
+    again = segment.copy()
     inbox = again.inbox
     assert inbox is not None
     task: object = inbox.task

@@ -21,7 +21,6 @@ from twin.engine.windows.aggregate import AggregateTask
 from twin.engine.windows.join import JoinTask
 from twin.engine.windows.state import give, held_bytes, take
 from twin.plan import Location
-from twin.query import Aggregate
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
@@ -156,7 +155,7 @@ def reshare(fan: Fan) -> None:
     for task, share in zip(fan.slots, fan.shares, strict=True):
         if share <= 0.0:
             continue
-        if isinstance(task, AggregateTask) and isinstance(operator, Aggregate):
-            task.groups = max(1, round(operator.groups * share))
+        if isinstance(task, AggregateTask):
+            task.groups = max(1, round(operator.values(len(fan.slots)) * share))
         elif isinstance(task, JoinTask):
             task.law = task.law_of(share)

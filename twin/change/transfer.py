@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import simpy
 
@@ -14,7 +14,6 @@ from twin.engine.streams.channel import Inbox
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring
-    from twin.engine.task import Task
     from twin.plan import Location
 
 PIECE_BYTES = 65_536
@@ -48,12 +47,14 @@ def carry(wiring: Rewiring, start: Location, end: Location, size: float) -> Gene
     if not pieces or start.host == end.host:
         return
     arrival = Arrival(world.env, world.ledger, pieces)
-    path = wiring.network.path(start, end, Inbox(cast("Task", arrival), 0, 0), size / pieces)
+    path = wiring.network.path(start, end, Inbox(arrival, 0, 0), size / pieces)
     assert path.nic is not None
     for left in range(pieces, 0, -1):
         now = world.env.now
         world.ledger.transfers += 1
-        path.nic.transmit(Segment(1, now, now, now, now, now, now, inbox=path.inbox), path)
+        piece = Segment(1, now, now, now, now, now, now)
+        piece.inbox = path.inbox
+        path.nic.transmit(piece, path)
         if left > 1:  # the next piece goes when this one has left the card
             yield world.env.timeout(world.nics[start.host].wait_s(now))
     yield arrival.event

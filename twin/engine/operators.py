@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
+
+import simpy
 
 from twin.engine.measure.sketch import add_linear
 from twin.engine.segment import Segment
 from twin.engine.task import Task
+
+if TYPE_CHECKING:
+    from twin.engine.compute.processor import Processor
+    from twin.engine.draws import Draws
 
 
 def _nothing() -> None:
@@ -22,8 +28,17 @@ class SourceTask(Task):
 
     __slots__ = ("behind", "refill")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        env: simpy.Environment,
+        name: str,
+        processor: Processor,
+        draws: Draws,
+        service_s: float,
+        service_scv: float,
+        exact: bool,
+    ) -> None:
+        super().__init__(env, name, processor, draws, service_s, service_scv, exact)
         self.behind = False
         self.refill: Callable[[], None] = _nothing
 
@@ -66,8 +81,19 @@ class SelectTask(Task):
         "thins",
     )
 
-    def __init__(self, *args: Any, selectivity: float, thins: bool, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        env: simpy.Environment,
+        name: str,
+        processor: Processor,
+        draws: Draws,
+        service_s: float,
+        service_scv: float,
+        exact: bool,
+        selectivity: float,
+        thins: bool,
+    ) -> None:
+        super().__init__(env, name, processor, draws, service_s, service_scv, exact)
         self.selectivity = selectivity
         self.thins = thins
         self._n_out = 0
@@ -119,8 +145,17 @@ class SinkTask(Task):
         "processing_sum_s",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        env: simpy.Environment,
+        name: str,
+        processor: Processor,
+        draws: Draws,
+        service_s: float,
+        service_scv: float,
+        exact: bool,
+    ) -> None:
+        super().__init__(env, name, processor, draws, service_s, service_scv, exact)
         self.count = 0  # this period
         self.counted = 0  # since the start
         self.processing_sum_s = 0.0

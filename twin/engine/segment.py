@@ -5,14 +5,9 @@ A segment of one tuple *is* a tuple: `--fidelity exact` runs the same code with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from twin.engine.streams.channel import Inbox
+from typing import Any
 
 
-@dataclass(slots=True)
 class Segment:
     """n tuples that arrive evenly over [a_s, b_s] and are handed over at or after b_s.
 
@@ -20,21 +15,67 @@ class Segment:
     run linearly from the first tuple (0) to the last (1). `gap_scv` is the variability of the gaps between tuples,
     which the analytic residual wait needs; a burst (a_s = b_s) has none. `fetch_s` is what the consumer pays per tuple
     for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
-    on the clock when a task that asks for it got the segment.
+    on the clock when a task that asks for it got the segment. `inbox`: where it goes, or the hop that stands for it
+    on the way.
     """
 
-    n: int
-    a_s: float
-    b_s: float
-    born0_s: float
-    born1_s: float
-    taken0_s: float
-    taken1_s: float
-    gap_scv: float = 1.0
-    fetch_s: float = 0.0
-    waited: bool = False
-    came_s: float = 0.0
-    inbox: Inbox | None = None
+    __slots__ = (
+        "a_s",
+        "b_s",
+        "born0_s",
+        "born1_s",
+        "came_s",
+        "fetch_s",
+        "gap_scv",
+        "inbox",
+        "n",
+        "taken0_s",
+        "taken1_s",
+        "waited",
+    )
+
+    def __init__(
+        self,
+        n: int,
+        a_s: float,
+        b_s: float,
+        born0_s: float,
+        born1_s: float,
+        taken0_s: float,
+        taken1_s: float,
+        gap_scv: float = 1.0,
+        fetch_s: float = 0.0,
+        waited: bool = False,
+    ) -> None:
+        self.n = n
+        self.a_s = a_s
+        self.b_s = b_s
+        self.born0_s = born0_s
+        self.born1_s = born1_s
+        self.taken0_s = taken0_s
+        self.taken1_s = taken1_s
+        self.gap_scv = gap_scv
+        self.fetch_s = fetch_s
+        self.waited = waited
+        self.came_s = 0.0
+        self.inbox: Any = None
+
+    def copy(self) -> Segment:
+        """Another one that goes the same way."""
+        again = Segment(
+            self.n,
+            self.a_s,
+            self.b_s,
+            self.born0_s,
+            self.born1_s,
+            self.taken0_s,
+            self.taken1_s,
+            self.gap_scv,
+            self.fetch_s,
+            self.waited,
+        )
+        again.came_s, again.inbox = self.came_s, self.inbox
+        return again
 
     def collapse(self, at: float) -> None:
         """Puts all tuples at one point of the line, 0 to 1."""

@@ -17,6 +17,7 @@ from twin.engine.streams.sender import Sender
 if TYPE_CHECKING:
     from twin.engine.compute.processor import Processor
     from twin.engine.draws import Draws
+    from twin.engine.streams.pool import Pool
 
 
 _NOTHING = (Segment(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
@@ -47,6 +48,7 @@ class Task(Sender):
         "in_service_work_s",
         "inputs",
         "load",
+        "pool",
         "queue",
         "queued",
         "service_s",
@@ -73,6 +75,7 @@ class Task(Sender):
         self.debt_s = 0.0  # work of window evaluations still to be done, in core-seconds
         self.hidden = HiddenWait(service_scv, self.inputs)
         self.load = self.hidden.load
+        self.pool: Pool | None = None  # of replicas that take from one queue, in an exact run
         self.confluence: Confluence | None = None  # where segments come that may overlap
         self._last_s = 0.0
         self._job_since_s = 0.0
@@ -121,6 +124,8 @@ class Task(Sender):
         """Serves what is there until a service takes time or the task is blocked."""
         while self.queue and not self.busy and not self.blocked and not self.halted:
             self._begin(self.queue.popleft())
+        if self.pool is not None:
+            self.pool.feed(self)
 
     # service -------------------------------------------------------------------------------------------------------
 

@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import networkx as nx
-import numpy as np
 
 from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
-from twin.keys import KeySkew, zipf_shares
-from twin.query import Aggregate, AnyOperator, Filter, Join, Map
+from twin.keys import KeySkew
+from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
 from twin.wiring.resolution import PARTS, resolution
 from twin.wiring.world import World
@@ -59,7 +58,7 @@ def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) 
     found = resolution(deployment, settings)
     behind, slide_s = ("", math.inf) if found.fine_enough else (found.operator, found.needed_s * PARTS)
     for operator in deployment.query.operators:
-        if isinstance(operator, Aggregate | Join) and operator.window.policy == "time":
+        if isinstance(operator, Windowed) and operator.window.policy == "time":
             mine = [row["backPressuredTimeMsPerSecond"] for row in rows if row["operator"] == operator.name]
             blocked = sum(mine) > 1000 * BLOCKED_SHARE * len(mine)
             if blocked and operator.window.slide < min(slide_s, found.span_s * PARTS / 2):
@@ -120,7 +119,7 @@ def _unevaluated(deployment: Deployment, settings: RunSettings, totals: Totals) 
     """By operator, that its window was never evaluated."""
     lines = {}
     for operator in deployment.query.operators:
-        if not isinstance(operator, Aggregate | Join):
+        if not isinstance(operator, Windowed):
             continue
         window, name = operator.window, operator.name
         if window.policy == "time" and window.slide >= settings.horizon_s:
@@ -149,19 +148,13 @@ def _idle(deployment: Deployment) -> list[str]:
 
 
 def _crowded(deployment: Deployment) -> list[str]:
-    """Joins that are said to match more often than tuples are of one key group."""
-    lines = []
-    for operator in deployment.query.operators:
-        if not isinstance(operator, Join) or operator.key_groups is None or operator.selectivity is None:
-            continue
-        name, skew = operator.name, deployment.workload.keys.get(operator.name, KeySkew())
-        most = float(np.sum(zipf_shares(operator.key_groups, skew.zipf) ** len(deployment.query.inputs(name))))
-        if operator.selectivity > most * 1.001:
-            lines.append(
-                f"{name}: only tuples of one key group match, with {operator.key_groups} key groups {most:.3g} of all, "
-                f"which is less than its selectivity of {operator.selectivity:g}; lower it or give fewer key_groups"
-            )
-    return lines
+    """Operators whose parameters cannot be, given their key groups."""
+    query, keys = deployment.query, deployment.workload.keys
+    lines = [
+        operator.crowded(len(query.inputs(operator.name)), keys.get(operator.name, KeySkew()).zipf)
+        for operator in query.operators
+    ]
+    return [line for line in lines if line]
 
 
 def _silent(
@@ -189,7 +182,7 @@ def _silent(
 def _stop(deployment: Deployment, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:
     """Why nothing flows beyond an operator that something came to; empty if something does, or nothing came."""
     name, mine = operator.name, totals[operator.name]
-    if operator.kind == "source":
+    if operator.is_source:
         if not mine["arrived"]:
             return f"no tuple arrived at source {name!r}; raise its rate or run longer"
         came = mine["arrived"]
@@ -202,18 +195,9 @@ def _stop(deployment: Deployment, operator: AnyOperator, totals: Totals, explain
         return f"{name!r} took in none of the {came} tuples that were sent to it; {_SLOW}"
     if name in explained:
         return f"the window of {name!r} was never evaluated"
-    if isinstance(operator, Filter | Map) and taken * operator.selectivity < 3.0 and 2 * taken > came:
-        few = taken * operator.selectivity
-        return (
-            f"{name!r} took in {taken} tuples and passed none on, {few:g} were to be expected; "
-            "raise its selectivity or run longer"
-        )
-    if isinstance(operator, Join):
-        return (
-            f"{name!r} took in {taken} tuples and nothing came out; see that all of its inputs get tuples, raise its "
-            "selectivity, or, if it cannot keep up, give it more CPU"
-        )
-    return f"{name!r} took in {taken} of {came} tuples and nothing came out; {_SLOW}"
+    return (
+        operator.why_silent(taken, came) or f"{name!r} took in {taken} of {came} tuples and nothing came out; {_SLOW}"
+    )
 
 
 _SLOW = "give it more CPU (cpu_percent, service_time_s) or network (bandwidth_mbps, latency_ms), or run longer"

@@ -49,7 +49,7 @@ def _streams(query: Query, world: World) -> None:
         producers = [*world.tasks[stream.producer], *world.ledger.retired.get(stream.producer, ())]
         inboxes = world.inboxes[stream.producer, stream.consumer]
         place = f"{stream.producer} -> {stream.consumer}"
-        copies = len(inboxes) if query.partitioning(stream) == "broadcast" else 1
+        copies = query.partitioning(stream).count_of_copies(len(inboxes))
         position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
         waiting = sum(task.ports[position].waiting() for task in producers)
         made = sum(task.tuples_out for task in producers) * copies

@@ -103,8 +103,8 @@ def _require_memory(deployment: Deployment, events: Sequence[AnyEvent]) -> None:
     replicas = most_replicas(deployment, events)
     pairs: dict[str, float] = {}
     for each in deployment.query.streams:
-        forward = deployment.query.partitioning(each) == "forward"
-        count = replicas[each.producer] * (1 if forward else replicas[each.consumer])
+        paired = deployment.query.partitioning(each).paired
+        count = replicas[each.producer] * (1 if paired else replicas[each.consumer])
         pairs[f"stream {each.producer} -> {each.consumer} connects {count:,} pairs of replicas"] = count
     worst = max(pairs, key=pairs.__getitem__)
     if sum(pairs.values()) > MAX_PAIRS:

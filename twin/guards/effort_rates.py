@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.deployment import Deployment
+from twin.kinds.flow import MIXED, Flow
 from twin.plan import Location
-from twin.query import Aggregate, AnyOperator, Join, Stream
-from twin.rates.flow import Flow, through
+from twin.query import AnyOperator, Stream, Windowed
 
 SHARPNESS = 20.0
 """Steepness of the chance that a channel is full in the log of the utilisation behind it: 11 % at 0.9, 87 % at 1.1."""
@@ -65,9 +65,8 @@ def outlook(deployment: Deployment, offered_per_s: Mapping[str, float], horizon_
     for operator in query.topological:
         name, inputs = operator.name, query.inputs(operator.name)
         coming = [float(flows[each.producer].out_per_s[0]) for each in inputs] or [offered_per_s[name]]
-        if any(query.partitioning(each) == "broadcast" for each in inputs):
-            copies = places[name].total()
-            several = [copies if query.partitioning(each) == "broadcast" else 1 for each in inputs]
+        if inputs:
+            several = [query.partitioning(each).count_of_copies(places[name].total()) for each in inputs]
             coming = [rate * count for rate, count in zip(coming, several, strict=True)]
         cores = sum(replicas * sockets[place][1] for place, replicas in places[name].items())
         fits = min(1.0, cores / max(sum(coming) * deployment.engine.service_s(query, operator), 1e-300))
@@ -87,7 +86,7 @@ def outlook(deployment: Deployment, offered_per_s: Mapping[str, float], horizon_
 
 def flow_through(operator: AnyOperator, inputs: Sequence[float], horizon_s: float) -> Flow:
     """The flow through an operator; a window holds no more than comes until the horizon."""
-    if isinstance(operator, Aggregate | Join):
+    if isinstance(operator, Windowed):
         window = operator.window
         if window.policy == "time":
             most = min(window.size, horizon_s)
@@ -97,7 +96,7 @@ def flow_through(operator: AnyOperator, inputs: Sequence[float], horizon_s: floa
             limits = {"size_tuples": tuples, "slide_tuples": min(int(window.slide), tuples)}
         operator = operator.model_copy(update={"window": window.model_copy(update=limits)})
     spread = np.full(1, np.inf)
-    flow = through(operator, tuple(np.array([rate]) for rate in inputs), [spread] * len(inputs))
+    flow = operator.through(tuple(np.array([rate]) for rate in inputs), [spread] * len(inputs), MIXED)
     return flow._replace(out_per_s=np.minimum(flow.out_per_s, MOST))
 
 
@@ -125,8 +124,7 @@ def _utilisations(
         name, flow, count = operator.name, flows[operator.name], places[operator.name]
         work = asked_per_s[name] * engine.service_s(deployment.query, operator)
         work += float(flow.fires_per_s[0]) * float(flow.window_tuples[0]) * engine.scan_s(operator)
-        if isinstance(operator, Aggregate | Join):
-            work += float(flow.out_per_s[0]) * engine.result_s(operator)
+        work += float(flow.out_per_s[0]) * engine.result_s(operator)
         each = min(work, MOST) / count.total()
         busy[name] = each / min(sockets[place][1] for place in count)
         for place, replicas in count.items():

@@ -12,7 +12,7 @@ from twin.engine.streams.channel import DEEP, FINER, LOTS
 from twin.engine.streams.partition import BURST_PARTS, SPLIT_AT_LEAST
 from twin.events import AnyEvent, Scale
 from twin.guards.effort_rates import Outlook
-from twin.query import Aggregate, AnyOperator, Join, Source, Stream
+from twin.query import AnyOperator, Stream, Windowed
 from twin.scenario import RunSettings
 from twin.wiring.resolution import resolution
 
@@ -49,9 +49,9 @@ class Cut:
 
     def copies(self, each: Stream) -> int:
         """Of each tuple of a stream."""
-        return self.replicas[each.consumer] if self.deployment.query.partitioning(each) == "broadcast" else 1
+        return self.deployment.query.partitioning(each).count_of_copies(self.replicas[each.consumer])
 
-    def read(self, source: Source, offered_per_s: float, taken: float) -> float:
+    def read(self, source: AnyOperator, offered_per_s: float, taken: float) -> float:
         """Segments of `taken` tuples that a source reads in a fast run, all replicas together."""
         horizon_s = self.settings.horizon_s
         keeps_up = self.seen.busy[source.name] < 1.0 and self.cap >= DEEP
@@ -62,14 +62,14 @@ class Cut:
         """Segments on a stream that carries so many tuples. made: by its producer, before they are dealt."""
         if self.settings.fidelity == "exact" or tuples <= made:
             return tuples
-        windowed = isinstance(operator, Aggregate | Join)
+        windowed = isinstance(operator, Windowed)
         size = tuples / made / self.copies(each)
         parts = self._parts(each, size, windowed)
         fan, full = self.replicas[each.consumer], self.seen.full(each)
         if windowed:  # all at once: what the channels do not hold is cut
             cut, full = self.cap / FINER, 1.0 if size > 2 * self.cap * fan else full
         else:
-            leisurely = isinstance(operator, Source) and self.seen.busy_share(operator.name) < LEISURELY
+            leisurely = operator.is_source and self.seen.busy_share(operator.name) < LEISURELY
             cut = self.cap / FINER if leisurely else float(self.cap)
         pieces = max(1.0, size / parts / max(1.0, cut)) ** full if self.copies(each) == 1 else 1.0
         wide = tuples * LOTS / self.cap if fan > BURST_PARTS and self.copies(each) == 1 else 0.0
@@ -79,10 +79,10 @@ class Cut:
         """Consumer replicas that get a part of a segment of so many tuples."""
         how = self.deployment.query.partitioning(each)
         fan = self.replicas[each.consumer]
-        if how in ("forward", "global"):
-            return 1.0
-        if how in ("broadcast", "shared"):
+        if how.copies or how.one_queue:
             return float(fan)
+        if how.paired or how.whole:
+            return 1.0
         fair = math.ceil(fan / self.replicas[each.producer])
         if burst:
             return max(1.0, min(fan, max(fair, BURST_PARTS), size))

@@ -12,10 +12,10 @@ from twin.engine.windows.window import MERGE_ABOVE
 from twin.events import AnyEvent, RateChange, Scale
 from twin.guards.effort_rates import Outlook, flow_through, outlook
 from twin.guards.effort_segments import Cut, most_replicas
+from twin.kinds.flow import Flow
 from twin.plan import Location
-from twin.query import Aggregate, AnyOperator, Join, Source, Stream
+from twin.query import AnyOperator, Stream, Windowed
 from twin.randomness import stream
-from twin.rates.flow import Flow
 from twin.scenario import RunSettings
 from twin.workload import ArrivalLaw
 
@@ -79,7 +79,7 @@ class _Walk:
         name, inputs = operator.name, self.query.inputs(operator.name)
         flow = self._flow(operator)
         taken = float(flow.in_per_s[0]) * self.horizon_s
-        if isinstance(operator, Source):
+        if operator.is_source:
             handled = taken if self.exact else self.cut.read(operator, self.offered_per_s[name], taken)
         else:
             handled = sum(self.segments[each] for each in inputs)
@@ -89,7 +89,7 @@ class _Walk:
             f"the {taken:.1e} tuples that {name!r} takes in",
             "lower rates or selectivities, or run.horizon_s" + (", or use fidelity fast" if self.exact else ""),
         )
-        if isinstance(operator, Aggregate | Join):
+        if isinstance(operator, Windowed):
             made = _evaluated(operator, flow, self.cut.replicas[name], handled, self.horizon_s)
             yield _evaluations(operator, made)
             yield _results(operator, self.seen.flows[name], self.cut.cap)
@@ -109,10 +109,10 @@ class _Walk:
         """A stream carries what its consumer accepts and what is sent at once, or all. made: segments not yet dealt."""
         emitted = float(flow.out_per_s[0]) * self.cut.copies(each)
         if each.overflow == "block":
-            if isinstance(operator, Aggregate | Join):
+            if isinstance(operator, Windowed):
                 at_once = results_at_once(flow)
             else:
-                at_once = getattr(operator, "selectivity", 1.0) * self.cut.cap
+                at_once = operator.gain * self.cut.cap
             emitted = min(emitted, self.seen.accepted_per_s(each.consumer) + at_once / self.horizon_s)
         self.sent[each] = emitted
         tuples = emitted * self.horizon_s
@@ -126,7 +126,7 @@ class _Walk:
 
 def _weight(operator: AnyOperator, shared: bool, full: float) -> float:
     """Steps that a segment costs which an operator takes in; full: chance that its channels are."""
-    return (WINDOWED if isinstance(operator, Aggregate | Join) else 1.0) + (1.0 + full if shared else 0.0)
+    return (WINDOWED if isinstance(operator, Windowed) else 1.0) + (1.0 + full if shared else 0.0)
 
 
 def _shared(deployment: Deployment, events: Sequence[AnyEvent]) -> set[str]:
@@ -140,7 +140,7 @@ def _shared(deployment: Deployment, events: Sequence[AnyEvent]) -> set[str]:
     return {name for name, texts in placements if not crowded.isdisjoint(texts)}
 
 
-def _evaluated(operator: Aggregate | Join, flow: Flow, replicas: int, handled: float, horizon_s: float) -> float:
+def _evaluated(operator: Windowed, flow: Flow, replicas: int, handled: float, horizon_s: float) -> float:
     """Evaluations of an operator's window; those of a count window within a segment are few, or made together."""
     window = operator.window
     if window.policy == "time":
@@ -148,7 +148,7 @@ def _evaluated(operator: Aggregate | Join, flow: Flow, replicas: int, handled: f
     return min(float(flow.fires_per_s[0]) * horizon_s, handled * MERGE_ABOVE)
 
 
-def _evaluations(operator: Aggregate | Join, count: float) -> Load:
+def _evaluations(operator: Windowed, count: float) -> Load:
     window = operator.window
     unit = "s" if window.policy == "time" else "tuples"
     return Load(
@@ -158,7 +158,7 @@ def _evaluations(operator: Aggregate | Join, count: float) -> Load:
     )
 
 
-def _results(operator: Aggregate | Join, flow: Flow, cap: int) -> Load:
+def _results(operator: Windowed, flow: Flow, cap: int) -> Load:
     at_once = results_at_once(flow)
     return Load(
         0.0,  # they count where they are sent

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twin.deployment import Deployment
-from twin.events import AnyEvent
 from twin.guards.effort import estimate
 from twin.precision.extrapolation import FINER, MODEL_SHARE, Estimates, worst
 from twin.precision.horizons import Lengths
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.wiring.resolution import resolution
 
 MOST_STEPS = 5e7
@@ -26,27 +23,24 @@ GRAIN_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A job, and how precisely its metrics are to be known: the error as a share of each.
+    """A scenario, and how precisely its metrics are to be known: the error as a share of each.
 
-    policy: whether one decides. most_steps: of an exact run, or as much work as these.
+    most_steps: of an exact run, or as much work as these.
     """
 
-    deployment: Deployment
-    settings: RunSettings
+    scenario: Scenario
     precision: float
-    events: Sequence[AnyEvent] = ()
-    policy: bool = False
     most_steps: float = MOST_STEPS
 
     def steps(self, settings: RunSettings) -> float:
         """The effort of a run, in steps of an exact one."""
-        steps = estimate(self.deployment, settings, self.events).steps
+        steps = estimate(self.scenario, settings, self.scenario.events).steps
         return steps if settings.fidelity == "exact" else FAST_STEP * steps
 
     def segments(self, settings: RunSettings) -> int:
         """Into how many segments a fast run groups tuples (of all sources, a replica each)."""
-        span_s = resolution(self.deployment, settings).span_s
-        return math.ceil(settings.horizon_s * len(self.deployment.query.sources) / span_s - 1e-6)
+        span_s = resolution(self.scenario, settings).span_s
+        return math.ceil(settings.horizon_s * len(self.scenario.query.sources) / span_s - 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +85,7 @@ class Standing:
 
 def beginning(question: Question) -> Plan:
     """A fast run as fine as it is by itself, or an exact one where that is no more work."""
-    fast, exact = (question.settings.model_copy(update={"fidelity": each}) for each in ("fast", "exact"))
+    fast, exact = (question.scenario.run.model_copy(update={"fidelity": each}) for each in ("fast", "exact"))
     if question.steps(exact) <= question.steps(fast):
         return _exact(question, exact, "it is no more work than a fast one")
     return Plan((fast,), question.steps(fast), "a fast run", "", "one fast run")

@@ -150,12 +150,12 @@ class _Ladder:
         return {metric: error * math.sqrt(first / last) for metric, error in self.scatter.items()}
 
     def _recurs(self) -> bool:
-        question = self.question
-        return steady(question.deployment, question.events, question.policy)
+        scenario = self.question.scenario
+        return steady(scenario, scenario.events, scenario.policy is not None)
 
     def _lengths(self) -> Lengths:
         """By the latency of the first run."""
-        question, metrics = self.question, self.steps[0].run.metrics
+        scenario, metrics = self.question.scenario, self.steps[0].run.metrics
         latency_s = metrics.processing_latency_s.mean if metrics.processing_latency_s else 0.0
         goes_on = self._recurs() and not metrics.backpressured
-        return lengths(question.deployment, question.settings, latency_s, question.precision, steady=goes_on)
+        return lengths(scenario, scenario.run, latency_s, self.question.precision, steady=goes_on)

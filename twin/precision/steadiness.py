@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.events import AnyEvent
-from twin.query import Aggregate, Join
+from twin.query import Windowed
 from twin.rates.flow import nominal_rates
 from twin.workload import Bursty, Constant, Poisson, Spikes
 
@@ -30,7 +30,7 @@ def change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | 
 
 def slides_s(deployment: Deployment) -> list[float]:
     """The slides of the windows over time, in seconds."""
-    windows = [each.window for each in deployment.query.operators if isinstance(each, Aggregate | Join)]
+    windows = [each.window for each in deployment.query.operators if isinstance(each, Windowed)]
     return [each.slide for each in windows if each.policy == "time"]
 
 
@@ -42,7 +42,7 @@ def memory_s(deployment: Deployment) -> float:
     lengths_s = [0.0]
     for name, rates in nominal_rates(deployment.query, deployment.workload.arrivals).items():
         operator = deployment.query.operator(name)
-        if isinstance(operator, Aggregate | Join):
+        if isinstance(operator, Windowed):
             rate = rates.in_per_s / deployment.plan.replicas(name)
             window = operator.window
             lengths_s.append(window.size if window.policy == "time" else window.size / max(rate, 1e-300))

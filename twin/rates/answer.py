@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from twin.metrics import CostEstimates
+from twin.metrics import Estimates
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class RateAnswer:
     """In data-flow order: the columns S."""
     hosts: tuple[str, ...]
     """As the cluster lists them: the columns H."""
-    costs: CostEstimates
+    costs: Estimates
     """What `predict` returns."""
 
     offered_in_per_s: np.ndarray
@@ -93,7 +93,5 @@ def together(parts: Sequence[RateAnswer]) -> RateAnswer:
         for field in fields(RateAnswer)
         if isinstance(getattr(first, field.name), np.ndarray)
     }
-    costs = CostEstimates(
-        *(np.concatenate([getattr(part.costs, field.name) for part in parts]) for field in fields(CostEstimates))
-    )
-    return RateAnswer(first.operators, first.sources, first.hosts, costs, **columns)
+    costs = Estimates.together(part.costs for part in parts)
+    return RateAnswer(operators=first.operators, sources=first.sources, hosts=first.hosts, costs=costs, **columns)

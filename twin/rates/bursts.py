@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.query import Join
 from twin.rates.layout import Layout
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def stalls(layout: Layout, offered: Load) -> dict[str, np.ndarray]:
         layout, offered.in_on, offered.out_on, offered.fires_on, offered.used_on, offered.stream_sn
     ).items():
         operator = job.operators[o]
-        if isinstance(operator, Join) and operator.window.policy == "time" and operator.amplification is None:
+        if operator.bunches:
             stalled = (blocked > 0) & (offered.used_on[o] + PEAK * blocked > 1.0)
             if stalled.any():
                 each_s = offered.service_on[o] / offered.speed_on[o] / layout.replicas_on[o]

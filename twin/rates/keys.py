@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from twin.deployment import Deployment
-from twin.keys import KeySkew, contiguous, distinct_groups, group_count, zipf_shares
+from twin.keys import KeySkew, contiguous, group_count, zipf_shares
 from twin.randomness import stream
 
 ORDERS = 16
@@ -43,9 +43,9 @@ def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[in
     query, skew = deployment.query, deployment.workload.keys.get(name, KeySkew())
     groups = group_count(query, name, replicas)
     assert groups is not None
-    populated = np.flatnonzero(distinct_groups(query.operator(name), groups))
+    populated = np.flatnonzero(query.operator(name).values_by_key_group(groups))
     shares = zipf_shares(len(populated), skew.zipf)
-    if any(query.partitioning(each) == "two-choice" for each in query.inputs(name)):
+    if any(query.partitioning(each).two_choices for each in query.inputs(name)):
         # even, but for what the most frequent key group alone brings to its two candidates
         return max(1.0, replicas * float(shares[0]) / min(2, replicas))
     return replicas * _hottest(shares, np.array(owners or contiguous(groups, replicas))[populated], replicas)

@@ -9,6 +9,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
 * Where sockets differ, service and wait are means over them, and only the replicas on the busiest fill their channels.
 * A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
+* A stream in batches adds the wait for a full one or the next flush, and for the turn in it (`twin.rates.batches`).
 * A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
   Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
@@ -16,8 +17,9 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
   they are first full.
-* A source that ingests a share f of what is offered falls behind by (1 - f) t: its results are (1 - f) H / 2 older on
-  average over a run of H seconds. No result of that run is older than H.
+* A source that ingests a share f of what is offered falls behind by (1 - f) t once the channels before it are full
+  (`twin.rates.filling`): if they are at once, its results are (1 - f) H / 2 older on average over a run of H seconds.
+  No result of that run is older than H.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.query import Aggregate, Join, Window
+from twin.kinds.ages import Held
+from twin.rates.batches import batch_waits_s
 from twin.rates.cores import FULL
+from twin.rates.filling import filled, filling_s, held_back
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queues import mmc_wait_s
@@ -42,7 +46,8 @@ class Ages(NamedTuple):
     """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
 
     ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s and window_s [O, N] (see RateAnswer).
-    blocked_on: whether an operator's input channels are full.
+    blocked_on: whether an operator's input channels are full, and jam_on those of which share of its replicas. [O, N]
+    filling_rn: how long that takes, by source [R, N].
     """
 
     results_s: np.ndarray
@@ -51,44 +56,51 @@ class Ages(NamedTuple):
     queue_s: np.ndarray
     window_s: np.ndarray
     blocked_on: np.ndarray
+    filling_rn: np.ndarray
 
 
-def result_ages_s(layout: Layout, found: Load, share: np.ndarray, horizon_s: float) -> Ages:
+def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray, horizon_s: float) -> Ages:
     """Ages along the streams, at most the horizon at the sinks.
 
     found: the load after throttling; share: the ingested share of each source's offered rate [sources, N].
     """
     job = layout.job
     blocked_on, full_sn, jam_on = _full(layout, found, share)
+    filling_rn = filling_s(layout, offered, found, full_sn)
     link_sn, (service_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
     channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
+    felt_rn = filling_rn / share  # what leaves then came in long before
+    channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), horizon_s)
     size = (len(job.names), layout.size)
     ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
+    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, service_on)
     for o in range(len(job.names)):
         streams = job.inputs[o]
         queue_on[o] = service_on[o]
         if not streams:
-            slowed = share[job.sources.index(o)]
-            behind = np.where(slowed < 1.0, (1.0 - slowed) * horizon_s / 2.0, wait_on[o])
+            source = job.sources.index(o)
+            slowed, late = share[source], held_back(felt_rn[source], horizon_s)
+            behind = np.where(slowed < 1.0, (1.0 - slowed) * late**2 * horizon_s / 2.0, wait_on[o])
             ages[:, o] = service_on[o]
             ages[1, o] += behind
             continue
         producers = [job.producer_s[s] for s in streams]
-        batch = np.max(burst_on[producers], axis=0)
-        queue_on[o] += np.where(blocked_on[o], 0.0, wait_on[o]) + np.maximum(batch - 1.0, 0.0) / 2.0 * service_on[o]
-        arriving = ages[:, producers] + channel_sn[None, streams]
+        queue_on[o] += np.where(blocked_on[o], 0.0, wait_on[o] + turn_on[o])
+        arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
         arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
+        arriving[2] += batch_sn[streams]
         rates = found.out_on[producers]
         mixed = _mixed(rates, arriving)
-        through = _through(layout, found, o, arriving, mixed)
+        held = Held(found.in_on[o], found.window_on[o], found.groups_on[o])
+        through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
         ages[:, o] = through + queue_on[o]
     weights = found.in_on[job.sinks]
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
-    return Ages(np.minimum(results, horizon_s), ages, channel_on, queue_on, window_on, blocked_on)
+    return Ages(np.minimum(results, horizon_s), ages, channel_on, queue_on, window_on, blocked_on, filling_rn)
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
@@ -181,50 +193,3 @@ def _channels_s(
             for s in streams:
                 passed_sn[s] = np.where(full_sn[s], passed_sn[s], link_sn[s] + line)
     return passed_sn
-
-
-def _through(layout: Layout, found: Load, o: int, arriving: np.ndarray, mixed: np.ndarray) -> np.ndarray:
-    """Ages after the window of an operator, if it has one; arriving by input [3, K, N]. [3, N]"""
-    operator, taken = layout.job.operators[o], np.maximum(found.in_on[o], 1e-12)
-    if isinstance(operator, Join):
-        size_s, slide_s = _length_s(operator.window, taken)
-        sides = arriving.shape[1]
-        ages = _oldest_s(list(arriving.swapaxes(0, 1)), size_s)
-        filling_s = sides / (sides + 1.0) * (size_s - slide_s)  # matches grow with that power of the content
-        ages[2] = arriving[2].max(axis=0) + _start_s(operator.window, slide_s) + filling_s
-        return ages
-    if not isinstance(operator, Aggregate):
-        return mixed
-    size_s, slide_s = _length_s(operator.window, taken)
-    content = found.window_on[o]
-    of_group = content / np.maximum(found.groups_on[o], 1e-12)
-    if operator.window.policy == "time":
-        oldest_s = of_group * size_s / (of_group + 1.0)
-    else:
-        oldest_s = (of_group * (content + 1.0) / (of_group + 1.0) - 1.0) / taken
-    return np.asarray(mixed + np.stack([oldest_s, oldest_s, _start_s(operator.window, slide_s)]))
-
-
-def _oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
-    """Mean age of the oldest of tuples drawn from each side, that are up to `size_s` older than on arrival. [3, N]"""
-    older = np.max(arriving, axis=0)
-    if len(arriving) == 2:
-        apart = np.abs(arriving[0] - arriving[1])
-        return np.asarray(older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2))
-    ages = older
-    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # of P(some tuple is older than that)
-        beyond = size_s * (1.0 + node) / 2.0
-        below = [np.clip((older - age + beyond) / size_s, 0.0, 1.0) for age in arriving]
-        ages = ages + weight / 2.0 * size_s * (1.0 - np.prod(below, axis=0))
-    return np.asarray(ages)
-
-
-def _length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Size and slide in seconds, at that input rate. [N] each"""
-    if window.policy == "time":
-        return np.full_like(in_per_s, window.size), np.full_like(in_per_s, window.slide)
-    return window.size / in_per_s, window.slide / in_per_s
-
-
-def _start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
-    return slide_s if window.policy == "time" and window.tumbling else slide_s / 2.0

@@ -15,7 +15,7 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
-from twin.query import Aggregate, Join
+from twin.query import Windowed
 from twin.rates.flow import Channels
 from twin.rates.inputs import Inputs
 from twin.rates.keys import crowding
@@ -42,11 +42,11 @@ class Job:
         self.outputs = [[s for s, end in enumerate(self.producer_s) if end == o] for o in range(len(self.names))]
         self.sources = [row[source.name] for source in query.sources]
         self.sinks = [row[sink.name] for sink in query.sinks]
-        self.broadcast_s = [query.partitioning(stream) == "broadcast" for stream in self.streams]
-        self.shared_o = [
-            any(query.partitioning(each) == "shared" for each in query.inputs(name)) for name in self.names
-        ]
-        self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Aggregate | Join)]
+        self.broadcast_s = [query.partitioning(stream).copies for stream in self.streams]
+        self.forward_s = [query.partitioning(stream).paired for stream in self.streams]
+        self.shared_o = [any(query.partitioning(each).one_queue for each in query.inputs(name)) for name in self.names]
+        self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
+        self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
         self.bytes_o = np.array([engine.output_bytes(query, name) for name in self.names])
         self.held_bytes = Inputs.of(
             query, lambda _, end: engine.output_bytes(query, end), lambda each: engine.input_bytes(query, each.name)
@@ -55,13 +55,16 @@ class Job:
         self.scv_o = np.array([engine.service_scv_of(operator) for operator in self.operators])
         self.scan_o = np.array([engine.scan_s(operator) for operator in self.operators])
         self.result_o = np.array([engine.result_s(operator) for operator in self.operators])
-        self.result_o *= np.isin(np.arange(len(self.names)), self.windowed)
         services_s = {
             each.name: tuple(engine.service_s_of(query, each, end) for end in query.feeds(each.name))
             for each in self.operators
         }
         self.channels = Channels(engine.channel_tuples, services_s, horizon_s=horizon_s)
         self.bytes_s = self.bytes_o[self.producer_s]
+        self.batch_s = [
+            1 if stream.overflow == "drop" or engine.flush_s is None else engine.batch_of(float(size))
+            for stream, size in zip(self.streams, self.bytes_s, strict=True)
+        ]
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in deployment.workload.arrivals.items()}
         sockets = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
         self.column = {(hosts[number].name, socket): index for index, (number, socket) in enumerate(sockets)}

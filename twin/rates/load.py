@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from twin.keys import key_groups_of
+from twin.kinds.flow import Flow
 from twin.rates.bursts import burst_blocking
 from twin.rates.cores import share_cores
-from twin.rates.flow import Flow, flows
+from twin.rates.flow import flows
 from twin.rates.layout import MEGA, Job, Layout
 from twin.rates.sockets import Cells
 
@@ -125,6 +126,8 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
         cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
         used_on = busy_on / speed_on
+        if not layout.single:  # neighbours differ, so what replicas get does too
+            cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
         taken_on = in_on / layout.replicas_on
         cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_on, service_on, slowdown_on)

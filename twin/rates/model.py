@@ -13,81 +13,116 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twin.blindness import unseen_of
 from twin.deployment import Deployment
-from twin.metrics import BACKPRESSURE_SHARE, CostEstimates
+from twin.metrics import BACKPRESSURE_SHARE, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.bursts import stalls
+from twin.rates.filling import held_back
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Job, Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
 from twin.rates.placements import Placements
 from twin.rates.throttle import throttle
+from twin.scenario import RunSettings, Scenario
 
 CHUNK = 16_384
 """Plans estimated at a time, at most: the more, the fewer calls of numpy, above all in the rounds that only a few plans
 need (`twin.rates.throttle`); their states must fit in memory."""
 PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
+SEEN = frozenset({"sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"})
+"""Of what is beyond a plain job (`twin.blindness`)."""
 SHARPNESS = 20.0
 """Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateModel:
-    """Satisfies twin.metrics.CostModel. horizon_s: length of the run that is predicted, from an empty start, > 0."""
+    """Satisfies twin.metrics.CostModel.
 
-    horizon_s: float = 240.0
+    horizon_s: length of the run that is predicted, from an empty start, > 0; None: of the scenario's own, and of a
+    deployment the usual one.
+    """
+
+    horizon_s: float | None = None
     name: str = "rates"
 
-    def predict(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> CostEstimates:
-        """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the deployment."""
-        return self.answer(deployment, plans).costs
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the scenario."""
+        return self.answer(scenario, plans).costs
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """In words, what of the scenario makes no difference to it."""
+        horizon_s, words = self.run_s(scenario), unseen_of(scenario, SEEN)
+        same = horizon_s == scenario.run.horizon_s
+        return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
+
+    def run_s(self, deployment: Deployment) -> float:
+        """Length of the run that is predicted."""
+        settings = deployment.run if isinstance(deployment, Scenario) else RunSettings()
+        return settings.horizon_s if self.horizon_s is None else self.horizon_s
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        if isinstance(plans, Placements):
+        if isinstance(plans, Placements) and not plans.given.key_groups:  # counts do not say who owns a key group
             return self.answer_counts(deployment, plans.socket_counts(deployment))
-        job = Job(deployment, self.horizon_s)
+        job = Job(deployment, self.run_s(deployment))
         some = plans[:: 1 + len(plans) // 64]
         most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
-        return self._answers(job, len(plans), most, lambda part: Layout.of_plans(job, plans[part]))
+        return self._answers(
+            job, self.run_s(deployment), len(plans), most, lambda part: Layout.of_plans(job, plans[part])
+        )
 
     def answer_counts(self, deployment: Deployment, counts: np.ndarray) -> RateAnswer:
         """The same for plans given as replicas by plan, operator in data-flow order, and socket [P, O, L].
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
-        job = Job(deployment, self.horizon_s)
+        job = Job(deployment, self.run_s(deployment))
         shape = (len(job.names), len(job.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
         most = int((counts > 0).sum(axis=(1, 2)).max(initial=1))
-        return self._answers(job, len(counts), most, lambda part: Layout.of_counts(job, counts[part]))
+        return self._answers(
+            job, self.run_s(deployment), len(counts), most, lambda part: Layout.of_counts(job, counts[part])
+        )
 
-    def _answers(self, job: Job, plans: int, cells: int, layout: Callable[[slice], Layout]) -> RateAnswer:
+    def _answers(
+        self, job: Job, horizon_s: float, plans: int, cells: int, layout: Callable[[slice], Layout]
+    ) -> RateAnswer:
         step = max(1, min(CHUNK, PAIRS // cells**2))
-        return together([self._answer(layout(slice(start, start + step))) for start in range(0, max(1, plans), step)])
+        parts = (layout(slice(start, start + step)) for start in range(0, max(1, plans), step))
+        return together([self._answer(part, horizon_s) for part in parts])
 
-    def _answer(self, layout: Layout) -> RateAnswer:
+    def _answer(self, layout: Layout, horizon_s: float) -> RateAnswer:
         job = layout.job
         slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job))
         offered, reached, share = _loads(layout, slowdown_on)
-        ages = result_ages_s(layout, reached, share, self.horizon_s)
+        ages = result_ages_s(layout, offered, reached, share, horizon_s)
         processing_s, e2e_s, lag_s = ages.results_s
-        throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * (1.0 - lag_s / self.horizon_s))
+        throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * (1.0 - lag_s / horizon_s))
         offered_on = pressure(job, offered)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
-        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(offered_on.max(axis=0), 100.0) ** SHARPNESS / tolerated)
-        results = throughput * self.horizon_s
-        chances = self._chances(reached.fires_on, throughput)
+        seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, horizon_s))
+        backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
+        results = throughput * horizon_s
+        chances = _chances(reached.fires_on, throughput, horizon_s)
         success = 1.0 - 0.5**chances  # one expected output: one half
         throughput = np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0)
+        costs = {
+            "throughput_per_s": throughput,
+            "processing_latency_s": processing_s,
+            "e2e_latency_s": e2e_s,
+            "backpressured": backpressured,
+            "success": success,
+        }
         return RateAnswer(
             operators=job.names,
             sources=tuple(job.names[o] for o in job.sources),
             hosts=tuple(host.name for host in job.deployment.cluster.hosts),
-            costs=CostEstimates(throughput, processing_s, e2e_s, backpressured, success, np.zeros(layout.size)),
+            costs=Estimates(costs, spread=np.zeros(layout.size)),
             offered_in_per_s=_plans_first(offered.in_on, layout.size),
             offered_out_per_s=_plans_first(offered.out_on, layout.size),
             offered_pressure=offered_on.T,
@@ -114,10 +149,22 @@ class RateModel:
             chances=chances,
         )
 
-    def _chances(self, fires_on: np.ndarray, throughput: np.ndarray) -> np.ndarray:
-        """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
-        windowed = fires_on[(fires_on > 0).any(axis=1)]
-        return np.minimum(np.minimum(throughput, windowed.min(axis=0, initial=np.inf)) * self.horizon_s, 1000.0)
+
+def _seen(share: np.ndarray, filling_rn: np.ndarray, horizon_s: float) -> np.ndarray:
+    """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
+
+    Below 1 where channels would not fill in the run. [N]
+    """
+    ingested = 1.0 - (1.0 - share) * held_back(filling_rn, horizon_s)
+    late = horizon_s / np.maximum(filling_rn, 1e-9)
+    shown = np.where(filling_rn < horizon_s, 1.0 / np.maximum(ingested, 1e-9), late)
+    return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
+
+
+def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> np.ndarray:
+    """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
+    windowed = fires_on[(fires_on > 0).any(axis=1)]
+    return np.minimum(np.minimum(throughput, windowed.min(axis=0, initial=np.inf)) * horizon_s, 1000.0)
 
 
 def _loads(layout: Layout, slowdown_on: np.ndarray) -> tuple[Load, Load, np.ndarray]:

@@ -13,13 +13,10 @@ import numpy as np
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan, Location
-from twin.query import Aggregate, Join
 from twin.rates.layout import Job
 from twin.rates.load import offered_flow
 
 GIGA, MEGA = 1e9, 1e6
-EVEN = ("rebalance", "hash", "two-choice", "shared")
-"""Partitionings by which replicas share a stream evenly."""
 
 Fetch = Literal["relative", "never", "always"]
 """What a tuple from another socket costs: by distance; nothing; or always the most, even from the same socket."""
@@ -35,7 +32,7 @@ class NumaJob:
     def __init__(self, deployment: Deployment, fetch: Fetch = "relative") -> None:
         query, engine = deployment.query, deployment.engine
         for stream in query.streams:
-            if query.partitioning(stream) not in EVEN:
+            if not query.partitioning(stream).even:
                 raise BadInput(
                     f"stream {stream.producer} -> {stream.consumer} is {query.partitioning(stream)}: sockets are "
                     "weighed for streams that are dealt evenly; use rebalance or hash"
@@ -51,11 +48,10 @@ class NumaJob:
             for each in ("in_per_s", "out_per_s", "fires_per_s", "window_tuples")
         )
         known_o = np.maximum(self.in_o, 1e-300)
-        windowed_o = np.array([isinstance(operator, Aggregate | Join) for operator in job.operators])
         evaluated_o = fires_o * window_o * job.scan_o + out_o * job.result_o
         rates = dict(zip(job.names, out_o.tolist(), strict=True))
         service_o = np.array([engine.service_s(query, operator, rates) for operator in job.operators])
-        self.time_o = service_o + np.where(windowed_o, evaluated_o / known_o, 0.0)
+        self.time_o = service_o + evaluated_o / known_o
         """Te."""
         self.gain_o = out_o / known_o
         """Results for an input tuple."""
@@ -130,8 +126,9 @@ class NumaJob:
         return counts_ol
 
     def plan_of(self, counts_ol: np.ndarray) -> ExecutionPlan:
-        """The plan with these replicas; those of an operator in the order of the sockets."""
+        """The job's plan with these replicas; those of an operator in the order of the sockets."""
         names = [str(location) for location in self.locations]
         rows = dict(zip(self.operators, counts_ol.astype(int), strict=True))
         listed = [operator.name for operator in self.deployment.query.operators]
-        return ExecutionPlan(placement={name: tuple(np.repeat(names, rows[name]).tolist()) for name in listed})
+        places = {name: tuple(np.repeat(names, rows[name]).tolist()) for name in listed}
+        return self.deployment.plan.with_placement(places)

@@ -16,7 +16,8 @@ from twin.plan import ExecutionPlan
 
 
 class Placements(Sequence[ExecutionPlan]):
-    """Plans that put all replicas of an operator on one host, on its socket 0; as many replicas as the job's plan has.
+    """Plans that put all replicas of an operator on one host, on its socket 0; as many replicas as the job's plan has,
+    and its assignment of key groups.
 
     hosts_po: for each plan and each operator, in the order of `query.operators`, an index into the cluster's hosts.
     """
@@ -24,7 +25,8 @@ class Placements(Sequence[ExecutionPlan]):
     def __init__(self, deployment: Deployment, hosts_po: np.ndarray) -> None:
         self.operators = tuple(operator.name for operator in deployment.query.operators)
         self.hosts = tuple(host.name for host in deployment.cluster.hosts)
-        self.replicas = tuple(deployment.plan.replicas(name) for name in self.operators)
+        self.given = deployment.plan
+        self.replicas = tuple(self.given.replicas(name) for name in self.operators)
         self.hosts_po = np.asarray(hosts_po, np.int64).reshape(-1, len(self.operators))
 
     def __len__(self) -> int:
@@ -39,8 +41,8 @@ class Placements(Sequence[ExecutionPlan]):
     def __getitem__(self, index: int | slice) -> ExecutionPlan | Placements:
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
-        return ExecutionPlan(
-            placement={
+        return self.given.with_placement(
+            {
                 name: (self.hosts[host],) * count
                 for name, host, count in zip(self.operators, self.hosts_po[index], self.replicas, strict=True)
             }
@@ -49,7 +51,7 @@ class Placements(Sequence[ExecutionPlan]):
     def take(self, rows: np.ndarray) -> Placements:
         """The plans of these rows (indices or a boolean mask)."""
         part = object.__new__(Placements)
-        part.operators, part.hosts, part.replicas = self.operators, self.hosts, self.replicas
+        part.operators, part.hosts, part.replicas, part.given = self.operators, self.hosts, self.replicas, self.given
         part.hosts_po = self.hosts_po[rows]
         return part
 

@@ -12,8 +12,9 @@ import math
 from dataclasses import dataclass
 
 from twin.deployment import Deployment
-from twin.query import Aggregate, Join
-from twin.rates.flow import OperatorRates, nominal_rates
+from twin.kinds.flow import OperatorRates
+from twin.query import Windowed
+from twin.rates.flow import nominal_rates
 from twin.scenario import RunSettings
 
 USUAL_SEGMENTS = 2000
@@ -60,7 +61,7 @@ def _needed(deployment: Deployment) -> tuple[float, str]:
     found = [(math.inf, "")]
     for name, rates in nominal_rates(deployment.query, deployment.workload.arrivals).items():
         operator = deployment.query.operator(name)
-        if isinstance(operator, Aggregate | Join) and _blocks(deployment, name, rates):
+        if isinstance(operator, Windowed) and _blocks(deployment, name, rates):
             window = operator.window
             rate = rates.in_per_s / deployment.plan.replicas(name)
             slide_s = window.slide if window.policy == "time" else window.slide / rate

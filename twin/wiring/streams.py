@@ -40,7 +40,7 @@ def connect(wiring: Wiring, each: Stream) -> None:
         start = wiring.locations[each.producer][index]
         if start not in paths:
             paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, size)
-        if dealt is None or wiring.exact or how == "forward":  # else all producers deal together
+        if dealt is None or wiring.exact or how.paired:  # else all producers deal together
             dealt = _deal(wiring, each, index)
         task.ports.append(make_port(wiring, task, paths[start], dealt, each))
     if groups is not None:

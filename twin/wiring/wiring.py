@@ -25,7 +25,7 @@ from twin.engine.streams.pool import make_pool
 from twin.engine.task import Task
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.query import AnyOperator, Filter, Map, Source, Stream
+from twin.query import AnyOperator, Stream
 from twin.randomness import stream
 from twin.scenario import RunSettings
 from twin.wiring.network import Network
@@ -166,16 +166,16 @@ class Wiring:
         Who gets theirs in turn then gets about one a round: rounds of one length stay in step, stage after stage.
         """
         kind = self.query.operator(operator)
-        if len(self.locations[operator]) == 1 or isinstance(kind, Source):
+        if len(self.locations[operator]) == 1 or kind.is_source:
             return True
         inputs = self.query.inputs(operator)
-        if len(inputs) != 1 or not isinstance(kind, Filter | Map) or kind.selectivity != 1.0:
+        if len(inputs) != 1 or not kind.one_to_one:
             return False
-        return self.query.partitioning(inputs[0]) in ("rebalance", "forward") and self._in_step(inputs[0].producer)
+        return self.query.partitioning(inputs[0]).in_turn and self._in_step(inputs[0].producer)
 
     def producers(self, stream: Stream) -> int:
         """Producer replicas that send on a stream to any one consumer replica."""
-        return 1 if self.query.partitioning(stream) == "forward" else len(self.locations[stream.producer])
+        return 1 if self.query.partitioning(stream).paired else len(self.locations[stream.producer])
 
     def _overlap_at(self, operator: str) -> bool:
         """Whether segments that reach a replica of the operator can overlap in time."""
@@ -191,12 +191,12 @@ class Wiring:
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
-        shared = any(self.query.partitioning(each) == "shared" for each in self.query.inputs(operator))
+        shared = any(self.query.partitioning(each).one_queue for each in self.query.inputs(operator))
         return len(self.locations[operator]) if shared else 1
 
     # the ends ------------------------------------------------------------------------------------------------------
 
-    def _brokers(self, source: Source) -> list[Broker]:
+    def _brokers(self, source: AnyOperator) -> list[Broker]:
         tasks = self.world.tasks[source.name]
         law = self.deployment.workload.arrivals[source.name]
         n = self.segment_size(source, law.mean_rate_per_s)
@@ -209,7 +209,7 @@ class Wiring:
             brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n, max(1, self.cap // 2)))  # type: ignore[arg-type]
         return brokers
 
-    def segment_size(self, source: Source, rate_per_s: float) -> int:
+    def segment_size(self, source: AnyOperator, rate_per_s: float) -> int:
         """Tuples a segment of a replica of a source of that rate.
 
         Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills

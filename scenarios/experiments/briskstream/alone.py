@@ -12,6 +12,7 @@ from twin.plan import ExecutionPlan
 from twin.query import Query, Sink, Source, Stream
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import times
+from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.workload import Constant, Workload
 
@@ -26,7 +27,7 @@ def alone(job: Deployment, operator: str, socket: int) -> Deployment:
     before = query.inputs(operator)[0].producer
     size = engine.output_bytes(query, before)
     source = Source(name=before, columns=query.columns_out[before], tuple_bytes=size, service_time_s=0.0)
-    after = () if isinstance(spec, Sink) else (Sink(name=RESULTS, service_time_s=0.0),)
+    after = () if spec.is_sink else (Sink(name=RESULTS, service_time_s=0.0),)
     streams = [Stream(producer=before, consumer=operator)]
     streams += [Stream(producer=operator, consumer=each.name) for each in after]
     places = {each.name: (f"{SERVER}/{socket}",) for each in (spec, *after)}
@@ -44,7 +45,7 @@ def simulated_ns(workspace: Workspace, case: Case, operator: str, socket: int) -
     settings = case.settings.model_copy(update={"seed": workspace.seed})
 
     def measure() -> float:
-        found = simulate(alone(case.job, operator, socket), settings).operators
+        found = simulate(Scenario.of(alone(case.job, operator, socket), settings)).operators
         return 1e9 / next(each.rate_in_per_s for each in found if each.operator == operator)
 
     return float(workspace.cached("briskstream-times", {"operator": operator, "socket": socket, **case.key}, measure))

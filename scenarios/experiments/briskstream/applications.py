@@ -91,8 +91,8 @@ def solved(workspace: Workspace, job: Deployment, optimizer: Optimizer, horizon_
     """
 
     def solve() -> dict[str, Any]:
-        model = RateModel(horizon_s=horizon_s)
-        problem = Problem(deployment=job, cost_model=model, objective="throughput_per_s", seed=workspace.seed)
+        scenario = Scenario.of(job).with_run(horizon_s=horizon_s)
+        problem = Problem(scenario=scenario, cost_model=RateModel(), objective="throughput_per_s", seed=workspace.seed)
         started_s = time.process_time()
         found = optimizer.solve(problem)
         return {
@@ -153,7 +153,7 @@ def simulated(job: Deployment, settings: RunSettings, seed: int, runs: int) -> d
 
     A plain function of plain arguments, for pieces of work in other processes.
     """
-    found = replicate(simulate, job, settings.model_copy(update={"seed": seed}), runs)
+    found = replicate(simulate, Scenario.of(job, settings).with_run(seed=seed), runs)
     latencies = [each.processing_latency_s for each in found if each.processing_latency_s is not None]
     return {
         "throughput_per_s": sum(each.throughput_per_s for each in found) / runs,
@@ -165,7 +165,7 @@ def with_replicas(job: Deployment, plan: ExecutionPlan) -> Deployment:
     """The job whose own plan has as many replicas as another one, all on the first socket: for those who only place."""
     host = job.cluster.hosts[0].name
     counts = {name: plan.replicas(name) for name in plan.placement}
-    return job.with_plan(ExecutionPlan(placement={name: (host,) * count for name, count in counts.items()}))
+    return job.with_plan(job.plan.with_placement({name: (host,) * count for name, count in counts.items()}))
 
 
 def sized(case: Case, sockets: int) -> Case:

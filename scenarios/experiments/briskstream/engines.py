@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scenarios.experiments.briskstream.published import EXECUTE_OF_STORM, OTHERS_OF_STORM
-from twin.operators import AnyOperator
 from twin.profiles import PROFILES, EngineProfile
-from twin.query import Query
+from twin.query import AnyOperator, Query
 from twin.scenario import RunSettings, Scenario
 
 BRISK = "brisk"

@@ -13,7 +13,8 @@ from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
 from twin.engine.measure.sketch import merge, quantile_s
-from twin.scenario import RunSettings
+from twin.kinds.registry import SINKS
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 SYSTEMS = {BRISK: BRISK, STORM_BY_RATIOS: "storm", "storm": "storm", "flink": "flink"}
@@ -62,8 +63,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
 
 def distribution(job: Deployment, settings: RunSettings) -> dict[str, Any]:
     """`per_s`, and the 1 to 99 % quantiles of the processing latency, `quantiles_s`; none if nothing arrived."""
-    found = simulate(job, settings)
-    rows = [row for row in found.operator_rows if row["kind"] == "sink" and row["start_s"] >= settings.warmup_s]
+    found = simulate(Scenario.of(job, settings))
+    rows = [row for row in found.operator_rows if row["kind"] in SINKS and row["start_s"] >= settings.warmup_s]
     histogram = merge(
         dict(zip(row["processingLatencyBuckets"], row["processingLatencyCounts"], strict=True)) for row in rows
     )

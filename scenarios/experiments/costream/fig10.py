@@ -17,7 +17,7 @@ import numpy as np
 
 from optimizers.governor import governor_placement
 from optimizers.interface import Problem, plan_on
-from optimizers.policies.monitoring import STABLE_PERIODS, Monitoring
+from optimizers.policies.monitoring import MonitoringSpec
 from scenarios.experiments.costream import planners
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.parallel import Piece, kept
@@ -26,10 +26,11 @@ from scenarios.experiments.sizes import PAPER, Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
+from twin.kinds.registry import SINKS
 from twin.plan import ExecutionPlan
 from twin.query import Columns, Filter, Query, Sink, Source, Stream
 from twin.run import Run
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Poisson, Workload
 
@@ -40,6 +41,7 @@ COMPETITIVE = 1.05
 OURS = planners.PROVED_OURS
 MACHINES = ((50, 1000, 25, 160), (100, 2000, 50, 80), (200, 4000, 200, 20), (400, 8000, 400, 10), (800, 32000, 3200, 2))
 """CPU in percent, RAM in MB, bandwidth in Mbit/s and latency in ms: values of Table II, weak to strong."""
+STABLE_PERIODS = MonitoringSpec().stable_periods
 PAPER_SLOW_DOWN = 166.0
 PAPER_OVERHEAD_S = (70.0, 120.0)
 
@@ -90,10 +92,10 @@ def job(selectivity: float, rate_per_s: float) -> Deployment:
 def compare(selectivity: float, rate_per_s: float, seed: int, sizes: Sizes, models: planners.Models) -> dict[str, Any]:
     """One point of the grid, as a row of plain values."""
     start, settings = job(selectivity, rate_per_s), RunSettings(horizon_s=sizes.horizon_s, seed=seed)
-    planner = planners.planners(models, settings, sizes.candidates)[OURS]
-    plan = planner.solve(Problem(deployment=start, cost_model=models.ours, seed=seed)).plan
-    ours = simulate(start.with_plan(plan), settings)
-    monitored = simulate(start, settings, policy=Monitoring(start))
+    scenario = Scenario.of(start, settings)
+    planner = planners.planners(models, seed, sizes.candidates)[OURS]
+    plan = planner.solve(Problem(scenario=scenario, cost_model=models.ours, seed=seed)).plan
+    ours, monitored = simulate(scenario.with_plan(plan)), simulate(scenario.with_policy(MonitoringSpec()))
     ours_p, monitored_p = (period_latency_s(each) for each in (ours, monitored))
     moves = [event for event in monitored.event_rows if event["kind"] == "migration"]
     decisions = [event["at_s"] for event in monitored.event_rows if event["kind"] == "decision"]
@@ -115,7 +117,7 @@ def compare(selectivity: float, rate_per_s: float, seed: int, sizes: Sizes, mode
 
 def period_latency_s(run: Run) -> np.ndarray:
     """Mean Lp of the results of each period; NaN where there were none."""
-    rows = [row for row in run.operator_rows if row["kind"] == "sink"]
+    rows = [row for row in run.operator_rows if row["kind"] in SINKS]
     total = np.array([row["processingLatencySum_s"] for row in rows], dtype=float)
     count = np.array([row["latencyCount"] for row in rows], dtype=float)
     return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)

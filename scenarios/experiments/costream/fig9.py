@@ -22,7 +22,7 @@ from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.recipes import EVALUATION_SEED, main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
-from scenarios.planning.simulated_cost import objective_of, replicate
+from scenarios.planning.simulated_cost import replicate
 from scenarios.planning.validation import Outcome
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
@@ -82,27 +82,26 @@ def query(name: str, index: int, seed: int, settings: RunSettings) -> Scenario:
 def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Models) -> dict[str, Any]:
     """One query: by planner what its plan does in the simulator, and the same of the best known plan; plain values."""
     scenario = query(name, index, seed, RunSettings(horizon_s=sizes.horizon_s))
-    job, settings = scenario.deployment, scenario.run
     simulated: dict[str, Outcome] = {}
 
     def outcome(plan: ExecutionPlan) -> Outcome:
         text = plan.model_dump_json()
         if text not in simulated:
-            runs = replicate(simulate, job.with_plan(plan), settings, JUDGED)
+            runs = replicate(simulate, scenario.with_plan(plan), JUDGED)
             simulated[text] = Outcome(
-                np.array([objective_of(each, planners.OBJECTIVE) for each in runs]),
+                np.array([each.value(planners.OBJECTIVE) for each in runs]),
                 backpressured=bool(np.mean([each.backpressured for each in runs]) > 0.5),
                 success=bool(np.mean([each.success for each in runs]) >= 0.5),
             )
         return simulated[text]
 
     chosen: dict[str, Any] = {}
-    for planner, optimizer in planners.planners(models, settings, sizes.candidates).items():
-        solution = optimizer.solve(Problem(deployment=job, cost_model=models.ours, seed=settings.seed))
+    for planner, optimizer in planners.planners(models, scenario.run.seed, sizes.candidates).items():
+        solution = optimizer.solve(Problem(scenario=scenario, cost_model=models.ours, seed=scenario.run.seed))
         found = {"plan_s": solution.seconds, "evaluations": solution.evaluations}
         chosen[planner] = plain(outcome(solution.plan)) | found
-    space = PlacementSpace(job.query, job.cluster)
-    for plan in Placements(job, space.sample(stream(settings.seed, "references"), REFERENCES)):
+    space = PlacementSpace(scenario.query, scenario.cluster)
+    for plan in Placements(scenario, space.sample(stream(scenario.run.seed, "references"), REFERENCES)):
         outcome(plan)
     best = min(simulated.values(), key=lambda each: each.rank)
     return {"chosen": chosen, "best": plain(best), "known": len(simulated), "placements": space.count}

@@ -74,7 +74,7 @@ def _row(model: str, dataset: Dataset, group: Group, metric: str, estimate: np.n
     """Balanced accuracy over all rows of the group, not over equally many of each class: groups are small."""
     from models import evaluation
 
-    labels = dataset.labels_Gx5[group.rows, METRICS.index(metric)]
+    labels = dataset.label_G(metric)[group.rows]
     known = ~np.isnan(labels)
     found = evaluation.row(metric, model, labels[known], np.asarray(estimate)[group.rows][known])
     smaller = known.sum() if metric in REGRESSION_METRICS else min((labels == value).sum() for value in (0, 1))

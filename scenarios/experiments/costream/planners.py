@@ -17,7 +17,6 @@ from scenarios.experiments.workspace import Workspace
 from scenarios.planning.planner import Bound, proving
 from twin.metrics import BINARY_METRICS, CostModel
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings
 
 if TYPE_CHECKING:
     from models.checkpoint import Ensemble
@@ -71,15 +70,15 @@ def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
     return fitted.model.ensembles
 
 
-def planners(models: Models, settings: RunSettings, candidates: int) -> dict[str, Optimizer]:
+def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]:
     """By the name that tables show. Each may ask its model about `candidates` plans.
 
-    settings: of the run that is planned for; what is simulated to prove a choice has other seeds. Flat Vector sees no
+    seed: of the run that is planned for; what is simulated to prove a choice has other seeds. Flat Vector sees no
     placement, so all candidates tie, and it keeps the first.
     """
-    rates = RateModel(horizon_s=settings.horizon_s)
+    rates = RateModel()
     searched = LocalSearch()
-    proved = proving(searched, settings, PROVED)
+    proved = proving(searched, seed, PROVED)
     found = (
         Bound(HEURISTIC, Governor(), rates, 1),
         Bound(FLAT, RandomPlan(), rates, 1),

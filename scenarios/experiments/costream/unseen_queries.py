@@ -10,7 +10,7 @@ import numpy as np
 from scenarios.experiments.costream.judging import COLUMNS as METRIC_COLUMNS
 from scenarios.experiments.costream.judging import every_row, published
 from scenarios.experiments.costream.published import Reported
-from twin.metrics import BINARY_METRICS, METRICS
+from twin.metrics import BINARY_METRICS
 
 if TYPE_CHECKING:
     from models.contestants import Fitted
@@ -40,7 +40,7 @@ def _one_class(model: Fitted, dataset: Dataset) -> dict[str, Any]:
     predicted = model.predict(dataset)
     cells: dict[str, Any] = {}
     for metric in BINARY_METRICS:
-        labels = dataset.labels_Gx5[:, METRICS.index(metric)]
+        labels = dataset.label_G(metric)
         if metric in predicted and labels.min() == labels.max():
             right = float(np.mean((predicted[metric] > 0.5) == (labels > 0.5)))
             cells |= {metric: f"{right:.1%} of one class", f"{metric}_right": right}

@@ -13,9 +13,8 @@ from scenarios.experiments.simulating import Job, in_process
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from scenarios.telling.progress import Audience, Lines
-from twin.deployment import Deployment
 from twin.run import Run
-from twin.scenario import RunSettings
+from twin.scenario import Scenario
 from twin.simulation import simulate
 
 SEED = 1
@@ -35,9 +34,9 @@ TINY = Sizes(
 )
 
 
-def coarse(deployment: Deployment, settings: RunSettings) -> Run:
+def coarse(scenario: Scenario) -> Run:
     """A twentieth of the usual segments."""
-    return simulate(deployment, settings.model_copy(update={"segments": 100}))
+    return simulate(scenario.with_run(segments=100))
 
 
 def coarsely(jobs: Sequence[Job], audience: Audience) -> None:

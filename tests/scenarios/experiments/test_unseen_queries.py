@@ -42,7 +42,7 @@ def test_chains_are_judged_by_models_that_saw_none(workspace: Workspace, monkeyp
 
 def test_a_corpus_of_one_class_says_so_in_the_cell(workspace: Workspace) -> None:
     fresh = workspace.dataset(chains(TINY, SEED, 2))
-    assert set(fresh.labels_Gx5[:, 4]) == {1.0}  # nothing waits for a window, so something always comes out
+    assert set(fresh.labels_GxA[:, 4]) == {1.0}  # nothing waits for a window, so something always comes out
     (line,) = block("2 filters", {}, [RateModelAlone()], fresh, SEED)
     assert line["success"] == "100.0% of one class"
     assert line["success_accuracy"] is None

@@ -13,8 +13,8 @@ from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, label
 from scenarios.experiments.sizes import PAPER
 from scenarios.experiments.workspace import Workspace
 from scenarios.learning import corpora
-from spark.manifest import CHUNKS
 from tests.scenarios.experiments.conftest import SEED, TINY, coarse, coarsely, silent
+from twin.corpus.manifest import CHUNKS
 from twin.trace import TRAINING_ROWS
 
 RECIPE = CorpusRecipe(runs=6, seed=3, replicates=2, horizon_s=20.0)
@@ -50,7 +50,7 @@ def test_a_dataset_is_made_once(fresh: Workspace, monkeypatch: pytest.MonkeyPatc
         raise AssertionError("simulated again")
 
     again = Workspace(fresh.folder, TINY, SEED, silent(), never).dataset(RECIPE)
-    np.testing.assert_array_equal(first.labels_Gx5, again.labels_Gx5)
+    np.testing.assert_array_equal(first.labels_GxA, again.labels_GxA)
 
 
 def test_an_interrupted_corpus_goes_on_where_it_was(fresh: Workspace):
@@ -72,7 +72,7 @@ def test_an_interrupted_corpus_goes_on_where_it_was(fresh: Workspace):
     assert not (fresh.folder / "datasets" / label(RECIPE)).exists()
     kept = fresh.dataset(RECIPE)
     whole = Workspace(fresh.folder / "other", TINY, SEED, silent(), coarsely).dataset(RECIPE)
-    np.testing.assert_array_equal(kept.labels_Gx5, whole.labels_Gx5)
+    np.testing.assert_array_equal(kept.labels_GxA, whole.labels_GxA)
 
 
 def test_a_judged_query_is_kept_until_its_key_changes(fresh: Workspace):

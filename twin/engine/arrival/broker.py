@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
+from typing import Protocol
 
 import simpy
 
 from twin.engine.alarm import Alarm
 from twin.engine.arrival.backlog import Piece
 from twin.engine.arrival.clock import Clock
-from twin.engine.operators import SourceTask
 from twin.engine.segment import Segment
 
 FAR = 32
 """So many segments wait: the source is far behind, and segments are gathered before they are handed over."""
 REFILL = 16
 """Segments that the source gets at a time from what was gathered."""
+
+
+class Poller(Protocol):
+    """A source: see twin.engine.operators.SourceTask."""
+
+    name: str
+    queue: deque[Segment]
+    queued: int
+    tuples_in: int
+    behind: bool
+    refill: Callable[[], None]
+
+    def deliver(self, segment: Segment) -> None:
+        """Takes a segment whose last tuple has arrived."""
 
 
 class Broker:
@@ -30,7 +45,7 @@ class Broker:
     __slots__ = ("_alarm", "_counted", "_far", "_gathers", "_pieces", "clock", "env", "gap_scv", "least", "n", "source")
 
     def __init__(
-        self, env: simpy.Environment, source: SourceTask, clock: Clock, gap_scv: float, n: int, least: int = 1
+        self, env: simpy.Environment, source: Poller, clock: Clock, gap_scv: float, n: int, least: int = 1
     ) -> None:
         self.env = env
         self.source = source

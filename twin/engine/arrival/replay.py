@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
+from typing import TYPE_CHECKING
+
+import simpy
 
 from twin.engine.operators import SourceTask
 from twin.engine.segment import Segment
+
+if TYPE_CHECKING:
+    from twin.engine.compute.processor import Processor
+    from twin.engine.draws import Draws
 
 
 class ReplayableSource(SourceTask):
@@ -14,13 +19,22 @@ class ReplayableSource(SourceTask):
 
     __slots__ = ("log",)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        env: simpy.Environment,
+        name: str,
+        processor: Processor,
+        draws: Draws,
+        service_s: float,
+        service_scv: float,
+        exact: bool,
+    ) -> None:
+        super().__init__(env, name, processor, draws, service_s, service_scv, exact)
         self.log: list[Segment] = []
 
     def plan(self, segment: Segment) -> float:
         """Called for each segment taken, with the broker's stamps still on it."""
-        self.log.append(copy.copy(segment))
+        self.log.append(segment.copy())
         return super().plan(segment)
 
     def checkpoint(self) -> None:
@@ -33,6 +47,6 @@ class ReplayableSource(SourceTask):
         for segment in again:
             segment.waited = True
         self.queue.extendleft(reversed(again))
-        tuples = sum(segment.n for segment in again)
+        tuples = sum([segment.n for segment in again])
         self.queued += tuples
         return tuples

@@ -49,7 +49,7 @@ class Inputs:
         sent = [each.sent for each in self.inboxes]
         if not any(sent):  # nothing came yet
             sent = [1] * len(values)
-        return sum(value * tuples for value, tuples in zip(values, sent, strict=True)) / sum(sent)
+        return sum([value * tuples for value, tuples in zip(values, sent, strict=True)]) / sum(sent)
 
 
 def _common(values: list[float]) -> float | None:

@@ -33,7 +33,7 @@ class HostMemory:
     def update(self) -> bool:
         """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
         held = sum(
-            window_bytes(task) + task.queued * task.inputs.tuple_bytes() + task.state_bytes for task in self.tasks
+            [window_bytes(task) + task.queued * task.inputs.tuple_bytes() + task.state_bytes for task in self.tasks]
         )
         self.used_mb = self.law.base_mb + held * self.law.object_overhead / 1e6
         share = self.used_mb / self.ram_mb

@@ -78,7 +78,7 @@ class RemoteTraffic(Traffic):
     def mean_bytes(self) -> float:
         """Per input tuple of the task, by how much of its input takes this path."""
         sent = self.port.task.tuples_out * self.port.deal.weights[self.index]
-        return self.bytes_each * min(1.0, sent / max(1, sum(inbox.sent for inbox in self.task.inputs.inboxes)))
+        return self.bytes_each * min(1.0, sent / max(1, sum([inbox.sent for inbox in self.task.inputs.inboxes])))
 
 
 class BandwidthLimit:
@@ -98,8 +98,8 @@ class BandwidthLimit:
         If every byte now takes its users t seconds of their time, (demand / limit - 1) t more each would make tasks
         that are always busy move just the limit; for others the price falls until it is 0.
         """
-        moved = sum(each.moved_bytes() for each in self.traffic)
-        busy_s = sum(task.busy_s for task in self._tasks)
+        moved = sum([each.moved_bytes() for each in self.traffic])
+        busy_s = sum([task.busy_s for task in self._tasks])
         busy_now_s, self._busy_s = busy_s - self._busy_s, busy_s
         excess = moved / elapsed_s / self.bytes_per_s - 1.0
         if moved <= 0.0 or (excess <= 0.0 and self.price_s == 0.0):
@@ -125,7 +125,7 @@ class OverSubscription:
 
     def tick(self, elapsed_s: float) -> None:
         """Tasks that were in service, on average since the last tick, against cores."""
-        busy_s = sum(task.busy_s for task in self.tasks)
+        busy_s = sum([task.busy_s for task in self.tasks])
         runnable, self._busy_s = (busy_s - self._busy_s) / elapsed_s, busy_s
         self.runnable += SMOOTHING * (runnable - self.runnable)  # a service is booked when it ends, so not each tick
         more = min(self.runnable, len(self.tasks)) / self.cores - 1.0

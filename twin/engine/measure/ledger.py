@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from twin.engine.segment import Segment
 from twin.engine.streams.channel import Inbox
@@ -66,7 +66,7 @@ class Buffer:
     @property
     def queued(self) -> int:
         """Tuples held."""
-        return sum(segment.n for segment in self.segments)
+        return sum([segment.n for segment in self.segments])
 
     def deliver(self, segment: Segment) -> None:
         """Takes a segment, as a task would."""
@@ -116,7 +116,7 @@ class Ledger:
         stop: object = segment.inbox
         if isinstance(stop, Leg):
             self.cut_short[stop.nic] += segment.n
-        segment.inbox = Inbox(cast("Task", _Nowhere(self)), 0, 0)
+        segment.inbox = Inbox(_Nowhere(self), 0, 0)
 
     def record(self, kind: str, component: str, at_s: float, **detail: Any) -> EventRecord:
         """A new event; the caller fills in its end."""

@@ -16,6 +16,7 @@ from twin.engine.operators import SinkTask
 from twin.engine.streams.network import Nic
 from twin.engine.task import Task
 from twin.engine.windows.state import window_bytes
+from twin.kinds.registry import SOURCES
 
 Row = dict[str, Any]
 
@@ -50,14 +51,14 @@ class OperatorMeter:
     def present(self, start_s: float, end_s: float) -> float:
         """Replicas on average over a period."""
         spans = zip(self.since_s, self.until_s, strict=True)
-        return sum(max(0.0, min(end_s, until) - max(start_s, since)) / (end_s - start_s) for since, until in spans)
+        return sum([max(0.0, min(end_s, until) - max(start_s, since)) / (end_s - start_s) for since, until in spans])
 
     def _counters(self) -> dict[str, float]:
         return {
-            "in": sum(task.tuples_in for task in self.tasks),
-            "out": sum(task.tuples_out for task in self.tasks),
-            "dropped": sum(port.dropped for task in self.tasks for port in task.ports),
-            "arrived": sum(broker.arrived for broker in self.brokers),
+            "in": sum([task.tuples_in for task in self.tasks]),
+            "out": sum([task.tuples_out for task in self.tasks]),
+            "dropped": sum([port.dropped for task in self.tasks for port in task.ports]),
+            "arrived": sum([broker.arrived for broker in self.brokers]),
             **{f"busy{k}": task.busy_s for k, task in enumerate(self.tasks)},
             **{f"blocked{k}": task.blocked_until_now_s() for k, task in enumerate(self.tasks)},
         }
@@ -68,11 +69,11 @@ class OperatorMeter:
         self._before = now
         busy, blocked = self._times(now, before, start_s, end_s)
         count = self.present(start_s, end_s)
-        source = self.kind == "source"
+        source = self.kind in SOURCES
         row: Row = {
             "operator": self.name,
             "kind": self.kind,
-            "replicas": sum(until >= end_s for until in self.until_s),
+            "replicas": sum([until >= end_s for until in self.until_s]),
             "period": period,
             "start_s": start_s,
             "end_s": end_s,
@@ -82,10 +83,10 @@ class OperatorMeter:
             "busyTimeMsPerSecond": 1000 * busy / count,
             "backPressuredTimeMsPerSecond": 1000 * blocked / count,
             "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / count),
-            "queueLength": 0 if source else sum(task.queued for task in self.tasks),
-            "stateBytes": sum(window_bytes(task) + task.state_bytes for task in self.tasks),
+            "queueLength": 0 if source else sum([task.queued for task in self.tasks]),
+            "stateBytes": sum([window_bytes(task) + task.state_bytes for task in self.tasks]),
             "arrived": int(now["arrived"] - before["arrived"]) if source else None,
-            "backlog": sum(broker.backlog for broker in self.brokers) if source else None,
+            "backlog": sum([broker.backlog for broker in self.brokers]) if source else None,
         }
         return row | self._latencies()
 
@@ -115,9 +116,9 @@ class OperatorMeter:
         if not sinks:
             return {}
         row: Row = {
-            "latencyCount": sum(sink.count for sink in sinks),
-            "processingLatencySum_s": sum(sink.processing_sum_s for sink in sinks),
-            "e2eLatencySum_s": sum(sink.e2e_sum_s for sink in sinks),
+            "latencyCount": sum([sink.count for sink in sinks]),
+            "processingLatencySum_s": sum([sink.processing_sum_s for sink in sinks]),
+            "e2eLatencySum_s": sum([sink.e2e_sum_s for sink in sinks]),
         }
         for key in ("processing", "e2e"):
             merged: dict[int, int] = {}
@@ -145,8 +146,8 @@ class HostMeter:
 
     def row(self, period: int, start_s: float, end_s: float) -> Row:
         """The period's row; resets the meter. Work is booked when its service begins and carried over, as for tasks."""
-        capacity_s = sum(processor.capacity for processor in self.processors) * (end_s - start_s)
-        due_s = sum(processor.work_s for processor in self.processors) - self._work_s
+        capacity_s = sum([processor.capacity for processor in self.processors]) * (end_s - start_s)
+        due_s = sum([processor.work_s for processor in self.processors]) - self._work_s
         done_s = max(0.0, min(due_s, capacity_s))  # work of a service that was stopped is taken back
         self._work_s += done_s
         sent = self.nic.bytes_out - self._bytes

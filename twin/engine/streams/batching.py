@@ -152,7 +152,7 @@ class DelayingPort(Port):
         if elapsed_s <= 0.0 or tuples <= 0:
             return
         self._since_s, self._tuples, self._until_s = now, task.tuples_out, now + RENEW_S
-        share = 1.0 if self.deal.copies else 1.0 / max(1, sum(weight > 0.0 for weight in self.deal.weights))
+        share = 1.0 if self.deal.copies else 1.0 / max(1, sum([weight > 0.0 for weight in self.deal.weights]))
         per_s = tuples / elapsed_s * share
         burst, gap_s = self._burst(share)
         self._together_s = max(0.0, min(burst, batch) - 1.0) / 2.0 * gap_s

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import mul
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from twin.engine.segment import Segment
 from twin.engine.streams.confluence import Lane
@@ -18,7 +18,6 @@ from twin.engine.streams.confluence import Lane
 if TYPE_CHECKING:
     from twin.engine.streams.network import Nic
     from twin.engine.streams.partition import Deal
-    from twin.engine.streams.pool import Pool
     from twin.engine.streams.route import Leg
     from twin.engine.task import Task
 
@@ -30,6 +29,13 @@ LOTS = 2
 in turn would fill one's channel else, and hold its producer up while the others run dry."""
 FINER = 8
 """A burst that does not fit into a channel is cut so much finer than other segments."""
+
+
+class Receiver(Protocol):
+    """A task, or what stands for one."""
+
+    def deliver(self, segment: Segment) -> None:
+        """Takes a segment whose last tuple has arrived."""
 
 
 class Inbox:
@@ -54,14 +60,14 @@ class Inbox:
 
     def __init__(
         self,
-        task: Task | Pool,
+        task: Receiver,
         side: int,
         capacity: int,
         turns: int = 1,
         beyond_s: float = 0.0,
         tuple_bytes: float = 0.0,
     ) -> None:
-        self.task = task
+        self.task: Receiver = task
         self.lane = Lane(turns)
         self.side = side
         self.beyond_s = beyond_s
@@ -149,7 +155,7 @@ class Port:
 
     def waiting(self) -> int:
         """Tuples that have not left."""
-        return sum(segment.n for _, segment in self.unsent())
+        return sum([segment.n for _, segment in self.unsent()])
 
     def flush(self) -> None:
         """Lets go what waits for others to travel with; nothing in a port that sends at once."""
@@ -168,14 +174,17 @@ class Port:
                 self._transfer(only, segment)
             return
         pieces = in_pieces(segment, self.lot * self.deal.receivers(segment)) if self.deal.wide else (segment,)
-        for index, part in (each for piece in pieces for each in self.deal.parts(piece)):
-            path = self.paths[index]
-            idle = path.inbox.credits == path.inbox.capacity and not self.outbox  # all has been served as it came
-            if idle and part.n > self.cap >= DEEP and part.b_s > part.a_s:
-                self._transfer(path, part)
-                continue
-            for piece in in_pieces(part, self.cap):
-                self._pass(path, piece)
+        for piece in pieces:
+            for index, part in self.deal.parts(piece):
+                self._send_part(self.paths[index], part)
+
+    def _send_part(self, path: Path, part: Segment) -> None:
+        idle = path.inbox.credits == path.inbox.capacity and not self.outbox  # all has been served as it came
+        if idle and part.n > self.cap >= DEEP and part.b_s > part.a_s:
+            self._transfer(path, part)
+            return
+        for piece in in_pieces(part, self.cap):
+            self._pass(path, piece)
 
     def _pass(self, path: Path, segment: Segment) -> None:
         n = segment.n

@@ -17,7 +17,8 @@ from twin.engine.segment import Segment
 from twin.engine.streams.turns import Turns
 from twin.engine.streams.two_choice import Chooser
 from twin.errors import BadInput
-from twin.query import Aggregate, AnyOperator, Partitioning
+from twin.partitionings.traits import Ends, Partitioning
+from twin.query import AnyOperator
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
@@ -275,33 +276,20 @@ def deal(
 ) -> Deal:
     """The deal of producer replica `index` of `producers` over `consumers` replicas, where no key groups are known.
 
-    Hash spreads the groups of an aggregate round-robin over its replicas, other keys evenly. draws: makes the random
-    numbers, which only keys need. Raises BadInput where forward meets different replica counts.
+    Keys are the groups of an aggregate, or as many as replicas. draws: makes the random numbers, which only keys need.
+    Raises BadInput where replicas that send to each other in pairs are not as many.
     """
-    if how == "forward":
-        if producers != consumers:
-            raise BadInput(
-                f"stream into {consumer.name!r}: forward needs equal replicas, got {producers} -> {consumers}; "
-                "use rebalance"
-            )
-        return Deal([float(k == index) for k in range(consumers)])
-    if how == "global":
-        return Deal([float(k == 0) for k in range(consumers)])
-    if how == "broadcast":
-        return Deal([1.0] * consumers, copies=consumers > 1)
-    if how == "shared":
+    if how.paired and producers != consumers:
+        raise BadInput(
+            f"stream into {consumer.name!r}: {how} needs equal replicas, got {producers} -> {consumers}; use rebalance"
+        )
+    if how.one_queue:
         return SharedDeal(consumers)
     first = index * consumers // producers
-    if how == "hash" and consumers > 1:
-        groups = consumer.groups if isinstance(consumer, Aggregate) else consumers
-        weights = [groups_of(groups, k, consumers) / groups for k in range(consumers)]
+    weights = how.shares(Ends(index, consumers, consumer.values(consumers)))
+    if how.by_key and consumers > 1:
         return RandomDeal(weights, draws(), first, producers)
-    return Deal([1.0 / consumers] * consumers, first=first, producers=producers)
-
-
-def groups_of(groups: int, replica: int, replicas: int) -> int:
-    """How many of an aggregate's groups live on one replica."""
-    return groups // replicas + (1 if replica < groups % replicas else 0)
+    return Deal(weights, copies=how.copies and consumers > 1, first=first, producers=producers)
 
 
 def cumulative(shares: Sequence[float]) -> list[float]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, cast
+
+import numpy as np
 
 from twin.engine.draws import Draws
 from twin.engine.segment import Segment
@@ -70,23 +70,7 @@ def free(task: Task) -> bool:
     return not (task.busy or task.blocked or task.halted or task.queue)
 
 
-@cache
-def pooled(kind: type[Task]) -> type[Task]:
-    """The same kind of task, as a member of a pool: `pool` is set once it is made."""
-
-    class Member(kind):  # type: ignore[misc, valid-type]
-        __slots__ = ("pool",)
-
-        pool: Pool
-
-        def work(self) -> None:
-            super().work()
-            self.pool.feed(self)
-
-    return cast("type[Task]", Member)
-
-
-def make_pool(tasks: Sequence[Any]) -> Pool:
+def make_pool(tasks: Sequence[Task]) -> Pool:
     """Joins members of one operator to a new pool."""
     pool = Pool()
     for task in tasks:
@@ -100,8 +84,8 @@ class PoolDraws(Draws):
 
     __slots__ = ("_root",)
 
-    def __init__(self, *args: Any, servers: int) -> None:
-        super().__init__(*args)
+    def __init__(self, rng: np.random.Generator, service_scv: float, servers: int) -> None:
+        super().__init__(rng, service_scv)
         self._root = servers**-0.5
 
     def services(self, n: int) -> float:

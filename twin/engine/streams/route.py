@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from twin.engine.segment import Segment
     from twin.engine.streams.channel import Inbox
     from twin.engine.streams.network import Nic
-    from twin.engine.task import Task
 
 
 class Leg:
@@ -25,8 +24,8 @@ class Leg:
         self.bytes_each = bytes_each
         self.latency_s = latency_s
         self.onward = onward
-        self.inbox: Inbox = inbox if onward is None else self  # type: ignore[assignment]
-        self.task: Task = self  # type: ignore[assignment]
+        self.inbox: Inbox | Leg = inbox if onward is None else self
+        self.task = self
         self.tuples = 0
         nic.carry(self)
 
@@ -44,9 +43,7 @@ class Leg:
 
 def destination(segment: Segment) -> Inbox | None:
     """The inbox at the end of a segment's way; None if it is not on its way to one."""
-    stop: object = segment.inbox
-    if not isinstance(stop, Leg):
-        return segment.inbox
-    while stop.onward is not None:
-        stop = stop.onward
-    return stop.inbox
+    stop: Inbox | Leg | None = segment.inbox
+    while isinstance(stop, Leg):
+        stop = stop.inbox if stop.onward is None else stop.onward
+    return stop

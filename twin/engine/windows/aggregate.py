@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+import simpy
 
 from twin.engine.segment import Segment
 from twin.engine.windows.history import History
 from twin.engine.windows.mixture import oldest_between, spreads
 from twin.engine.windows.window import Results, WindowTask
+from twin.query import CountWindow, TimeWindow
+
+if TYPE_CHECKING:
+    from twin.engine.compute.processor import Processor
+    from twin.engine.draws import Draws
 
 
 class AggregateTask(WindowTask):
@@ -22,8 +29,21 @@ class AggregateTask(WindowTask):
         "strata",
     )
 
-    def __init__(self, *args: Any, groups: int, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        env: simpy.Environment,
+        name: str,
+        processor: Processor,
+        draws: Draws,
+        service_s: float,
+        service_scv: float,
+        exact: bool,
+        window: CountWindow | TimeWindow,
+        result_s: float,
+        scan_s: float,
+        groups: int,
+    ) -> None:
+        super().__init__(env, name, processor, draws, service_s, service_scv, exact, window, result_s, scan_s)
         self.groups = groups
         self.strata: tuple[tuple[float, float], ...] = ()
         self.history = History()
@@ -59,14 +79,14 @@ class AggregateTask(WindowTask):
             distinct = self._occupied(content) if self.strata else self.draws.occupied(content, self.groups)
         else:
             classes = self.strata or ((1.0, self.groups),)
-            mean = sum(groups * -_expm1_power(content * share, groups) for share, groups in classes)
+            mean = sum([groups * -_expm1_power(content * share, groups) for share, groups in classes])
             distinct = max(fires, self.draws.rounded(fires * mean))
         work_s = self.scan_s * content * fires + self.result_s * distinct
         return self._results(position, start, content, distinct, fires, low, high), work_s
 
     def _occupied(self, content: int) -> int:
         draws = self.draws
-        found = sum(draws.occupied(draws.rounded(content * share), groups) for share, groups in self.strata)
+        found = sum([draws.occupied(draws.rounded(content * share), groups) for share, groups in self.strata])
         return max(1, min(content, found))
 
     def _results(

@@ -159,7 +159,7 @@ class History:
 
     def _span(self, stretches: list[tuple[float, float]]) -> Span:
         """From counts to counts; several where late tuples of another era came in between."""
-        n = sum(high - low for low, high in stretches)
+        n = sum([high - low for low, high in stretches])
         if len(stretches) > 1 or n < 2 * PARTS:
             ends = [self._stamps_at(count, side) for low, high in stretches for count, side in ((low, 1), (high, 0))]
             born, taken = zip(*ends, strict=True)

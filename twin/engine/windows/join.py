@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
+
+import simpy
 
 from twin.engine.segment import Segment
 from twin.engine.windows.history import History
@@ -13,6 +15,11 @@ from twin.engine.windows.merging import Merger, Piece
 from twin.engine.windows.mixture import oldest_of_each, spreads
 from twin.engine.windows.oldest import oldest
 from twin.engine.windows.window import MERGE_ABOVE, Results, WindowTask
+from twin.query import CountWindow, TimeWindow
+
+if TYPE_CHECKING:
+    from twin.engine.compute.processor import Processor
+    from twin.engine.draws import Draws
 
 
 class JoinTask(WindowTask):
@@ -35,14 +42,22 @@ class JoinTask(WindowTask):
 
     def __init__(
         self,
-        *args: Any,
+        env: simpy.Environment,
+        name: str,
+        processor: Processor,
+        draws: Draws,
+        service_s: float,
+        service_scv: float,
+        exact: bool,
+        window: CountWindow | TimeWindow,
+        result_s: float,
+        scan_s: float,
         sides: int,
         keyed: int,
         selectivity: float | None,
         amplification: float | None,
-        **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(env, name, processor, draws, service_s, service_scv, exact, window, result_s, scan_s)
         self.selectivity = selectivity
         self.amplification = amplification
         self.sides = tuple(History() for _ in range(sides))
@@ -79,7 +94,7 @@ class JoinTask(WindowTask):
         """Forgets what lies before the next window, on all sides."""
         for side in self.sides:
             side.forget_until(position)
-        self.state_tuples = sum(side.held() for side in self.sides)
+        self.state_tuples = sum([side.held() for side in self.sides])
         if self._merger is not None:
             self.state_tuples += self._merger.held
 
@@ -219,7 +234,7 @@ class JoinTask(WindowTask):
         assert self.amplification is not None
         if self.by_time:
             since = position - self.slide
-            fresh = sum(side.count_until(position) - side.count_until(since) for side in self.sides)
+            fresh = sum([side.count_until(position) - side.count_until(since) for side in self.sides])
         else:
             fresh = self.slide * fires
         return self.draws.rounded(self.amplification * fresh)

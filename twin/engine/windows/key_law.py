@@ -83,7 +83,7 @@ def joint(spreads: Sequence[float], contents: Sequence[float]) -> float:
     for n in contents:
         for a in range(len(contents), 0, -1):
             sums[a] += sums[a - 1] / n
-    return sum(spread * each for spread, each in zip(spreads, sums[1:], strict=True))
+    return sum([spread * each for spread, each in zip(spreads, sums[1:], strict=True)])
 
 
 @lru_cache(maxsize=4096)

@@ -158,7 +158,7 @@ class Matches:
             rest.weights.append(weight)
             last.tuples.append(min(past, now))
             last.weights.append(weight + share * (beyond - weight))
-        matches = sum(pane.matches for pane in self._panes)
+        matches = sum([pane.matches for pane in self._panes])
         rest.matches = _thinned(draws, matches, first.combinations(end), rest.combinations(last))
         self._panes, self._end, self._evaluations = [rest], last, 0
 

@@ -63,7 +63,7 @@ class Merger:
     @property
     def held(self) -> float:
         """Tuples not given out."""
-        return sum(piece.n for pieces in self._pieces for piece in pieces)
+        return sum([piece.n for pieces in self._pieces for piece in pieces])
 
     def add(self, stream: int, segment: Segment, known_s: float) -> list[Stretch]:
         """Takes a segment that came to be known at `known_s`; returns all that is now complete."""

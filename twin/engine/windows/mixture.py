@@ -34,7 +34,7 @@ def oldest_of_some(mixture: Sequence[Spread], k: float) -> float:
 
     The mean of the least of k ranks, 0 to N - 1, over spreads whose stamps rise evenly with the ranks. N >= 1.
     """
-    total = sum(n for n, _, _ in mixture)
+    total = sum([n for n, _, _ in mixture])
     k = min(k, total)
     mean = rank = 0.0
     for n, low, high in mixture:

@@ -26,7 +26,7 @@ class State:
     @property
     def tuples(self) -> float:
         """Tuples in it."""
-        return sum(piece[2] for pieces in self.pieces for piece in pieces)
+        return sum([piece[2] for pieces in self.pieces for piece in pieces])
 
 
 def histories(task: Task) -> list[History]:
@@ -40,12 +40,12 @@ def histories(task: Task) -> list[History]:
 
 def held_tuples(task: Task) -> int:
     """Tuples in a task's windows."""
-    return round(sum(history.held() for history in histories(task)))
+    return round(sum([history.held() for history in histories(task)]))
 
 
 def held_bytes(task: Task) -> float:
     """What a task's windows hold: tuples of each input at their own size."""
-    return sum(history.held() * size for history, size in zip(histories(task), _sizes(task), strict=True))
+    return sum([history.held() * size for history, size in zip(histories(task), _sizes(task), strict=True)])
 
 
 def window_bytes(task: Task | Buffer) -> float:
@@ -55,7 +55,7 @@ def window_bytes(task: Task | Buffer) -> float:
     assert isinstance(task, Task)
     if not isinstance(task, JoinTask):
         return task.state_tuples * task.inputs.tuple_bytes()
-    held = sum(history.held() for history in histories(task))
+    held = sum([history.held() for history in histories(task)])
     return task.state_tuples * (held_bytes(task) / held if held > 0.0 else task.inputs.tuple_bytes())
 
 

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+import simpy
 
 from twin.engine.alarm import Alarm
 from twin.engine.segment import Segment
 from twin.engine.task import Task
 from twin.engine.windows.history import History
 from twin.query import CountWindow, TimeWindow
+
+if TYPE_CHECKING:
+    from twin.engine.compute.processor import Processor
+    from twin.engine.draws import Draws
 
 LATE_MARGIN = 1.5
 """A fast run looks at a time boundary this many times as late as tuples lately came to be known after their service."""
@@ -81,9 +87,19 @@ class WindowTask(Task):
     )
 
     def __init__(
-        self, *args: Any, window: CountWindow | TimeWindow, result_s: float, scan_s: float, **kwargs: Any
+        self,
+        env: simpy.Environment,
+        name: str,
+        processor: Processor,
+        draws: Draws,
+        service_s: float,
+        service_scv: float,
+        exact: bool,
+        window: CountWindow | TimeWindow,
+        result_s: float,
+        scan_s: float,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(env, name, processor, draws, service_s, service_scv, exact)
         self.by_time = self.follows = isinstance(window, TimeWindow)
         self.size = float(window.size)
         self.slide = float(window.slide)
@@ -268,3 +284,5 @@ class WindowTask(Task):
                 self._evaluate_at(self._due.popleft(), self.env.now)
             else:
                 self._begin(self.queue.popleft())
+        if self.pool is not None:
+            self.pool.feed(self)

@@ -1,0 +1,175 @@
+"""The neighbourhood of an assignment at one node: a key group goes, one comes, or both; and the same paid for by
+sending another group, of any two nodes, back home.
+
+All are weighed at once. Of deviations beyond the band, measured in units of the largest one, the eighth powers are
+added: nearly the maximum, but two bad nodes are worse than one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.balancing.state import State
+
+BEST = 40
+"""Exchanges for which payment by a revert is looked for."""
+REVERTS = 300
+"""Reverts looked at, at most."""
+NOTHING = -1
+"""Instead of a group: none goes (or comes)."""
+
+
+def penalty(excess: np.ndarray) -> np.ndarray:
+    """The eighth power."""
+    squared = excess * excess
+    fourth = squared * squared
+    return fourth * fourth
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """[R, C] exchanges of a node's groups (rows, or nothing) with groups of others (columns, or nothing)."""
+
+    node: int
+    goes_r: np.ndarray
+    comes_c: np.ndarray
+    other_c: np.ndarray
+    change_RxC: np.ndarray  # noqa: N815  # its shape
+    cost_RxC: np.ndarray  # noqa: N815
+    shift_RxC: np.ndarray  # noqa: N815
+
+    def moves(self, row: int, column: int) -> list[tuple[int, int]]:
+        """As (group, node)."""
+        goes, comes, other = int(self.goes_r[row]), int(self.comes_c[column]), int(self.other_c[column])
+        return [(group, node) for group, node in ((goes, other), (comes, self.node)) if group != NOTHING]
+
+
+def exchanges(state: State, node: int, partners: np.ndarray, unit: float, extra: float) -> Exchanges:
+    """Those of a node with its partners that cost at most what is left and `extra`."""
+    balance = state.balance
+    marked_h, home_g, costs_g = balance.marked_h, balance.home_g, balance.costs_g
+    free_g = ~balance.stays_g
+    goes = np.flatnonzero((state.node_g == node) & free_g)
+    among_h = np.zeros(len(marked_h), bool)
+    among_h[partners] = True
+    comes = np.flatnonzero(among_h[state.node_g] & free_g)
+    if marked_h[node]:
+        comes = comes[home_g[comes] == node]
+    goes_cost = np.concatenate([np.where(home_g[goes] == node, costs_g[goes], 0.0), [0.0]])
+    comes_cost = np.where(home_g[comes] == node, -costs_g[comes], np.where(state.moved_g[comes], 0.0, costs_g[comes]))
+    other = np.concatenate([state.node_g[comes], partners])
+    comes_cost = np.concatenate([comes_cost, np.zeros(len(partners))])
+    goes, comes = np.append(goes, NOTHING), np.append(comes, np.full(len(partners), NOTHING))
+    back = np.where((goes != NOTHING) & (home_g[goes] != node), costs_g[goes], 0.0)
+    purse = state.left + extra
+    rows = goes_cost - back + comes_cost.min() <= purse
+    columns = comes_cost + (goes_cost - back).min() <= purse
+    goes, goes_cost, comes, comes_cost, other = (
+        goes[rows], goes_cost[rows], comes[columns], comes_cost[columns], other[columns],
+    )  # fmt: skip
+    return _weighed(state, node, unit, purse, (goes, goes_cost), (comes, comes_cost, other))
+
+
+def _weighed(
+    state: State,
+    node: int,
+    unit: float,
+    purse: float,
+    rows: tuple[np.ndarray, np.ndarray],
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> Exchanges:
+    balance = state.balance
+    (goes, goes_cost), (comes, comes_cost, other) = rows, columns
+    work_r = np.where(goes == NOTHING, 0.0, balance.work_g[goes])
+    shift = work_r[:, None] - np.where(comes == NOTHING, 0.0, balance.work_g[comes])
+    here = _penalties(state, _raw(state, node), node, unit)
+    after_here = _penalties(state, _raw(state, node) - shift / balance.capacity_h[node], node, unit)
+    there = _penalties(state, _raw(state, other), other, unit)
+    after_there = _penalties(state, _raw(state, other) + shift / balance.capacity_h[other], other, unit)
+    change = after_here + after_there - (here + there)
+    home_r = np.where(goes == NOTHING, NOTHING, balance.home_g[goes])
+    goes_home = home_r[:, None] == other
+    cost = goes_cost[:, None] + comes_cost
+    cost[goes_home] -= np.broadcast_to(balance.costs_g[goes][:, None], cost.shape)[goes_home]
+    allowed = cost <= purse
+    if balance.marked_h.any():
+        allowed &= (goes == NOTHING)[:, None] | ~balance.marked_h[other] | goes_home
+    for used_h, (use_g, room_h) in zip(state.used, state.sides, strict=True):
+        moved = np.where(goes == NOTHING, 0.0, use_g[goes])[:, None] - np.where(comes == NOTHING, 0.0, use_g[comes])
+        allowed &= (used_h[node] - moved <= room_h[node] + 1e-9) & (used_h[other] + moved <= room_h[other] + 1e-9)
+    change[~allowed] = np.inf
+    return Exchanges(node, goes, comes, other, change, cost, shift)
+
+
+def _raw(state: State, nodes: np.ndarray | int) -> np.ndarray:
+    """Deviations, of marked nodes below the mean too."""
+    balance = state.balance
+    return np.asarray(state.work_h[nodes] / balance.capacity_h[nodes] - balance.mean)
+
+
+def _penalties(state: State, deviation: np.ndarray, nodes: np.ndarray | int, unit: float) -> np.ndarray:
+    return penalty(state.excess(deviation, nodes) * (1.0 / unit))
+
+
+def best_exchange(state: State, found: Exchanges) -> tuple[float, list[tuple[int, int]]]:
+    """The change of the penalty by the best exchange that the budget pays for, and its moves."""
+    change = np.where(found.cost_RxC <= state.left, found.change_RxC, np.inf)
+    row, column = np.unravel_index(int(change.argmin()), change.shape)
+    return float(change[row, column]), found.moves(int(row), int(column))
+
+
+def best_paid_exchange(
+    state: State, found: Exchanges, unit: float, rng: np.random.Generator
+) -> tuple[float, list[tuple[int, int]]]:
+    """The same, of the best exchanges that one revert of another group would pay for."""
+    balance = state.balance
+    reverts = np.flatnonzero(state.moved_g & ~balance.stays_g)
+    flat = found.change_RxC.ravel()
+    count = min(BEST, len(flat))
+    if not len(reverts) or not count:
+        return np.inf, []
+    if len(reverts) > REVERTS:
+        reverts = rng.choice(reverts, REVERTS, replace=False)
+    best = np.argpartition(flat, count - 1)[:count]
+    best = best[np.isfinite(flat[best])]
+    row, column = np.unravel_index(best, found.change_RxC.shape)
+    goes, comes = found.goes_r[row][:, None], found.comes_c[column][:, None]
+    change = _with_reverts(state, found, unit, (row, column), reverts)
+    short = found.cost_RxC[row, column][:, None] - balance.costs_g[reverts] > state.left
+    change[short | (goes == reverts) | (comes == reverts)] = np.inf
+    for used_h, (use_g, room_h) in zip(state.used, state.sides, strict=True):
+        back = balance.home_g[reverts]  # the exchange may use the same room: only what fits beside it counts
+        moved = np.abs(np.where(goes == NOTHING, 0.0, use_g[goes]) - np.where(comes == NOTHING, 0.0, use_g[comes]))
+        change[used_h[back] + use_g[reverts] + moved > room_h[back] + 1e-9] = np.inf
+    if not change.size or not np.isfinite(change.min()):
+        return np.inf, []
+    k, r = np.unravel_index(int(change.argmin()), change.shape)
+    moves = found.moves(int(row[k]), int(column[k]))
+    return float(change[k, r]), [(int(reverts[r]), int(balance.home_g[reverts[r]])), *moves]
+
+
+def _with_reverts(
+    state: State, found: Exchanges, unit: float, cells: tuple[np.ndarray, np.ndarray], reverts: np.ndarray
+) -> np.ndarray:
+    """[K, V] change of the penalty by an exchange and a revert together; nodes may be the same."""
+    balance = state.balance
+    capacity_h = balance.capacity_h
+    row, column = cells
+    shift, other = found.shift_RxC[row, column][:, None], found.other_c[column][:, None]
+    work, start, end = balance.work_g[reverts], state.node_g[reverts], balance.home_g[reverts]
+
+    def after(nodes: np.ndarray | int, moved: np.ndarray) -> np.ndarray:
+        return _penalties(state, _raw(state, nodes) + moved / capacity_h[nodes], nodes, unit)
+
+    def net(nodes: np.ndarray | int) -> np.ndarray:
+        return work * ((end == nodes).astype(float) - (start == nodes).astype(float))
+
+    before_h = _penalties(state, _raw(state, np.arange(len(capacity_h))), np.arange(len(capacity_h)), unit)
+    change = after(found.node, net(found.node) - shift) - before_h[found.node]
+    change = change + after(np.broadcast_to(other, (len(other), len(reverts))), net(other) + shift) - before_h[other]
+    for nodes, sign in ((start, -1.0), (end, 1.0)):
+        apart = (nodes != found.node) & (nodes != other)
+        change += np.where(apart, after(nodes, sign * work) - before_h[nodes], 0.0)
+    return change

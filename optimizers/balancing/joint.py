@@ -1,0 +1,78 @@
+"""Collocation and balance at once: as much traffic as possible gets onto one node, while no node leaves a band.
+
+ALBIC decides which pairs to bring together before it knows what that does to the loads, and repairs afterwards. Here
+all migrations of a round are chosen together. What budget is left balances, with groups that exchange much moving
+together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optimizers.balancing.albic import units
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.counting import counting_bound
+from optimizers.balancing.draining import drained
+from optimizers.balancing.gathering import gathered
+from optimizers.balancing.interface import Assignment, Solver, assignment
+from optimizers.balancing.search import Search
+from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.units import contracted
+from twin.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """band: percentage points that nodes may be off the mean. max_partition: most load of groups that migrate together,
+    in percent. score_factor: of pairs worth it, as ALBIC's. seconds: for HiGHS, at most. inner: spends what is left.
+
+    Raises BadInput unless band >= 0, and max_partition, score_factor and seconds are > 0.
+    """
+
+    band: float = 2.0
+    max_partition: float = 25.0
+    score_factor: float = 1.5
+    seconds: float = 10.0
+    inner: Solver = field(default_factory=lambda: Search(looks=400))
+    name: str = "joint"
+
+    def __post_init__(self) -> None:
+        if not self.band >= 0.0:
+            raise BadInput(f"band must be >= 0 percentage points, got {self.band}")
+        for name in ("max_partition", "score_factor", "seconds"):
+            if not getattr(self, name) > 0.0:
+                raise BadInput(f"{name} must be > 0, got {getattr(self, name)}")
+
+    def solve(self, balance: Balance) -> Assignment:
+        """Without traffic: what the inner solver says."""
+        traffic = balance.traffic
+        if traffic is None or not traffic.total:
+            return self.inner.solve(balance)
+        hot_e = traffic.outstanding(self.score_factor)
+        together_e = hot_e & _together(traffic, balance.home_g)
+        unit_g = units(balance, traffic, together_e, self.max_partition)
+        node_g = gathered(balance, traffic, hot_e, unit_g, band=self.band, seconds=self.seconds)
+        node_g = self._balanced(balance, traffic, unit_g, hot_e, node_g)
+        node_g = drained(balance, node_g, max(self.band, balance.distance(node_g)))
+        return assignment(balance, node_g, counting_bound(balance))
+
+    def _balanced(
+        self, balance: Balance, traffic: Traffic, unit_g: np.ndarray, hot_e: np.ndarray, node_g: np.ndarray
+    ) -> np.ndarray:
+        """The rest of the budget lessens the load distance; what moved or got company stays."""
+        met_e = hot_e & _together(traffic, node_g) & ~_together(traffic, balance.home_g)
+        moved = np.flatnonzero(node_g != balance.home_g)
+        unit_g = unit_g.copy()
+        unit_g[moved] = unit_g.max() + 1 + np.arange(len(moved))  # who moved alone has left its unit
+        unit_g = np.unique(unit_g, return_inverse=True)[1]
+        pinned = np.concatenate([traffic.sender_e[met_e], traffic.receiver_e[met_e], moved])
+        pins = {int(unit_g[group]): int(node_g[group]) for group in np.unique(pinned)}
+        found = self.inner.solve(contracted(balance, unit_g, pins)).node_g[unit_g]
+        better = balance.distance(found) < balance.distance(node_g) and not balance.violation(found)
+        return found if better else node_g
+
+
+def _together(traffic: Traffic, node_g: np.ndarray) -> np.ndarray:
+    return np.asarray(node_g[traffic.sender_e] == node_g[traffic.receiver_e])

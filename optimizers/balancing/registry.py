@@ -1,0 +1,35 @@
+"""All solvers of balancing problems by name. A new one is a file with a `Solver` and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from optimizers.balancing.albic import Albic
+from optimizers.balancing.cola import Cola
+from optimizers.balancing.flux import Flux
+from optimizers.balancing.interface import Solver
+from optimizers.balancing.joint import Joint
+from optimizers.balancing.milp import Milp
+from optimizers.balancing.search import Search
+from twin.errors import BadInput, suggest
+
+SOLVERS: Mapping[str, Solver] = {
+    solver.name: solver
+    for solver in (
+        Search(),
+        Milp(),
+        Flux(),
+        Flux(best_fit=True, name="flux-best-fit"),
+        Albic(),
+        Albic(share=0.6, name="albic-k"),
+        Joint(),
+        Cola(),
+    )
+}
+
+
+def solver_by_name(name: str) -> Solver:
+    """Raises BadInput, with a suggestion, for an unknown name."""
+    if name not in SOLVERS:
+        raise BadInput(f"unknown solver {name!r}; {suggest(name, SOLVERS)}")
+    return SOLVERS[name]

@@ -1,0 +1,10 @@
+"""Fusion: operators that can be partitioned alike become one component, inside which nothing is sent (Enorm, 4.3-4.4).
+
+| to know | see |
+|---|---|
+| what a job must say | `job.py` |
+| which attributes two operators have in common | `lineage.py` |
+| what components are, and which may not be | `components.py`, `classes.py` |
+| how operators are fused | `greedy.py`, `rate_between.py`, `acyclic.py`, `baseline.py`, `exact.py` |
+| which query of the twin is which job | `query_job.py` |
+"""

@@ -1,0 +1,148 @@
+"""Components: operators that are split by the same attributes and run as one (Enorm, Section 4.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import networkx as nx
+
+from optimizers.fusion.job import Job
+from optimizers.fusion.lineage import Lineage, attribute_of, partition_attributes
+from twin.errors import BadInput, suggest
+
+
+class Splits:
+    """How the operators of a job can be split, derived once."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.attributes = partition_attributes(job)
+
+    def common(self, members: Iterable[str]) -> frozenset[Lineage]:
+        """PA(C): what all members have."""
+        return frozenset.intersection(*(self.attributes[name] for name in members))
+
+    def cardinality(self, members: Sequence[str]) -> float:
+        """PA^c(C): into how many partitions the members can be split together; inf if any number.
+
+        The product of the values that its attributes have; 1 if there are none. No limit if all members are split by
+        all that they take in, which tells tuples apart.
+        """
+        if not any(isinstance(self.job.by_name[name].partition_by, tuple) for name in members):
+            return math.inf
+        return math.prod(self.job.distinct.get(attribute_of(each), math.inf) for each in self.common(members))
+
+    def check(self, members: Sequence[str]) -> None:
+        """Raises BadInput if the members cannot be one component, or not with as many replicas as they want."""
+        if len(members) > 1 and not self.common(members):
+            first, second = next(self._strangers(members), (members[0], members[-1]))
+            raise BadInput(
+                f"{self._split(first)} and {self._split(second)} cannot be in one component: "
+                f"no attribute splits {', '.join(members)} alike; put them into different components"
+            )
+        most = max((self.job.by_name[name] for name in members), key=lambda operator: operator.replicas)
+        if most.replicas > (limit := self.cardinality(members)):
+            together = f" with {', '.join(each for each in members if each != most.name)}" if len(members) > 1 else ""
+            raise BadInput(
+                f"{most.what} wants {most.replicas} replicas, but{together} it can be split into {limit:g} at most "
+                f"({self._split(most.name)}); ask for fewer, or for other partition attributes"
+            )
+
+    def _strangers(self, members: Sequence[str]) -> Iterator[tuple[str, str]]:
+        return (
+            (one, other)
+            for number, one in enumerate(members)
+            for other in members[number + 1 :]
+            if not self.attributes[one] & self.attributes[other]
+        )
+
+    def _split(self, name: str) -> str:
+        by = ", ".join(sorted(self.attributes[name])) or "nothing"
+        return f"{name!r}, split by {by}" if self.job.by_name[name].kind != "source" else f"source {name!r}"
+
+
+@dataclass(frozen=True)
+class Component:
+    """operators: in the job's order. attributes: PA(C). cardinality: PA^c(C)."""
+
+    operators: tuple[str, ...]
+    attributes: frozenset[Lineage]
+    cardinality: float
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """A job's operators, each in exactly one component; components in the order of their first operators."""
+
+    job: Job
+    components: tuple[Component, ...]
+
+    @cached_property
+    def component_of(self) -> dict[str, int]:
+        """By operator, the number of its component."""
+        return {name: number for number, each in enumerate(self.components) for name in each.operators}
+
+    @property
+    def between_per_s(self) -> float:
+        """What is sent from component to component."""
+        of = self.component_of
+        crossing = (each for each in self.job.transfers if of[each.producer] != of[each.consumer])
+        return sum(transfer.rate_per_s for transfer in crossing)
+
+    @property
+    def communication(self) -> float:
+        """Share of all transfers that go from component to component (Enorm, Fig. 15); 0 if nothing is sent."""
+        return self.between_per_s / self.job.rate_per_s if self.job.rate_per_s else 0.0
+
+    @cached_property
+    def graph(self) -> nx.DiGraph[int]:
+        """Components as nodes, an edge where tuples go from one to another."""
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        graph.add_nodes_from(range(len(self.components)))
+        ends = ((self.component_of[each.producer], self.component_of[each.consumer]) for each in self.job.transfers)
+        graph.add_edges_from((one, other) for one, other in ends if one != other)
+        return graph
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether components wait for each other in a circle: with bounded channels they can come to a standstill."""
+        return not nx.is_directed_acyclic_graph(self.graph)
+
+    @property
+    def narrowest(self) -> float:
+        """The least number of partitions that a component of several operators allows; inf if nothing limits one."""
+        return min((each.cardinality for each in self.components if len(each.operators) > 1), default=math.inf)
+
+
+def fused(job: Job, groups: Iterable[Sequence[str]]) -> Fusion:
+    """The job with each group of operators as one component; those that are in none stay alone.
+
+    Raises BadInput if a group names an unknown operator or one that is in another group, or if its operators cannot be
+    split alike.
+    """
+    splits, given = Splits(job), [tuple(group) for group in groups]
+    named = [name for group in given for name in group]
+    for name in named:
+        if name not in job.by_name:
+            raise BadInput(f"a component names unknown operator {name!r}; {suggest(name, job.by_name)}")
+        if named.count(name) > 1:
+            raise BadInput(f"operator {name!r} is in components {named.count(name)} times; name it once")
+    alone = [(name,) for name in job.by_name.keys() - set(named)]
+    place = {name: number for number, name in enumerate(job.by_name)}.__getitem__
+    members = [tuple(sorted(group, key=place)) for group in (*given, *alone) if group]
+    members.sort(key=lambda group: place(group[0]))
+    for group in members:
+        splits.check(group)
+    return Fusion(job, tuple(Component(each, splits.common(each), splits.cardinality(each)) for each in members))
+
+
+def without_circles(fusion: Fusion) -> Fusion:
+    """The same. Raises BadInput with the circle if its components wait for each other."""
+    if fusion.cyclic:
+        circle = [edge[0] for edge in nx.find_cycle(fusion.graph)]
+        names = ["{" + ", ".join(fusion.components[number].operators) + "}" for number in (*circle, circle[0])]
+        raise BadInput(f"components send to each other in a circle: {' -> '.join(names)}; part one of them")
+    return fusion

@@ -1,0 +1,113 @@
+"""What is to be fused: operators, what flows between them, and how many values attributes have."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Self
+
+import networkx as nx
+from pydantic import Field, model_validator
+
+from optimizers.fusion.operators import STATEFUL, FusionOperator
+from twin.errors import suggest
+from twin.kinds.operator import Name
+from twin.spec import Spec
+
+
+class Transfer(Spec):
+    """Tuples that `producer` sends to `consumer`."""
+
+    producer: Name
+    consumer: Name
+    rate_per_s: Annotated[float, Field(ge=0, le=10**15)]
+
+
+class Job(Spec):
+    """A validated DAG <O, E> (Enorm, Section 4.3).
+
+    distinct: values that occur, by attribute; one that is not named has more than anybody counts.
+    """
+
+    operators: Annotated[tuple[FusionOperator, ...], Field(min_length=1)]
+    transfers: tuple[Transfer, ...] = ()
+    distinct: dict[Name, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [operator.name for operator in self.operators]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"operator name {twice!r} is used {names.count(twice)} times; names must be unique")
+        for transfer in self.transfers:
+            for end in (transfer.producer, transfer.consumer):
+                if end not in self.by_name:
+                    raise ValueError(f"a transfer names unknown operator {end!r}; {suggest(end, names)}")
+        if len(self.graph.edges) < len(self.transfers):
+            raise ValueError("two transfers have the same producer and consumer; add their rates in one")
+        if not nx.is_directed_acyclic_graph(self.graph):
+            cycle = [edge[0] for edge in nx.find_cycle(self.graph)]
+            raise ValueError(f"the job has a cycle: {' -> '.join([*cycle, cycle[0]])}; a job must be acyclic")
+        self._check_attributes()
+        for operator in self.operators:
+            self._check_inputs(operator)
+        return self
+
+    def _check_attributes(self) -> None:
+        known = {name for operator in self.operators for name in (*operator.schema_in, *operator.schema_out)}
+        for name in self.distinct:
+            if name not in known:
+                raise ValueError(f"distinct names unknown attribute {name!r}; {suggest(name, known)}")
+
+    def _check_inputs(self, operator: FusionOperator) -> None:
+        producers = [self.by_name[name] for name in self.producers[operator.name]]
+        if operator.kind == "source" and producers:
+            raise ValueError(f"{operator.what} takes tuples of {producers[0].name!r}; a source takes none")
+        if operator.kind == "consolidate" and not producers:
+            raise ValueError(f"{operator.what} has no producer; let a compute or consolidate send to it")
+        for producer in producers:
+            if producer.kind == "sink":
+                raise ValueError(f"{operator.what} takes tuples of {producer.what}; a sink gives none")
+            if operator.kind == "consolidate" and producer.kind not in STATEFUL:
+                raise ValueError(f"{operator.what} takes tuples of {producer.what}, but merges windows alone")
+            lacking = frozenset() if operator.free else frozenset(operator.attributes) - producer.sent
+            if lacking:
+                raise ValueError(
+                    f"{operator.what} is partitioned by {min(lacking)!r}, which {producer.what} does not send; "
+                    "add it to that one's schema_out, or leave it out of partition_by"
+                )
+        missing = frozenset(operator.schema_in).difference(*(producer.sent for producer in producers))
+        if producers and missing:
+            raise ValueError(f"{operator.what} needs {min(missing)!r}, which none of its producers sends")
+
+    @cached_property
+    def by_name(self) -> dict[str, FusionOperator]:
+        """Operators by name, in the job's order."""
+        return {operator.name: operator for operator in self.operators}
+
+    @cached_property
+    def graph(self) -> nx.DiGraph[str]:
+        """Operators as nodes, transfers as edges."""
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        graph.add_nodes_from(operator.name for operator in self.operators)
+        graph.add_edges_from((transfer.producer, transfer.consumer) for transfer in self.transfers)
+        return graph
+
+    @cached_property
+    def producers(self) -> dict[str, tuple[str, ...]]:
+        """Who sends to each operator."""
+        return {name: tuple(self.graph.predecessors(name)) for name in self.graph}
+
+    @cached_property
+    def consumers(self) -> dict[str, tuple[str, ...]]:
+        """To whom each operator sends."""
+        return {name: tuple(self.graph.successors(name)) for name in self.graph}
+
+    @property
+    def topological(self) -> tuple[FusionOperator, ...]:
+        """Operators in data-flow order; ties by name."""
+        return tuple(self.by_name[name] for name in nx.lexicographical_topological_sort(self.graph))
+
+    @property
+    def rate_per_s(self) -> float:
+        """Of all transfers together."""
+        return sum(transfer.rate_per_s for transfer in self.transfers)

@@ -1,0 +1,165 @@
+"""A query of the twin as a job for fusion: what it says of schemas and partition attributes, and what it does not.
+
+A query knows columns by number and type, not by name. So each keyed operator is split by an attribute of its own,
+`NAME.key`, which no other operator has, unless `keys` names it; and a map is taken to compute all anew, unless
+`passes` says what it leaves as it is. What is not known is never fused: nothing that a query does not say can make
+tuples of a key meet in two places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from optimizers.fusion.components import Splits
+from optimizers.fusion.job import Job
+from optimizers.fusion.operators import Kind
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.keys import key_groups_of
+from twin.kinds.windowed import Windowed
+from twin.query import AnyOperator, Query
+from twin.rates.flow import nominal_rates
+from twin.spec import parse
+
+Names = Mapping[str, Collection[str]]
+
+
+def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names | None = None) -> Job:
+    """Operators of its query with the replicas of its plan, and rates as nothing were saturated.
+
+    keys: by operator whose inputs are all dealt by hash, the attributes that it is keyed by. passes: by map, which of
+    these its output has unchanged. What keeps state and is dealt in another way stays alone, whatever its replicas.
+    Windows are left out: the twin's are in processing time. Raises BadInput for an unknown operator or attribute, for
+    keys of an operator that has none, or if an operator has replicas that it cannot be split into.
+    """
+    query = deployment.query
+    keyed = _keys(query, keys or {})
+    passed = _passes(query, passes or {}, {name for each in keyed.values() for name in each})
+    needed = _needed(query, keyed, passed)
+    operators = [_operator(deployment, each, keyed, passed, needed) for each in query.topological]
+    document = {"operators": operators, "transfers": _transfers(deployment), "distinct": _distinct(query, keyed)}
+    job = parse(Job, document)
+    splits = Splits(job)
+    for name in job.by_name:
+        splits.check((name,))
+    return job
+
+
+def _keys(query: Query, given: Names) -> dict[str, tuple[str, ...]]:
+    """By operator that is split by key, its attributes."""
+    own: dict[str, tuple[str, ...]] = {
+        each.name: (f"{each.name}.key",) for each in query.operators if _by_key(query, each)
+    }
+    for name, attributes in given.items():
+        if name not in own:
+            raise BadInput(f"keys names {name!r}, which is not keyed; {suggest(name, own)}")
+        if not attributes or isinstance(attributes, str):
+            raise BadInput(f"keys of {name!r} should be a list of attributes, got {attributes!r}")
+        own[name] = tuple(attributes)
+    return own
+
+
+def _by_key(query: Query, operator: AnyOperator) -> bool:
+    ways = [query.partitioning(stream) for stream in query.inputs(operator.name)]
+    return bool(ways) and all(way.keeps_keys for way in ways) and not _whole(operator)
+
+
+def _whole(operator: AnyOperator) -> bool:
+    """Whether its one result is of all tuples."""
+    return isinstance(operator, Windowed) and not operator.keyed
+
+
+def _makes_anew(operator: AnyOperator) -> bool:
+    """Whether its results are other tuples than those that came, and keep nothing of them unless somebody says so."""
+    ends = operator.is_source or operator.is_sink
+    return not (ends or operator.thins or isinstance(operator, Windowed))
+
+
+def _passes(query: Query, given: Names, known: Iterable[str]) -> dict[str, frozenset[str]]:
+    maps = [each.name for each in query.operators if _makes_anew(each)]
+    for name, attributes in given.items():
+        if name not in maps:
+            raise BadInput(f"passes names {name!r}, which is no map; {suggest(name, maps)}")
+        for attribute in attributes:
+            if attribute not in set(known):
+                raise BadInput(
+                    f"passes of {name!r} names {attribute!r}, by which nothing is keyed; {suggest(attribute, known)}"
+                )
+    return {name: frozenset(given.get(name, ())) for name in maps}
+
+
+def _needed(
+    query: Query, keyed: Mapping[str, tuple[str, ...]], passed: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
+    """By operator, attributes that its input must have: its own keys, and those that it passes to who needs them."""
+    needed: dict[str, frozenset[str]] = {}
+    for operator in reversed(query.topological):
+        later = frozenset[str]().union(*(needed[stream.consumer] for stream in query.outputs(operator.name)))
+        own = frozenset(keyed.get(operator.name, ()))
+        through = later if operator.thins else passed.get(operator.name, frozenset()) & later
+        needed[operator.name] = own | through
+    return needed
+
+
+def _operator(
+    deployment: Deployment,
+    operator: AnyOperator,
+    keyed: Mapping[str, tuple[str, ...]],
+    passed: Mapping[str, frozenset[str]],
+    needed: Mapping[str, frozenset[str]],
+) -> dict[str, Any]:
+    query, name = deployment.query, operator.name
+    inputs, outputs = query.inputs(name), query.outputs(name)
+    later = frozenset[str]().union(*(needed[stream.consumer] for stream in outputs))
+    found: dict[str, Any] = {"name": name, "kind": _kind(operator, keyed), "replicas": deployment.plan.replicas(name)}
+    if inputs:
+        found["schema_in"] = [f"{stream.producer}.tuple" for stream in inputs] + sorted(needed[name])
+    if outputs:
+        found["schema_out"] = [f"{name}.tuple", *sorted(later)]
+    if name in passed:
+        found["passes"] = sorted(passed[name] & later & needed[name])
+    ways = [query.partitioning(stream) for stream in inputs]
+    scattered = any(way.copies or way.two_choices for way in ways)  # tuples of a key go to several replicas
+    if name in keyed:
+        found["partition_by"] = keyed[name]
+    elif any(way.whole and not way.copies for way in ways) or _whole(operator):
+        found["partition_by"] = []
+    elif found["kind"] == "compute" or scattered:
+        found |= {"partition_by": [], "replicas": 1}
+    return found
+
+
+def _kind(operator: AnyOperator, keyed: Collection[str]) -> Kind:
+    if operator.is_source:
+        return "source"
+    if operator.is_sink:
+        return "sink"
+    stateful = isinstance(operator, Windowed) or key_groups_of(operator) is not None or operator.name in keyed
+    return "compute" if stateful else "map"
+
+
+def _transfers(deployment: Deployment) -> list[dict[str, Any]]:
+    """Every consumer of an operator gets all that it emits; by broadcast, every replica of it."""
+    query, rates = deployment.query, nominal_rates(deployment.query, deployment.workload.arrivals)
+    return [
+        {
+            "producer": stream.producer,
+            "consumer": stream.consumer,
+            "rate_per_s": rates[stream.producer].out_per_s
+            * (deployment.plan.replicas(stream.consumer) if query.partitioning(stream).copies else 1),
+        }
+        for stream in query.streams_by_name
+    ]
+
+
+def _distinct(query: Query, keyed: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Values of attributes that are an operator's only key: into more it cannot be split, nor into more key groups."""
+    found: dict[str, int] = {}
+    for name, attributes in keyed.items():
+        operator = query.operator(name)
+        counts = [key_groups_of(operator), operator.values(0) or None]  # nobody counts the values of other keys
+        for count in counts:
+            if count is not None and len(attributes) == 1:
+                found[attributes[0]] = min(count, found.get(attributes[0], count))
+    return found

@@ -1,0 +1,1 @@
+"""Enorm (DEBS 2016): its figures, a file each."""

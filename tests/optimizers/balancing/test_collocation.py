@@ -1,0 +1,197 @@
+"""What exchanges much gets together, and what that costs in balance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimizers.balancing.adaptation import moved, rounds
+from optimizers.balancing.albic import Albic, units
+from optimizers.balancing.cola import Cola
+from optimizers.balancing.interface import Assignment, assignment
+from optimizers.balancing.joint import Joint
+from optimizers.balancing.milp import Milp
+from optimizers.balancing.partition import partitioned
+from optimizers.balancing.patterns import full_partitioning, one_to_one, partial_merge, partial_partitioning
+from optimizers.balancing.search import Search
+from optimizers.balancing.traffic import Traffic
+from optimizers.balancing.units import contracted
+from scenarios.experiments.albic.jobs import drifts, job
+from tests.optimizers.balancing.small import assignments, balance, balances
+from twin.errors import BadInput
+
+PAIRED = Traffic([0, 0, 1, 1], [0, 1], [2, 3], [5.0, 4.0])
+"""Groups 0 and 1 of one operator each send to a group of the next; both are outstanding for a score factor of 1.5."""
+
+
+def paired(**more):
+    return balance(((10, 10, 10, 10),), (0, 1, 1, 0), **{"traffic": PAIRED, "budget": 1.0} | more)
+
+
+def small_job(topology="pairs", percent=100.0):
+    return job("fig2", topology, percent, seed=0)
+
+
+def test_albic_brings_the_heaviest_pair_together():
+    found = Albic(inner=Milp(), max_distance=100.0).solve(paired())
+    assert found.node_g[0] == found.node_g[2]
+    assert len(found.moves) == 1
+    assert found.collocation == pytest.approx(100 * 5 / 9)
+
+
+def test_albic_keeps_together_what_is():
+    """Both pairs are on node 0: one of them goes, as a whole."""
+    problem = balance(((10, 10, 10, 10),), (0, 0, 0, 0), budget=2, traffic=PAIRED)
+    found = Albic(inner=Milp()).solve(problem)
+    assert (found.collocation, found.distance) == (100.0, pytest.approx(0.0))
+
+
+def test_albic_gives_collocation_up_where_the_load_distance_would_be_too_large():
+    found = Albic(inner=Milp(), max_distance=5.0).solve(paired())
+    assert (found.distance, found.moves.size) == (0.0, 0)
+    assert found.collocation == 0.0
+
+
+def test_a_pair_does_not_get_together_on_a_marked_node():
+    found = Albic(inner=Milp(), max_distance=100.0).solve(paired(kill_h=(0, 1)))
+    assert not (found.node_g[found.moves] == 1).any()
+
+
+def test_without_traffic_balance_is_all_there_is():
+    for solver in (Albic(inner=Milp()), Joint(inner=Milp())):
+        assert solver.solve(balance()).distance == Milp().solve(balance()).distance
+
+
+def test_units_are_neither_heavier_than_the_limit_nor_dearer_than_the_budget():
+    problem = replace(small_job("chain"), home_g=np.zeros(400, dtype=int), budget=6.0)
+    traffic = problem.traffic
+    every = units(problem, traffic, traffic.outstanding(1.5), limit=15.0)
+    assert np.bincount(every).max() <= 6
+    assert np.bincount(every, problem.work_g).max() <= 15.0
+    assert np.bincount(every).max() > 2
+
+
+@settings(deadline=None, max_examples=40)
+@given(balances(kill=False), st.data())
+def test_what_holds_for_units_holds_for_groups(problem, data):
+    """Units of groups on one node: an assignment of units is one of groups, with the same distance and cost."""
+    label_g = np.array([data.draw(st.integers(0, 1)) for _ in problem.home_g]) + 2 * problem.home_g
+    unit_g = np.unique(label_g, return_inverse=True)[1]
+    whole = contracted(problem, unit_g, {})
+    for node_u in assignments(whole):
+        assert not problem.violation(node_u[unit_g])
+        assert whole.objective(node_u) == pytest.approx(problem.objective(node_u[unit_g]))
+        assert whole.spent(node_u) == pytest.approx(problem.spent(node_u[unit_g]))
+
+
+def course(solver, count=4) -> list[Assignment]:
+    return [found for _, found in rounds(small_job(), solver.solve, drifts(count, seed=0))]
+
+
+def test_joint_stays_in_its_band_and_collocates_no_slower_than_albic():
+    joint, albic = (course(solver) for solver in (Joint(), Albic(share=0.9)))
+    assert max(found.distance for found in joint) <= 2.01
+    assert max(found.distance for found in albic) > 2.5
+    assert joint[-1].collocation >= albic[-1].collocation
+    assert all(len(found.moves) <= 20 for found in joint + albic)
+
+
+def test_joint_is_as_good_as_the_best_of_all():
+    """Three pairs, three migrations: as much traffic together as in any assignment in the band in which one group of
+    a pair migrates at most. Pairs that are together already may also migrate as one, which can be better still."""
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        pairs = np.array([(0, 3), (1, 4), (2, 5)])
+        traffic = Traffic([0, 0, 0, 1, 1, 1], pairs[:, 0], pairs[:, 1], np.ones(3))
+        loads = (rng.uniform(5, 15, 6),)
+        problem = balance(loads, rng.integers(0, 3, 6), 3, budget=3, traffic=traffic)
+        band = min(problem.distance(node_g) for node_g in assignments(problem)) + 5.0
+        moves = ((node_g, node_g != problem.home_g) for node_g in assignments(problem))
+        single = [node_g for node_g, moved_g in moves if not (moved_g[:3] & moved_g[3:]).any()]
+        within = [node_g for node_g in single if problem.distance(node_g) <= band]
+        found = Joint(band=band, inner=Search(looks=1)).solve(problem)
+        assert found.distance <= band + 1e-6
+        assert found.collocation >= max(traffic.factor(node_g) for node_g in within) - 1e-9
+
+
+def test_cola_collocates_everything_and_says_what_it_ignores():
+    problem = small_job()
+    found = Cola().solve(problem)
+    assert found.collocation > 95.0
+    assert found.distance <= 10.0
+    assert (found.message, found.bound) == ("COLA ignores the budget", 0.0)
+    assert found.cost > problem.budget
+
+
+def test_cola_leaves_marked_nodes():
+    problem = replace(small_job(), kill_h=np.arange(20) < 3)
+    assert (Cola().solve(problem).node_g >= 3).all()
+
+
+def test_load_index_falls_with_the_traffic_between_nodes():
+    """Of 40 points of load, a unit of traffic between nodes costs 2; the 5 of the heavier pair save 10."""
+    problem = paired(serialising=2.0)
+    found = assignment(problem, np.array([1, 1, 1, 0]), 0.0)
+    assert found.index == pytest.approx(75.0)
+
+
+def test_groups_take_their_load_along():
+    problem = balance(((30, 10),), (0, 1), capacity_h=(1, 2))
+    after = moved(problem, np.array([1, 1]))
+    assert after.loads["cpu"].tolist() == [15.0, 10.0]
+    assert after.work_g.tolist() == problem.work_g.tolist()
+
+
+@given(st.lists(st.integers(0, 10), min_size=1, max_size=12), st.integers(1, 12), st.integers(1, 12))
+def test_patterns_send_what_is_sent_to_whom_they_should(rates, receivers, degree):
+    receivers, count = min(receivers, len(rates)), len(rates)
+    degree = min(degree, receivers)
+    matrices = {
+        1: [one_to_one(rates), partial_merge(rates, receivers)],
+        degree: [partial_partitioning(rates, receivers, degree)],
+        receivers: [full_partitioning(rates, receivers)],
+    }
+    sending = np.array(rates) > 0
+    for most, found in matrices.items():
+        for matrix in found:
+            assert matrix.sum(axis=1) == pytest.approx(rates)
+            assert ((matrix > 0).sum(axis=1)[sending] == most).all() or most == 1
+            assert matrix.shape[0] == count
+    assert ((one_to_one(rates) > 0).sum(axis=0) <= 1).all()
+    assert ((partial_merge(rates, receivers) > 0).sum(axis=1)[sending] == 1).all()
+
+
+@pytest.mark.parametrize("receivers", [0, 4])
+def test_patterns_refuse_what_they_cannot_draw(receivers):
+    with pytest.raises(BadInput, match="receivers must be from 1 to 3"):
+        partial_merge(np.ones(3), receivers)
+    with pytest.raises(BadInput, match="rates of one key group"):
+        one_to_one(np.array([np.nan]))
+
+
+def test_metis_traps():
+    """No more parts than vertices; weights of 0 and no edges are fine."""
+    nothing = Traffic([0] * 4, [], [], []).both_ways
+    assert set(partitioned(nothing, np.zeros(4), 9)) == {0, 1, 2, 3}
+    assert set(partitioned(nothing, np.zeros(4), 2)) == {0, 1}
+    assert partitioned(nothing, np.ones(4), 1).tolist() == [0] * 4
+    star = Traffic([0] * 9, [0] * 8, range(1, 9), [1.0] * 8).both_ways
+    assert set(partitioned(star, np.zeros(9), 7)) == set(range(7))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Albic(step=0.0),
+        lambda: Albic(share=1.5),
+        lambda: Joint(band=-1.0),
+        lambda: Joint(seconds=0.0),
+    ],
+)
+def test_senseless_settings_are_refused(make):
+    with pytest.raises(BadInput):
+        make()

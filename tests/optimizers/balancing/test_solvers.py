@@ -1,0 +1,178 @@
+"""Every solver against every assignment that there is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.classes import class_bound
+from optimizers.balancing.counting import counting_bound
+from optimizers.balancing.flux import flux
+from optimizers.balancing.milp import Milp
+from optimizers.balancing.registry import SOLVERS, solver_by_name
+from optimizers.balancing.search import Search
+from optimizers.interface import Status
+from scenarios.experiments.albic.clusters import cluster
+from tests.optimizers.balancing.small import assignments, balance, balances, best
+from twin.errors import BadInput
+
+QUICK = settings(deadline=None, max_examples=25)
+WITHIN = [name for name in SOLVERS if name != "cola"]
+"""Solvers that keep to the budget."""
+
+
+@QUICK
+@given(balances())
+def test_the_milp_finds_the_best_of_all(problem):
+    found = Milp(seconds=30).solve(problem)
+    distance, _ = best(problem)
+    assert not problem.violation(found.node_g)
+    assert found.distance == pytest.approx(distance, abs=1e-5)
+    assert found.status is Status.OPTIMAL
+    assert found.bound <= distance + 1e-6
+
+
+@QUICK
+@given(balances())
+def test_no_bound_is_above_the_best_of_all(problem):
+    distance, _ = best(problem)
+    assert counting_bound(problem) <= distance + 1e-6
+    assert class_bound(problem, classes=3) <= distance + 1e-5
+
+
+@pytest.mark.parametrize("name", WITHIN)
+@settings(deadline=None, max_examples=15)
+@given(problem=balances())
+def test_solvers_keep_to_budget_limits_and_marks(name, problem):
+    found = SOLVERS[name].solve(problem)
+    assert not problem.violation(found.node_g)
+    assert found.bound <= found.distance
+    assert found.cost <= problem.budget
+    assert found.moves.tolist() == np.flatnonzero(found.node_g != problem.home_g).tolist()
+    if found.status is Status.OPTIMAL:
+        assert found.distance <= best(problem)[0] + 1e-5
+
+
+@QUICK
+@given(balances())
+def test_the_search_is_never_worse_than_flux_or_than_staying(problem):
+    found = Search(looks=100).solve(problem)
+    others = (problem.home_g, flux(problem, best_fit=False), flux(problem, best_fit=True))
+    assert found.distance <= min(problem.distance(node_g) for node_g in others) + 1e-6
+
+
+@QUICK
+@given(balances())
+def test_lemma_2_load_left_on_marked_nodes_bounds_the_distance(problem):
+    """d >= L_B / |A| for every assignment: only with all groups off the marked nodes can it be 0."""
+    capacity = problem.capacity_h[~problem.marked_h].sum()
+    for node_g in assignments(problem):
+        left = problem.work_g[problem.marked_h[node_g]].sum()
+        assert problem.distance(node_g) >= left / capacity - 1e-9
+
+
+def test_lemma_2_does_not_say_that_marked_nodes_get_empty():
+    """60 on average; the group of 30 makes it worse wherever it goes."""
+    problem = balance(((50, 50, 50, 30),), (0, 1, 2, 3), 4, budget=np.inf, kill_h=(0, 0, 0, 1))
+    found = Milp().solve(problem)
+    assert found.status is Status.OPTIMAL
+    assert (found.distance, found.moves.size) == (pytest.approx(10.0), 0)
+
+
+def test_lemma_1_does_not_hold_so_that_moves_to_marked_nodes_are_forbidden():
+    """Moving 20 to the marked node would give 8.33; within the others 11.67 is the best."""
+    problem = balance(((65, 20, 63, 62, 1),), (0, 0, 1, 2, 3), 4, budget=1, kill_h=(0, 0, 0, 1))
+    assert problem.distance(np.array([0, 3, 1, 2, 3])) == pytest.approx(8.0 + 1 / 3)
+    assert problem.violation(np.array([0, 3, 1, 2, 3]))
+    assert Milp().solve(problem).distance == pytest.approx(best(problem)[0])
+    assert best(problem)[0] == pytest.approx(11.0 + 2 / 3)
+
+
+def test_the_budget_may_be_too_small_for_the_papers_constraint_5():
+    """100, 0, 0, 0 and one migration: the distance, 65, is more than the mean; constraint (5) would say infeasible."""
+    problem = balance(((10,) * 10,), (0,) * 10, 4, budget=1)
+    assert Milp().solve(problem).distance == pytest.approx(65.0)
+
+
+def test_a_state_that_fits_nowhere_stays_even_on_a_marked_node():
+    """900 MB fit on node 0 only, of which the others are to take the load over."""
+    problem = balance(
+        ((30, 10, 10),), (0, 0, 1), 3, 9, state_g=(900, 10, 10), memory_h=(1000, 500, 500), kill_h=(1, 0, 0)
+    )
+    for name in WITHIN:
+        assert SOLVERS[name].solve(problem).node_g[0] == 0
+
+
+def test_a_node_above_a_limit_does_not_get_more():
+    problem = balance(((30, 10, 10), (10, 10, 20)), (0, 0, 1), budget=9, limits={"mem": 15.0})
+    found = Milp().solve(problem)
+    assert found.distance == best(problem)[0] == 15.0
+
+
+def test_nothing_to_do():
+    still = balance(((0, 0, 0, 0),), budget=np.inf)
+    for name in SOLVERS:
+        found = SOLVERS[name].solve(still)
+        assert (found.distance, found.index) == (0.0, 100.0)
+    for name in WITHIN:
+        assert SOLVERS[name].solve(balance(budget=0)).moves.size == 0
+        assert SOLVERS[name].solve(balance(nodes=1, homes=(0, 0, 0, 0))).distance == 0.0
+
+
+def test_out_of_time_the_start_is_returned_with_its_bound():
+    found = Milp(seconds=1e-9, start=Search(looks=1)).solve(cluster(20, 400, varies=80, budget=20, seed=1))
+    assert found.status is Status.FEASIBLE
+    assert 0.0 <= found.bound < found.distance
+
+
+@pytest.mark.parametrize("more", [{"budget": np.inf}, {"budget": 0, "cost_g": np.zeros(60)}])
+def test_without_a_limit_all_get_even(more):
+    """Sixty groups on one node of six; the last node has twice the capacity."""
+    loads = np.random.default_rng(0).uniform(1, 10, 60)
+    problem = balance((loads,), (0,) * 60, 6, **{"capacity_h": (1, 1, 1, 1, 1, 2)} | more)
+    for name in ("search", "flux", "flux-best-fit"):
+        assert SOLVERS[name].solve(problem).distance < 10.0
+
+
+def test_unbounded_weights_are_refused():
+    with pytest.raises(BadInput, match="w1 must be > 2 w2"):
+        Milp(w1=2.0, w2=1.0)
+    with pytest.raises(BadInput, match="seconds > 0"):
+        Milp(seconds=0.0)
+    with pytest.raises(BadInput, match=r"unknown solver 'flx'; did you mean 'flux'\?"):
+        solver_by_name("flx")
+
+
+@given(st.permutations(range(3)))
+@settings(deadline=None, max_examples=3)
+def test_nodes_have_no_order(order):
+    """The best distance is the same whatever nodes are called."""
+    problem = cluster(3, 9, varies=40, budget=2, seed=0)
+    named = np.array(order)[problem.home_g]
+    other = Balance(loads=problem.loads, home_g=named, capacity_h=np.ones(3), budget=2)
+    assert Milp().solve(other).distance == pytest.approx(Milp().solve(problem).distance, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [(20, 400, 80, 10), (60, 1200, 40, 20), (60, 1200, 80, 30)])
+def test_where_the_budget_binds_the_counting_bound_is_reached(size):
+    nodes, groups, varies, budget = size
+    found = Search().solve(cluster(nodes, groups, varies=varies, budget=budget, seed=0))
+    assert found.status is Status.OPTIMAL
+    assert found.bound > 3.0
+
+
+def test_same_balance_same_assignment():
+    problem = cluster(20, 400, varies=20, budget=10, seed=3)
+    assert (Search(looks=200).solve(problem).node_g == Search(looks=200).solve(problem).node_g).all()
+
+
+def test_a_band_and_a_price_save_migrations():
+    problem = cluster(20, 400, varies=20, budget=20, seed=0)
+    every, band = (Search(looks=300, band=b).solve(problem) for b in (0.0, 2.0))
+    assert band.distance <= 2.0 < problem.distance(problem.home_g)
+    assert len(band.moves) < len(every.moves)
+    dear = Milp(w3=1e6).solve(balance())
+    assert dear.moves.size == 0 < Milp().solve(balance()).moves.size

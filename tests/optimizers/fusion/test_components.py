@@ -1,0 +1,200 @@
+"""Partition attributes, cardinalities and classes: the paper's examples, and what must be refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from optimizers.fusion.classes import Class, Handover, class_of, handover
+from optimizers.fusion.components import Splits, fused, without_circles
+from optimizers.fusion.lineage import partition_attributes
+from tests.optimizers.fusion.jobs import groups, job, motivating, plain, wanting
+from twin.errors import BadInput
+
+WORD = {"kind": "compute", "schema_in": ["word"], "partition_by": ["word"]}
+HOUR = {"length_s": 3600}
+
+
+def words():
+    return job(
+        {
+            "O1": {**WORD, "schema_out": ["word", "wordcount"]},
+            "O2": {**WORD, "schema_out": ["letter", "lettercount"]},
+        },
+        {},
+        distinct={"word": 5000},
+    )
+
+
+def chain(*kinds, **last):
+    """Operators one behind the other, all split by k."""
+    operators = {}
+    for number, kind in enumerate(kinds):
+        windows = {"windows": [HOUR]} if kind == "consolidate" else {}
+        split = {} if kind in ("map", "sink", "source") else {"partition_by": ["k"]}
+        schemas = {"schema_in": [] if kind == "source" else ["k"], "schema_out": [] if kind == "sink" else ["k"]}
+        operators[f"{kind}{number}"] = {"kind": kind, **schemas, **split, **windows}
+    operators[[*operators][-1]] |= last
+    names = list(operators)
+    return job(operators, {f"{one}>{two}": 1.0 for one, two in itertools.pairwise(names)})
+
+
+def test_example_1a_and_1b():
+    splits = Splits(words())
+    assert splits.attributes == {"O1": {"word"}, "O2": {"word"}}
+    assert splits.cardinality(["O1"]) == splits.cardinality(["O2"]) == 5000
+    (one,) = fused(words(), [("O1", "O2")]).components
+    assert (one.attributes, one.cardinality) == ({"word"}, 5000)
+
+
+def test_example_2a():
+    splits = Splits(motivating())
+    assert splits.cardinality(["op1"]) == math.inf
+    assert splits.attributes["op2"] == splits.attributes["op3"] == {"area"}
+    assert splits.cardinality(["op2"]) == splits.cardinality(["op3"]) == 98
+    assert splits.attributes["op4"] == splits.attributes["op5"] == set()
+    assert splits.cardinality(["op4"]) == splits.cardinality(["op5"]) == 1
+
+
+def test_example_2b():
+    found = fused(motivating(), [("op1", "op2", "op3")])
+    assert [(each.attributes, each.cardinality) for each in found.components] == [
+        ({"area"}, 98),
+        (set(), 1),
+        (set(), 1),
+    ]
+    assert found.communication == pytest.approx(20 / 220)
+    assert found.narrowest == 98
+
+
+def test_table_1():
+    """Each operator where the paper has it in mind: the compute's results are merged in another component."""
+    given = chain("map", "compute", "consolidate")
+    assert str(class_of(given, ["map0"])) == "stateless flexible"
+    assert str(class_of(given, ["compute1"])) == "stateful flexible"
+    assert str(class_of(given, ["consolidate2"])) == "stateless rigid"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "members", "expected"),
+    [
+        (("map", "map"), (0, 1), Class(False, True)),
+        (("map", "compute", "consolidate"), (0, 1), Class(True, True)),
+        (("map", "compute", "consolidate", "map"), (2, 3), Class(False, False)),
+        (("map", "compute", "consolidate"), (0, 1, 2), Class(True, False)),  # combined (Section 5)
+        (("compute", "consolidate", "consolidate"), (1, 2), Class(True, False)),
+        (("compute", "map"), (0,), Class(True, False)),  # Section 4.2 on 5.2: no migration without state
+        (("compute", "compute"), (0, 1), Class(True, False)),
+        (("compute",), (0,), Class(True, False)),
+    ],
+)
+def test_classes_depend_on_what_else_is_inside(kinds, members, expected):
+    given = chain(*kinds)
+    names = list(given.by_name)
+    assert class_of(given, [names[each] for each in members]) == expected
+
+
+def test_figure_5():
+    assert handover(chain("compute", "consolidate"), "compute0") is Handover.PARTIALS
+    assert handover(chain("compute", "map", windows=[]), "compute0") is Handover.EAGER
+    assert handover(chain("compute", "consolidate", "consolidate"), "consolidate1") is Handover.RESULTS
+    assert handover(chain("compute", "consolidate", "map"), "consolidate1") is Handover.EAGER
+    assert handover(chain("map", "compute"), "map0") is Handover.EAGER
+    schema = {"schema_in": ["k"], "schema_out": ["k"]}
+    keyed = {**schema, "partition_by": ["k"]}
+    mixed = job(
+        {
+            "c": {"kind": "compute", **keyed, "windows": [HOUR]},
+            "m": {"kind": "map", **schema},
+            "merge": {"kind": "consolidate", **keyed, "windows": [HOUR]},
+        },
+        {"c>m": 1, "c>merge": 1},
+    )
+    assert handover(mixed, "c") is Handover.WINDOWS
+
+
+def test_an_attribute_that_is_computed_anew_is_another_one():
+    def three(**middle):
+        keyed = {"kind": "compute", "schema_in": ["k"], "schema_out": ["k"], "partition_by": ["k"]}
+        return job(
+            {"a": keyed, "m": {"kind": "map", "schema_in": ["k"], "schema_out": ["k"], **middle}, "b": keyed},
+            {"a>m": 1, "m>b": 1},
+        )
+
+    assert len(fused(three(), [("a", "m", "b")]).components) == 1
+    with pytest.raises(BadInput, match=r"'a', split by k and 'b', split by k of m cannot be in one component"):
+        fused(three(passes=[]), [("a", "m", "b")])
+
+
+def test_inputs_that_disagree_make_a_new_attribute_and_those_that_agree_do_not():
+    """x -> direct -> join, and x -> remade by m -> join: the join's k is neither's."""
+    keyed = {"kind": "compute", "schema_in": ["k"], "schema_out": ["k"], "partition_by": ["k"]}
+    free = {"kind": "map", "schema_in": ["k"], "schema_out": ["k"]}
+    transfers = {"a>m": 1.0, "a>join": 1.0, "m>join": 1.0}
+    same = job({"a": keyed, "m": free, "join": keyed}, transfers)
+    anew = job({"a": keyed, "m": {**free, "passes": []}, "join": keyed}, transfers)
+    assert partition_attributes(same)["join"] == {"k"}
+    assert partition_attributes(anew)["join"] == {"k into join"}
+
+
+def test_what_takes_tuples_anyhow_stays_with_its_producer_even_without_its_attributes():
+    given = job(
+        {
+            "count": {**WORD, "schema_out": ["total"]},
+            "show": {"kind": "map", "schema_in": ["total"], "schema_out": ["line"]},
+            "write": {"kind": "sink", "schema_in": ["line"]},
+        },
+        {"count>show": 1, "show>write": 1},
+    )
+    (one,) = fused(given, [("count", "show", "write")]).components
+    assert one.attributes == {"word"}
+
+
+def test_a_source_stays_alone():
+    given = chain("source", "map")
+    with pytest.raises(BadInput, match="source 'source0' and 'map1', split by k cannot be in one component"):
+        fused(given, [("source0", "map1")])
+
+
+def test_replicas_beyond_what_attributes_allow_are_refused():
+    three = {"a": "x", "b": "xy"}
+    few = plain(three, {"a>b": 1}, distinct={"x": 4, "y": 10})
+    assert Splits(few).cardinality(["b"]) == 40 and Splits(few).cardinality(["a", "b"]) == 4
+    wanted = wanting(few, b=8)
+    assert len(fused(wanted, []).components) == 2
+    with pytest.raises(BadInput, match="map 'b' wants 8 replicas, but with a it can be split into 4 at most"):
+        fused(wanted, [("a", "b")])
+    with pytest.raises(
+        BadInput,
+        match=r"compute 'op4' wants 2 replicas, but it can be split into 1 at most \('op4', split by nothing\)",
+    ):
+        fused(wanting(motivating(), op4=2), [])
+
+
+def test_components_that_cannot_be_are_refused():
+    given = plain({"a": "x", "b": "xy", "c": "y"}, {"a>b": 1, "b>c": 1})
+    with pytest.raises(BadInput, match="'a', split by x and 'c', split by y cannot be in one component"):
+        fused(given, [("a", "b", "c")])
+    with pytest.raises(BadInput, match="unknown operator 'd'"):
+        fused(given, [("a", "d")])
+    with pytest.raises(BadInput, match="'a' is in components 2 times"):
+        fused(given, [("a", "b"), ("a",)])
+
+
+def test_pairs_may_fit_where_all_do_not():
+    given = plain({"a": "xy", "b": "yw", "c": "wx"}, {"a>b": 1, "b>c": 1})
+    with pytest.raises(BadInput, match="no attribute splits a, b, c alike"):
+        fused(given, [("a", "b", "c")])
+
+
+def test_a_circle_of_components_is_named():
+    given = plain({"a": "x", "c": "x", "b": "x", "d": "x"}, {"a>d": 1, "c>b": 1})
+    found = fused(given, [("a", "b"), ("c", "d")])
+    assert found.cyclic
+    with pytest.raises(BadInput, match=r"in a circle: \{a, b\} -> \{c, d\} -> \{a, b\}"):
+        without_circles(found)
+    straight = fused(given, [("a", "d")])
+    assert without_circles(straight) is straight
+    assert groups(straight) == {frozenset("ad"), frozenset("b"), frozenset("c")}

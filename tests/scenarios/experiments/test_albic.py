@@ -1,0 +1,90 @@
+"""ALBIC's experiments, cut down: the laws that their results must obey."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optimizers.balancing.search import Search
+from scenarios.commands.terminal import Terminal
+from scenarios.experiments.albic import collocating, fig5, fig10, fig11, grid
+from scenarios.experiments.albic.clusters import SIZES, cluster
+from scenarios.experiments.albic.jobs import drifts, job
+from scenarios.experiments.sizes import SMALL
+from scenarios.experiments.workspace import Workspace
+from twin.errors import BadInput
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return Workspace(tmp_path, SMALL, 1, Terminal(as_json=False, quiet=True))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_clusters_are_as_the_paper_says(size):
+    nodes, groups, _ = SIZES[size]
+    found = cluster(nodes, groups, varies=40, budget=10, seed=0)
+    load_h = found.load_h(found.home_g)
+    assert np.bincount(found.home_g).tolist() == [groups // nodes] * nodes
+    assert [(load_h > 75).sum(), (load_h < 45).sum()] == [nodes // 10] * 2
+    assert found.mean == pytest.approx(60.0, abs=1.0)
+
+
+def test_clusters_that_cannot_be_are_refused():
+    with pytest.raises(BadInput, match="varies from 0 to 80"):
+        cluster(20, 400, varies=100, budget=1, seed=0)
+
+
+@pytest.mark.parametrize("topology", ["pairs", "chain"])
+@pytest.mark.parametrize("percent", [0, 50, 100])
+def test_as_much_can_be_collocated_as_asked(topology, percent):
+    traffic = job("fig2", topology, percent, seed=0).traffic
+    outstanding = traffic.outstanding(1.5)
+    assert 100 * traffic.rate_e[outstanding].sum() / traffic.total == pytest.approx(percent)
+    assert np.bincount(traffic.sender_e[outstanding]).max(initial=0) <= 1
+    assert traffic.total == pytest.approx(200 if topology == "pairs" else 360)
+
+
+def test_drift_changes_a_fifth_of_the_nodes_by_two_percent():
+    start = job("fig2", "pairs", 50, seed=0)
+    after = next(iter(drifts(1, seed=0)))(start)
+    ratio = after.load_h(after.home_g) / start.load_h(start.home_g)
+    assert (ratio != 1.0).sum() == 4
+    assert np.abs(ratio - 1.0).max() <= 0.02
+
+
+def test_the_search_is_never_above_flux_nor_below_the_bound(workspace, monkeypatch):
+    monkeypatch.setattr(grid, "VARIES", (40,))
+    monkeypatch.setattr(grid, "BUDGETS", (10, 20))
+    monkeypatch.setattr(grid, "Search", lambda: Search(looks=200))
+    monkeypatch.setattr(grid, "MILP_SECONDS", 0.1)
+    result = grid.run("fig2", workspace, SMALL)
+    for row in result.tables["distance"].rows:
+        assert row["bound"] <= row["search"] <= min(row["flux"], row["best_fit"])
+        assert row["search"] < row["before"]
+    assert "nothing here is simulated" in result.about
+    assert set(result.figures) == {"migrations-10", "migrations-20"}
+    assert [each().axes for each in result.figures.values()]
+
+
+def test_scale_in_ends_both_ways_and_is_evener_integrated(workspace, monkeypatch):
+    monkeypatch.setattr(fig5, "SEARCH", Search(looks=30, band=2.0))
+    monkeypatch.setattr(fig5, "OVERLOADED", (1,))
+    integrated, separate = fig5.run(workspace, SMALL).tables["scale-in"].rows
+    assert separate["rounds"] == 10 <= integrated["rounds"]
+    assert integrated["mean"] < separate["mean"]
+    assert integrated["most"] < separate["most"] == pytest.approx(100.0)
+
+
+def test_collocation_is_told_of_every_way(workspace, monkeypatch):
+    monkeypatch.setattr(collocating, "ROUNDS", 2)
+    monkeypatch.setattr(collocating, "TOLD", (1, 2))
+    few = {name: collocating.WAYS[name] for name in ("ALBIC, pairs for 60 % of the budget", "COLA")}
+    for module in (collocating, fig10, fig11):
+        monkeypatch.setattr(module, "WAYS", few)
+    monkeypatch.setattr(fig10, "PERCENTS", (50,))
+    monkeypatch.setattr(fig10, "SIZE", "fig2")
+    found = {row["way"]: row for row in fig10.run(workspace, SMALL).tables["collocation"].rows}
+    assert set(found) == set(few)
+    assert found["COLA"]["after_1"] > found["ALBIC, pairs for 60 % of the budget"]["after_2"]
+    assert found["COLA"]["migrations"] > 100

@@ -1,0 +1,172 @@
+"""Instances and panes against counting microseconds one by one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twin.errors import BadInput
+from twin.event_windows.instances import (
+    Span,
+    completed,
+    containing,
+    covering,
+    instance,
+    is_late,
+    per_event,
+    watermark_us,
+)
+from twin.event_windows.panes import Panes, ending, panes_of
+from twin.event_windows.window import EventWindow
+from twin.spec import parse
+
+US = 1e-6
+
+
+@st.composite
+def windows(draw, most=12):
+    """A few microseconds long, so that all of them can be counted."""
+    length = draw(st.integers(1, most))
+    every, start = draw(st.integers(1, length)), draw(st.integers(-20, 20))
+    return EventWindow(length_s=length * US, every_s=every * US, start_s=start * US)
+
+
+def nearby(window):
+    """All instances from far before to far after the times that tests use."""
+    return [instance(window, number) for number in range(-150, 150)]
+
+
+TIMES = st.integers(-40, 40)
+
+
+@given(windows(), TIMES)
+def test_an_event_is_in_the_instances_that_begin_before_and_end_after(window, at_us):
+    found = covering(window, at_us)
+    assert found == [each for each in nearby(window) if each.start <= at_us < each.end]
+    least, most = per_event(window)
+    assert 1 <= least <= len(found) <= most
+
+
+@given(windows())
+def test_on_average_an_event_is_in_length_over_frequency_instances(window):
+    total = sum(len(covering(window, at_us)) for at_us in range(window.every_us))
+    assert total == window.length_us
+
+
+@given(windows(), TIMES, st.integers(1, 15))
+def test_a_result_counts_where_it_lies_wholly(window, start, length):
+    result = Span(start, start + length)
+    assert containing(window, result) == [
+        each for each in nearby(window) if each.start <= start and result.end <= each.end
+    ]
+
+
+@given(windows(), TIMES, st.integers(0, 40))
+def test_instances_are_completed_once_in_order(window, before, step):
+    found = completed(window, before, before + step)
+    assert found == [each for each in nearby(window) if before < each.end <= before + step]
+    middle = before + step // 2
+    assert completed(window, before, middle) + completed(window, middle, before + step) == found
+
+
+@given(windows(), st.lists(TIMES, min_size=1, max_size=30), st.integers(0, 10))
+def test_with_enough_slack_nothing_is_late_and_completed_instances_have_all_events(window, times, slack):
+    """Events in any order; those that the watermark calls late are dropped, all others are in every complete one."""
+    mark, kept, done = -100, [], []
+    for position, at_us in enumerate(times):
+        if is_late(at_us, mark):
+            assert max(times[:position]) - at_us > slack
+            continue
+        kept.append(at_us)
+        now = max(mark, watermark_us([max(times[: position + 1])], slack))
+        done += [(each, [us for us in kept if each.start <= us < each.end]) for each in completed(window, mark, now)]
+        mark = now
+    for each, content in done:
+        assert content == [us for us in kept if each.start <= us < each.end]
+
+
+@given(st.lists(windows(), min_size=1, max_size=3))
+def test_panes_are_the_longest_that_make_up_all_instances(found):
+    panes = panes_of(found)
+    ends = {us for window in found for each in nearby(window) for us in each if -60 <= us <= 60}
+
+    def fits(length, offset):
+        return all((us - offset) % length == 0 for us in ends)
+
+    assert fits(*panes)
+    assert not any(fits(length, offset) for length in range(panes.length_us + 1, 25) for offset in range(length))
+
+
+@given(st.lists(windows(), min_size=1, max_size=3), TIMES)
+def test_an_instance_is_made_of_its_panes(found, at_us):
+    panes = panes_of(found)
+    assert at_us in range(*panes.bounds(panes.pane(at_us)))
+    for window in found:
+        for each in covering(window, at_us):
+            numbers = panes.of(each)
+            covered = [us for pane in range(*numbers) for us in range(*panes.bounds(pane))]
+            assert covered == list(range(*each))
+
+
+@given(st.lists(windows(), min_size=1, max_size=3), st.integers(-20, 20))
+def test_instances_that_end_with_a_pane(found, pane):
+    panes = panes_of(found)
+    end_us = panes.bounds(pane).start
+    expected = {each for window in found for each in nearby(window) if each.end == end_us}
+    assert ending(found, panes, pane) == sorted((panes.of(each) for each in expected), key=lambda span: span.length)
+
+
+def test_minutes():
+    """The paper's windows of 5, 10, 15 and 20 minutes: panes of five minutes, or of one if it is asked for."""
+    hour = [EventWindow(length_s=60 * minutes) for minutes in (5, 10, 15, 20)]
+    assert panes_of(hour) == Panes(300_000_000, 0)
+    assert panes_of(hour, 60) == Panes(60_000_000, 0)
+    with pytest.raises(BadInput, match="partial windows of 240 s do not make up all windows; take 300 s or a divisor"):
+        panes_of(hour, 240)
+    with pytest.raises(BadInput, match="panes need at least one window"):
+        panes_of([])
+    with pytest.raises(ValueError, match="does not begin and end"):
+        panes_of(hour).of(Span(1, 300_000_000))
+
+
+def test_a_common_start_does_not_shorten_panes():
+    """Windows of 5 and 10 s that all begin 7 s after the hour need no panes of one second."""
+    assert panes_of([EventWindow(length_s=5, start_s=7), EventWindow(length_s=10, start_s=7)]) == Panes(
+        5_000_000, 2_000_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"length_s": 0}, "length_s"),
+        ({"length_s": -1}, "length_s"),
+        ({}, "'length_s' is missing"),
+        ({"length_s": 5, "every_s": 0}, "every_s"),
+        ({"length_s": 5, "every_s": 6}, r"every_s must be <= length_s \(5\), got 6; events between two"),
+        ({"length_s": 1e-7}, "length_s"),
+        ({"length_s": 1.0000005}, "must be a whole number of microseconds, got 1.0000005 s"),
+        ({"length_s": float("nan")}, "length_s"),
+        ({"length_s": 5, "size_s": 5}, "unknown key 'size_s'"),
+    ],
+)
+def test_windows_that_cannot_be(data, message):
+    with pytest.raises(BadInput, match=message):
+        parse(EventWindow, data)
+
+
+def test_watermarks_that_cannot_be():
+    with pytest.raises(BadInput, match="slack must be >= 0, got -1"):
+        watermark_us([5], -1)
+    with pytest.raises(BadInput, match="at least one source"):
+        watermark_us([])
+    with pytest.raises(BadInput, match="cannot move backwards"):
+        completed(EventWindow(length_s=1), 5, 4)
+    assert watermark_us([9, 7], 2) == 5
+
+
+def test_tenths_of_a_second_are_exact():
+    window = EventWindow(length_s=0.3, every_s=0.1)
+    assert (window.length_us, window.every_us, window.tumbling) == (300_000, 100_000, False)
+    assert EventWindow(length_s=0.3).tumbling and parse(EventWindow, window.model_dump(mode="json")) == window

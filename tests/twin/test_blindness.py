@@ -1,0 +1,152 @@
+"""What a cost model says that it cannot see makes no difference to it; what it does not say, does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import optimizers.policies  # noqa: F401  # so that scenarios can name them
+from tests.twin.changing import job
+from twin.blindness import unseen_of
+from twin.cluster import Link, Numa, Socket
+from twin.events import Failure
+from twin.keys import KeySkew
+from twin.metrics import METRICS
+from twin.plan import ExecutionPlan
+from twin.profiles import Noise
+from twin.rates.model import SEEN, RateModel
+from twin.scenario import Scenario
+from twin.workload import Diurnal
+
+BASE = Scenario.of(job(rate=900, service_s=5e-4, key_groups=8, service_time_s=1.6e-3))
+Change = Callable[[Scenario], Scenario]
+
+
+def with_(**parts: Any) -> Change:
+    """Some parts of a scenario replaced, given the old ones."""
+    return lambda base: Scenario(**{**dict(base), **{name: change(base) for name, change in parts.items()}})
+
+
+def dealt(consumer: str, **more: Any) -> Change:
+    """The stream into an operator dealt otherwise."""
+
+    def query(base: Scenario) -> Any:
+        streams = (each.model_copy(update=more) if each.consumer == consumer else each for each in base.query.streams)
+        return base.query.model_copy(update={"streams": tuple(streams)})
+
+    return with_(query=query)
+
+
+def engine(**more: Any) -> Change:
+    return with_(engine=lambda base: base.engine.model_copy(update=more))
+
+
+def hosts(**more: Any) -> Change:
+    def cluster(base: Scenario) -> Any:
+        return base.cluster.model_copy(
+            update={"hosts": tuple(host.model_copy(update=more) for host in base.cluster.hosts)}
+        )
+
+    return with_(cluster=cluster)
+
+
+def placed(**places: tuple[str, ...]) -> Change:
+    return with_(plan=lambda base: base.plan.with_placement({**base.plan.placement, **places}))
+
+
+LINKS = tuple(Link(between=(f"h{k}", "switch"), bandwidth_mbps=100, latency_ms=300) for k in range(4))
+NUMA = Numa(latency_ns=((0, 100_000), (100_000, 0)))
+
+CHANGES: dict[str, tuple[Change, Change]] = {
+    "events": (lambda base: base, lambda base: base.with_events(Failure(at_s=1, host="h2", recover_after_s=1))),
+    "policy": (lambda base: base, lambda base: base.with_policy("ds2")),
+    "arrivals": (
+        lambda base: base,
+        with_(
+            workload=lambda base: base.workload.model_copy(
+                update={"arrivals": {"source": Diurnal(rate_per_s=900, amplitude=0.9, period_s=60)}}
+            )
+        ),
+    ),
+    "pauses": (lambda base: base, engine(noise=Noise(gc_interval_s=2, gc_pause_s=1.5))),
+    "jitter": (lambda base: base, engine(noise=Noise(jitter_scv=1))),
+    "batches": (lambda base: base, engine(batch_tuples=100, flush_s=5.0)),
+    "forward": (placed(a=("h1", "h2"), sink=("h1", "h2")), dealt("sink", partitioning="forward")),
+    "global": (placed(sink=("h2", "h3")), dealt("sink", partitioning="global")),
+    "drift": (
+        with_(workload=lambda base: base.workload.model_copy(update={"keys": {"a": KeySkew(zipf=1)}})),
+        with_(workload=lambda base: base.workload.model_copy(update={"keys": {"a": KeySkew(zipf=1, drift_every_s=5)}})),
+    ),
+    "drops": (lambda base: base, dealt("m", overflow="drop")),
+    "sockets": (
+        lambda base: base,
+        lambda base: placed(source=("h0/1",))(hosts(sockets=(Socket(cores=2), Socket(cores=2)), numa=NUMA)(base)),
+    ),
+    "links": (
+        lambda base: base,
+        with_(cluster=lambda base: base.cluster.model_copy(update={"links": LINKS, "switches": ("switch",)})),
+    ),
+    "skew": (
+        lambda base: base,
+        with_(workload=lambda base: base.workload.model_copy(update={"keys": {"a": KeySkew(zipf=2)}})),
+    ),
+    "assignment": (
+        lambda base: base,
+        with_(
+            plan=lambda base: ExecutionPlan(placement=base.plan.placement, key_groups={"a": (0, 0, 0, 0, 0, 0, 0, 1)})
+        ),
+    ),
+    "broadcast": (placed(m=("h0", "h1")), dealt("m", partitioning="broadcast")),
+    "shared": (placed(m=("h0", "h0")), dealt("m", partitioning="shared")),
+    "two-choice": (
+        with_(workload=lambda base: base.workload.model_copy(update={"keys": {"a": KeySkew(zipf=1)}})),
+        dealt("a", partitioning="two-choice"),
+    ),
+}
+"""By the name of what is seen or not: a scenario without it and, made of that, one with it."""
+
+
+def pair(name: str) -> tuple[Scenario, Scenario]:
+    before, after = CHANGES[name]
+    return before(BASE), after(before(BASE))
+
+
+def estimates(scenario: Scenario) -> np.ndarray:
+    found = RateModel().predict(scenario, [scenario.plan])
+    return np.array([found[metric][0] for metric in METRICS])
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_rate_model_says_what_it_does_not_see(name: str) -> None:
+    without, has = pair(name)
+    words = set(RateModel().blind_to(has)) - set(RateModel().blind_to(without))
+    assert bool(words) == (name not in SEEN)
+    same = np.allclose(estimates(without), estimates(has), rtol=1e-9)
+    assert same == bool(words), f"{name}: {estimates(without)} and {estimates(has)}"
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_who_sees_nothing_names_everything_and_who_sees_all_nothing(name: str) -> None:
+    without, has = pair(name)
+    assert set(unseen_of(has, ())) > set(unseen_of(without, ()))
+    assert not unseen_of(has, CHANGES)
+
+
+def test_a_plain_job_hides_nothing() -> None:
+    assert unseen_of(BASE, ()) == RateModel().blind_to(BASE) == ()
+
+
+def test_without_noise_there_are_no_pauses_to_see() -> None:
+    paused = pair("pauses")[1]
+    assert unseen_of(paused, ()) and not unseen_of(paused.with_run(noise=False), ())
+
+
+def test_the_horizon_of_the_question_reaches_the_rate_model() -> None:
+    short = BASE.with_run(horizon_s=5, warmup_s=0)
+    assert RateModel().blind_to(short) == ()
+    assert estimates(short)[0] < estimates(BASE)[0], "a run that begins empty lacks the first window"
+    (words,) = RateModel(horizon_s=60).blind_to(BASE)
+    assert "60 s" in words

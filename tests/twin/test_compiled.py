@@ -1,0 +1,123 @@
+"""The compiled engine: the same traces as plain Python, and never one that is older than its source."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+from twin.engine import compiled
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = """
+import hashlib, json, sys
+from scenarios.files.scenario_file import load
+from twin.engine import ENGINE
+from twin.simulation import simulate
+found = {"engine": ENGINE}
+for name in ("threeway-join", "failure", "scale", "gc-storm-cores", "flink-keyby", "drop-small"):
+    scenario = load(f"benchmarks/jobs/{name}.yaml")
+    for fidelity, horizon_s in (("fast", 20.0), ("exact", 0.5)):
+        times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 5, "period_s": horizon_s / 10}
+        settings = scenario.run.model_copy(update={"fidelity": fidelity, "seed": 5, **times})
+        rows = simulate(scenario.deployment, settings, scenario.events if fidelity == "fast" else ()).rows("r", 0, "n")
+        for row in rows["runs"]:
+            row.pop("cpu_s")
+        text = json.dumps(rows, sort_keys=True, default=str)
+        found[f"{name} {fidelity}"] = hashlib.sha256(text.encode()).hexdigest()
+print(json.dumps(found))
+"""
+
+
+def python(code: str, folder: Path = ROOT, engine: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, compiled.VARIABLE: engine, "PYTHONPATH": str(folder)}
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A copy of the package beside which something claims to be its compiled engine."""
+    shutil.copytree(ROOT / "twin", tmp_path / "twin", ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
+    engine = tmp_path / "twin" / "engine"
+    for module in (engine.parent / "engine__mypyc", engine / "segment"):
+        Path(f"{module}{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
+    digests = compiled.fingerprint(engine, compiled.sources(engine))
+    (engine / compiled.BUILT).write_text(json.dumps(digests))
+    return tmp_path
+
+
+WHICH = "import twin.engine, twin.engine.segment as s; print(twin.engine.ENGINE, s.__file__.rpartition('.')[2])"
+
+
+def test_traces_are_the_same_to_the_last_bit():
+    if not compiled.present(compiled.FOLDER) or compiled.changed(compiled.FOLDER):
+        pytest.skip("no compiled engine here: make compiled")
+    fast, plain = (json.loads(python(TRACES, engine=engine).stdout) for engine in ("compiled", "python"))
+    assert (fast.pop("engine"), plain.pop("engine")) == ("compiled", "python")
+    assert len(fast) == 12
+    assert fast == plain
+
+
+def test_an_engine_as_it_was_compiled_is_taken(built: Path):
+    assert "ImportError" in python(WHICH, built).stderr  # it is no library, but Python was to load it
+    assert python(WHICH, built, "python").stdout == "python py\n"
+
+
+def test_a_changed_source_is_run_and_said(built: Path):
+    (built / "twin/engine/streams/turns.py").open("a").write("\n")
+    done = python(WHICH, built)
+    assert done.stdout == "python py\n"
+    assert done.stderr == (
+        "twin: the compiled engine is older than its source (twin/engine/streams/turns.py); plain Python runs. "
+        "'make compiled' compiles it again\n"
+    )
+    assert not python(WHICH, built, "python").stderr  # nobody asked for it
+
+
+def test_a_removed_source_is_a_changed_one(built: Path):
+    (built / "twin/engine/streams/turns.py").unlink()
+    (built / "twin/engine/streams/pool.py").open("a").write("\n")
+    assert "streams/pool.py and 1 more" in python(WHICH, built).stderr
+
+
+@pytest.mark.parametrize(
+    ("engine", "says"), [("compiled", "there is none for this Python"), ("numba", "no such engine")]
+)
+def test_what_is_asked_for_and_not_there_is_an_error(built: Path, engine: str, says: str):
+    for extension in built.rglob(f"*{EXTENSION_SUFFIXES[0]}"):
+        extension.unlink()
+    assert python(WHICH, built).stdout == "python py\n"  # a build for another Python is none
+    line = python(WHICH, built, engine).stderr.splitlines()[-1]
+    assert line.startswith("twin.errors.BadInput: TWIN_ENGINE=") and says in line
+
+
+def test_a_stale_engine_that_was_asked_for_is_an_error(built: Path):
+    (built / "twin/engine/streams/turns.py").open("a").write("\n")
+    assert "'make compiled' compiles it again" in python(WHICH, built, "compiled").stderr.splitlines()[-1]
+
+
+def test_the_command_line_says_which_and_what_is_wrong():
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios.cli", "--version"],
+        cwd=ROOT, env={**os.environ, compiled.VARIABLE: "nmba"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "TWIN_ENGINE=nmba" in done.stderr
+
+
+def test_float_sums_are_of_lists():
+    """A compiled sum of a generator is not Python's own."""
+    found = [
+        f"{name}:{call.lineno}"
+        for name in compiled.sources()
+        for call in ast.walk(ast.parse((compiled.FOLDER / name).read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "sum"
+        if call.args and isinstance(call.args[0], ast.GeneratorExp)
+    ]
+    assert not found

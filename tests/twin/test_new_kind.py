@@ -1,0 +1,87 @@
+"""A kind of operator costs one file and one line: a copy of the house gets both, and all of it knows the kind."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.features import FEATURE_VERSION
+from twin.profiles import STORM
+
+ROOT = Path(__file__).resolve().parents[2]
+TOYS = Path(__file__).parent / "toys"
+RATE_PER_S, KEYS, SIZE_S = 200.0, 50, 0.2
+JOB = {
+    "query": {
+        "operators": [
+            {"kind": "source", "name": "source"},
+            {"kind": "distinct", "name": "distinct", "keys": KEYS, "window": {"policy": "time", "size_s": SIZE_S}},
+            {"kind": "sink", "name": "sink"},
+        ],
+        "streams": [{"producer": "source", "consumer": "distinct"}, {"producer": "distinct", "consumer": "sink"}],
+    },
+    "cluster": {"hosts": [{"name": "h", "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}]},
+    "plan": {"placement": {"source": "h", "distinct": {"h": 2}, "sink": "h"}},
+    "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": RATE_PER_S}}},
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    house = tmp_path_factory.mktemp("house")
+    for package in ("twin", "models"):
+        shutil.copytree(ROOT / package, house / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(TOYS / "distinct.py", house / "twin" / "kinds")
+    registry = house / "twin" / "kinds" / "registry.py"
+    text = registry.read_text()
+    line = next(each for each in text.splitlines() if each.startswith("AnyOperator = "))
+    text = text.replace(line, f"{line} | Distinct")
+    registry.write_text(
+        text.replace("from twin.kinds.filter", "from twin.kinds.distinct import Distinct\nfrom twin.kinds.filter", 1)
+    )
+    shutil.copy(TOYS / "use_distinct.py", house)
+    saved = STORM.model_dump(mode="json")
+    command = [sys.executable, "use_distinct.py", json.dumps(JOB), json.dumps(saved)]
+    environment = {**os.environ, "PYTHONPATH": str(house)}
+    done = subprocess.run(command, cwd=house, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_the_new_kind_runs_and_the_rate_model_predicts_it(found: dict[str, Any]) -> None:
+    """Keys in a window: K (1 - exp(-w / K)), in windows of both replicas together; tolerance: 5 standard errors."""
+    expected = KEYS * -math.expm1(-RATE_PER_S * SIZE_S / KEYS) / SIZE_S
+    assert found["predicted_per_s"] == pytest.approx(expected, rel=0.02)  # the first window of the run is missing
+    assert found["on_sockets_per_s"] == pytest.approx(expected)
+    windows = 48.0 / SIZE_S
+    error = math.sqrt(KEYS / 4.0 / windows) / SIZE_S  # a key is in a window or not
+    for simulated in found["simulated_per_s"].values():
+        assert abs(simulated - expected) < 5.0 * error
+
+
+def test_the_new_kind_is_keyed_and_weighed(found: dict[str, Any]) -> None:
+    assert found["partitioning"] == "hash"
+    assert found["steps"] > 0
+    assert found["state_mb"] > 0
+
+
+def test_a_profile_saved_before_the_new_kind_still_holds(found: dict[str, Any]) -> None:
+    """It charges what it charges for the kind that the new one is like, and is written as it was."""
+    columns_us = 20 + 50 + 30
+    assert found["service_s"] == pytest.approx((STORM.tuple_us.aggregate + columns_us) * 1e-6)
+    assert found["saved_again"] == STORM.model_dump(mode="json")
+
+
+def test_a_new_kind_shifts_no_features_and_learned_models_refuse_it(found: dict[str, Any]) -> None:
+    assert found["features"] == FEATURE_VERSION
+    assert "no operators of kind 'distinct'" in found["learned"]
+    assert "models/features.py" in found["learned"]

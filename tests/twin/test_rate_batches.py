@@ -1,0 +1,111 @@
+"""The analytic model's waits for batches, bursts and channels that fill: by law, or as exact runs have them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.twin.test_rate_model import host
+from twin.cluster import Cluster
+from twin.deployment import Deployment
+from twin.metrics import Estimates, Metrics
+from twin.plan import ExecutionPlan
+from twin.profiles import FLINK, STORM, EngineProfile
+from twin.query import Aggregate, Map, Query, Sink, Source, Stream, TimeWindow
+from twin.rates.batches import fill_wait_s
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.workload import Poisson, Workload
+
+FREE = {"service_time_s": 0.0}
+
+
+def job(
+    *operators: object, rate_per_s: float, replicas: int = 1, engine: EngineProfile = FLINK, cores: float = 16.0
+) -> Deployment:
+    """A chain on one host, each operator with so many replicas."""
+    names = [operator.name for operator in operators]
+    pairs = itertools.pairwise(names)
+    return Deployment(
+        query=Query(operators=operators, streams=tuple(Stream(producer=p, consumer=c) for p, c in pairs)),
+        cluster=Cluster(hosts=(host("h", cpu_percent=100.0 * cores),)),
+        plan=ExecutionPlan(placement=dict.fromkeys(names, ("h",) * replicas)),
+        workload=Workload(arrivals={names[0]: Poisson(rate_per_s=rate_per_s)}),
+        engine=engine,
+    )
+
+
+def predict(deployment: Deployment, horizon_s: float = 240.0) -> Estimates:
+    return RateModel(horizon_s).predict(deployment, [deployment.plan])
+
+
+def exact(deployment: Deployment, horizon_s: float, warmup_s: float = 0.0, seed: int = 3) -> Metrics:
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, fidelity="exact", seed=seed)
+    return simulate(Scenario.of(deployment, settings)).metrics
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_few_tuples_wait_half_a_flush_on_every_stream(hops):
+    """A flush comes at a moment that knows nothing of the tuple: uniform, so half a period on average."""
+    maps = [Map(name=f"map{number}", **FREE) for number in range(hops - 1)]
+    deployment = job(Source(name="in", **FREE), *maps, Sink(name="out", **FREE), rate_per_s=50.0)
+    assert predict(deployment)["processing_latency_s"][0] == pytest.approx(hops * FLINK.flush_s / 2, rel=1e-3)
+
+
+def test_full_batches_leave_before_the_flush():
+    """At r tuples a second the k-th of b waits (b - k) / r: half of (b - 1) / r on average."""
+    batch, rate_per_s = 50, 5_000.0
+    engine = STORM.model_copy(update={"batch_tuples": batch, "flush_s": 0.1})
+    found = fill_wait_s(np.array([rate_per_s]), batch, 0.1)[0]
+    assert found == pytest.approx((batch - 1) / 2 / rate_per_s)
+    deployment = job(Source(name="in", **FREE), Sink(name="out", **FREE), rate_per_s=rate_per_s, engine=engine)
+    assert predict(deployment)["processing_latency_s"][0] == pytest.approx(found, rel=0.02)
+    assert exact(deployment, 20.0).processing_latency_s.mean == pytest.approx(found, rel=0.05)
+
+
+@pytest.mark.parametrize(("replicas", "rate_per_s"), [(1, 300.0), (4, 300.0), (4, 3_000.0)])
+def test_batches_and_turns_agree_with_exact_runs(replicas, rate_per_s):
+    deployment = job(
+        Source(name="in"),
+        Map(name="work", service_time_s=0.2 * replicas / rate_per_s),
+        Sink(name="out"),
+        rate_per_s=rate_per_s,
+        replicas=replicas,
+    )
+    runs = [
+        exact(deployment, 12.0, 2.0, seed).processing_latency_s.mean for seed in range(8)
+    ]  # flushes in other phases
+    error = np.std(runs, ddof=1) / np.sqrt(len(runs))
+    assert abs(predict(deployment)["processing_latency_s"][0] - np.mean(runs)) < 4 * error + 0.01 * np.mean(runs)
+
+
+@pytest.mark.parametrize("replicas", [1, 5])
+def test_results_of_a_window_are_dealt_before_they_wait(replicas):
+    """100 results at once make a sink of 1 ms wait for half of what it gets of them."""
+    engine = STORM.model_copy(update={"channel_tuples": 100_000})
+    window = Aggregate(name="count", window=TimeWindow(size_s=1.0), group_by="int", groups=100, service_time_s=0.0)
+    deployment = job(
+        Source(name="in", **FREE),
+        window,
+        Sink(name="out", service_time_s=1e-3, service_scv=0.0),
+        rate_per_s=1_000.0,
+        replicas=replicas,
+        engine=engine,
+    )
+    measured = exact(deployment, 60.0, 10.0).processing_latency_s.mean
+    assert predict(deployment)["processing_latency_s"][0] == pytest.approx(measured, rel=0.05)
+
+
+@pytest.mark.parametrize("horizon_s", [20.0, 80.0, 400.0])
+def test_channels_fill_before_a_source_is_held_back(horizon_s):
+    """50 tuples a second too many fill 2,000 credits in 40 s: until then nothing is held back, and waits grow."""
+    engine = STORM.model_copy(update={"channel_tuples": 2_000})
+    slow = Sink(name="out", service_time_s=1e-2, service_scv=0.0)
+    deployment = job(Source(name="in", **FREE), slow, rate_per_s=150.0, engine=engine)
+    found, measured = predict(deployment, horizon_s), exact(deployment, horizon_s)
+    assert (found["backpressured"][0] > 0.5) == measured.backpressured == (horizon_s > 40.0)
+    assert found["processing_latency_s"][0] == pytest.approx(measured.processing_latency_s.mean, rel=0.1)
+    assert found["e2e_latency_s"][0] == pytest.approx(measured.e2e_latency_s.mean, rel=0.1)

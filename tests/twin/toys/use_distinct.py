@@ -1,0 +1,40 @@
+"""Run where the toy kind is registered: prints what every part of the house makes of it, as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from models.facts import operator_facts
+from models.features import FEATURE_VERSION
+from models.graph import joint_graph
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.guards.effort import estimate
+from twin.profiles import EngineProfile
+from twin.rates.model import RateModel
+from twin.rates.numa_job import NumaJob
+from twin.scenario import RunSettings
+from twin.simulation import simulate
+from twin.spec import parse
+
+job = parse(Deployment, json.loads(sys.argv[1]))
+saved = parse(EngineProfile, json.loads(sys.argv[2]))
+spec = job.query.operator("distinct")
+settings = {fidelity: RunSettings(horizon_s=60.0, warmup_s=12.0, fidelity=fidelity) for fidelity in ("exact", "fast")}
+found = {
+    "simulated_per_s": {name: simulate(job, each).metrics.throughput_per_s for name, each in settings.items()},
+    "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs.throughput_per_s[0]),
+    "on_sockets_per_s": NumaJob(job).results_per_s,
+    "steps": estimate(job, settings["fast"]).steps,
+    "service_s": saved.service_s(job.query, spec),
+    "partitioning": str(job.query.partitioning(job.query.inputs("distinct")[0])),
+    "saved_again": saved.model_dump(mode="json"),
+    "features": FEATURE_VERSION,
+    "state_mb": operator_facts(job)[1].state_mb,
+}
+try:
+    joint_graph(job)
+except BadInput as error:
+    found["learned"] = str(error)
+print(json.dumps(found))

@@ -1,0 +1,70 @@
+"""Files and folders that appear whole or not at all, even after a power cut: written aside, then renamed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PARTIAL = ".partial"
+"""How the names of what is not yet whole end; they begin with a dot and the name of what it will be."""
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write, which becomes `path` (also where there is one) if all goes well, else vanishes.
+
+    The folder is made if need be. Raises OSError if it cannot be written there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = _aside(path)
+    try:
+        yield aside
+        _sync(aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(folder: Path, *, replacing: bool = False) -> Iterator[Path]:
+    """An empty folder beside `folder` to fill, which becomes `folder` if all goes well, else vanishes.
+
+    replacing: what is there by then is removed; without, OSError is raised if `folder` is there and not empty.
+    """
+    aside = _aside(folder)
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        yield aside
+        for each in aside.rglob("*"):
+            if each.is_file():
+                _sync(each)
+        if replacing:
+            shutil.rmtree(folder, ignore_errors=True)
+        aside.replace(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file in UTF-8."""
+    with new_file(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """A file of these bytes."""
+    with new_file(path) as aside:
+        aside.write_bytes(content)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

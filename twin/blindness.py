@@ -1,0 +1,72 @@
+"""What of a scenario is beyond a plain job at steady rates: of this, cost models say what they cannot see.
+
+Plain are sources of constant or Poisson rates, streams dealt evenly or by keys that are all alike, tuples that leave
+one by one, hosts of one socket each that reach each other directly, and nothing that happens meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from twin.profiles import Noise
+from twin.scenario import Scenario
+
+PLAIN_LAWS = ("constant", "poisson")
+
+
+def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
+    """In words, what the scenario has and whoever sees only that much does not see.
+
+    seen: of `events`, `policy`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`,
+    `assignment` (of key groups), `drops`, and partitionings by name.
+    """
+    return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
+
+
+def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Name and words of everything beyond the plain."""
+    if scenario.events:
+        kinds = dict.fromkeys(event.kind for event in scenario.events)
+        yield "events", f"events ({', '.join(kinds)})"
+    if scenario.policy is not None:
+        yield "policy", f"the policy {scenario.policy.name}"
+    for source, law in scenario.workload.arrivals.items():
+        if law.law not in PLAIN_LAWS:
+            yield "arrivals", f"more than the mean of {law.law} arrivals of {source}"
+    yield from _of_engine(scenario)
+    yield from _of_cluster(scenario)
+    yield from _of_keys(scenario)
+    for stream in scenario.query.streams:
+        how = scenario.query.partitioning(stream)
+        if (not how.in_turn and not how.keeps_keys) or how.paired:
+            yield how.name, f"{how} partitioning"
+        if stream.overflow == "drop":
+            yield "drops", "streams that drop what does not fit"
+
+
+def _of_engine(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    engine = scenario.engine
+    noise = engine.noise if scenario.run.noise else Noise()
+    if noise.gc_interval_s is not None:
+        yield "pauses", f"pauses ({noise.gc_pause_s:g} s every {noise.gc_interval_s:g} s)"
+    if noise.jitter_scv > 0.0:
+        yield "jitter", "jitter of the network"
+    if engine.flush_s is not None and (engine.batch_tuples > 1 or engine.buffer_bytes is not None):
+        yield "batches", f"waits for batches (flushed every {engine.flush_s:g} s)"
+
+
+def _of_cluster(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    if any(host.socket_count > 1 for host in scenario.cluster.hosts):
+        yield "sockets", "sockets"
+    if scenario.cluster.links:
+        yield "links", "links and switches"
+
+
+def _of_keys(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    for name, skew in scenario.workload.keys.items():
+        if skew.zipf > 0.0:
+            yield "skew", f"skewed keys of {name}"
+        if skew.drift_every_s is not None:
+            yield "drift", f"keys of {name} that drift"
+    if scenario.plan.key_groups:
+        yield "assignment", f"key groups assigned by hand ({', '.join(scenario.plan.key_groups)})"

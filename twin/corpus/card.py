@@ -1,0 +1,210 @@
+"""The data card of a corpus: what was drawn, what came out, what failed. Pure: tables in, a JSON value out.
+
+Drawn parameters are read off the deployments of all runs, failed ones included; labels are of the runs that succeeded
+in simulating, whether or not they count as a success of the job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from twin.kinds.registry import SOURCES
+from twin.metrics import REGRESSION_METRICS
+
+QUANTILES = {"p1": 0.01, "p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
+FEW_RESULTS = (20, 200)
+MOST_VALUES = 24
+"""A parameter with no more distinct values is told by the frequency of each, another by its quantiles."""
+
+UNITS: Mapping[str, str] = {
+    "query type": "",
+    "sources": "",
+    "filters": "",
+    "aggregations": "",
+    "joins": "",
+    "operators": "",
+    "event rate, linear": "1/s a source",
+    "event rate, 2-way join": "1/s a source",
+    "event rate, 3-way join": "1/s a source",
+    "tuple width": "values of a source's tuple",
+    "data type": "of a source's value",
+    "filter function": "",
+    "filter literal": "",
+    "filter selectivity": "",
+    "window": "",
+    "window size": "tuples",
+    "window length": "s",
+    "slide": "share of the window",
+    "aggregate function": "",
+    "aggregated value": "",
+    "group-by": "",
+    "groups": "",
+    "join key": "",
+    "join selectivity": "",
+    "hosts offered": "",
+    "hosts in use": "",
+    "CPU of hosts in use": "%",
+    "RAM of hosts in use": "MB",
+    "bandwidth of hosts in use": "Mbit/s",
+    "latency of hosts in use": "ms",
+}
+"""Every parameter of the card, in its order, and its unit. Those that never occur are left out."""
+
+
+def card(recipe: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], labels: Iterable[Mapping[str, Any]]) -> Any:
+    """The card as a JSON value.
+
+    recipe: told as it is. runs: rows with run, status, error, cpu_s and deployment (JSON). labels: rows of
+    spark.aggregate.labels.
+    """
+    drawn: dict[str, list[Any]] = defaultdict(list)
+    types: dict[str, str] = {}
+    failures: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    cpu_s = 0.0
+    total = 0
+    for run in runs:
+        total += 1
+        cpu_s += run["cpu_s"] or 0.0
+        if run["status"] != "ok":
+            failures[_kind(run["error"])].append((run["run"], run["error"]))
+        if run["deployment"]:
+            deployment = json.loads(run["deployment"])
+            types[run["run"]] = query_type(deployment)
+            for name, value in parameters(deployment):
+                drawn[name].append(value)
+    failed = sum(map(len, failures.values()))
+    return {
+        "recipe": dict(recipe),
+        "runs": {"total": total, "simulated": total - failed, "failed": failed, "simulation_cpu_s": cpu_s},
+        "failures": [
+            {"error": min(each)[1], "runs": len(each), "first": min(each)[0]}
+            for _, each in sorted(failures.items(), key=lambda item: (-len(item[1]), item[0]))
+        ],
+        "parameters": {name: {"unit": unit, **spread(drawn[name])} for name, unit in UNITS.items() if drawn[name]},
+        "labels": _labels(list(labels), types),
+    }
+
+
+def _kind(error: str) -> str:
+    """The exception and the line that raised it: errors that differ in the numbers they mention count as one."""
+    return f"{error.partition(':')[0]} {error.rpartition(' (')[2]}" if error.endswith(")") else error.partition(":")[0]
+
+
+def query_type(deployment: Mapping[str, Any]) -> str:
+    """As Costream counts them: by the number of streams that are joined."""
+    sources = sum(operator["kind"] in SOURCES for operator in deployment["query"]["operators"])
+    return "linear" if sources == 1 else f"{sources}-way join"
+
+
+def parameters(deployment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names of UNITS and values, as often as they occur in a deployment."""
+    operators, hosts = deployment["query"]["operators"], deployment["cluster"]["hosts"]
+    kinds = Counter(operator["kind"] for operator in operators)
+    kind = query_type(deployment)
+    yield from (("query type", kind), ("operators", len(operators)), ("hosts offered", len(hosts)))
+    yield from (("sources", kinds["source"]), ("filters", kinds["filter"]))
+    yield from (("aggregations", kinds["aggregate"]), ("joins", kinds["join"]))
+    for law in deployment["workload"]["arrivals"].values():
+        if "rate_per_s" in law:
+            yield f"event rate, {kind}", law["rate_per_s"]
+    for operator in operators:
+        yield from _operator(operator)
+    places = deployment["plan"]["placement"].values()
+    used = {text.partition("/")[0] for each in places for text in ([each] if isinstance(each, str) else each)}
+    yield "hosts in use", len(used)
+    for host in hosts:
+        if host["name"] in used:
+            yield "CPU of hosts in use", host["cpu_percent"]
+            yield "RAM of hosts in use", host["ram_mb"]
+            yield "bandwidth of hosts in use", host["bandwidth_mbps"]
+            yield "latency of hosts in use", host["latency_ms"]
+
+
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "filter": {
+        "function": "filter function",
+        "literal_type": "filter literal",
+        "selectivity": "filter selectivity",
+    },
+    "aggregate": {
+        "function": "aggregate function",
+        "value_type": "aggregated value",
+        "group_by": "group-by",
+        "groups": "groups",
+    },
+    "join": {"key_type": "join key", "selectivity": "join selectivity"},
+}
+"""By kind of operator, its parameters and what the card calls them."""
+
+
+def _operator(operator: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    if operator["kind"] in SOURCES:
+        counts = operator["columns"]
+        yield "tuple width", sum(counts.values())
+        for name, count in counts.items():
+            yield from [("data type", name.removesuffix("s"))] * count
+    told = {"group_by": "none"} | {name: value for name, value in operator.items() if value is not None}
+    yield from ((label, told[name]) for name, label in FIELDS.get(operator["kind"], {}).items() if name in told)
+    if "window" in operator:
+        yield from _window(operator["window"])
+
+
+def _window(window: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    counting = window["policy"] == "count"
+    suffix = "tuples" if counting else "s"
+    slide = window.get(f"slide_{suffix}")
+    yield "window", f"{'tumbling' if slide is None else 'sliding'}, by {'count' if counting else 'time'}"
+    yield "window size" if counting else "window length", window[f"size_{suffix}"]
+    if slide is not None:
+        yield "slide", slide / window[f"size_{suffix}"]
+
+
+def spread(values: Sequence[Any]) -> dict[str, Any]:
+    """How values are spread: {"values", "shares"} of few distinct ones, else {"values", "min", "p1", ..., "max"}."""
+    counts = Counter(values)
+    if len(counts) <= MOST_VALUES or isinstance(values[0], str):
+        ordered = sorted(counts)
+        return {"values": len(values), "shares": {_text(value): counts[value] / len(values) for value in ordered}}
+    array = np.array(values, dtype=float)
+    ends = {"min": float(array.min()), "max": float(array.max())}
+    return {"values": len(values), **ends, **_quantiles(array)}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _quantiles(array: np.ndarray) -> dict[str, float]:
+    found = np.quantile(array, list(QUANTILES.values()))
+    return dict(zip(QUANTILES, map(float, found), strict=True))
+
+
+def _labels(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> dict[str, Any]:
+    """By query type, and of all."""
+    groups: dict[str, list[Mapping[str, Any]]] = {"all": list(rows)}
+    for name in sorted(set(types.values()), key=lambda each: (each != "linear", each)):
+        groups[name] = [row for row in rows if types.get(row["run"]) == name]
+    return {name: _labels_of(group) for name, group in groups.items() if group}
+
+
+def _labels_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Regressions over the successful runs, shares over all."""
+    successful = [row for row in rows if row["success"]]
+    results = np.array([row["tuples_out"] or 0 for row in successful])
+    regressions = {}
+    for metric in REGRESSION_METRICS:
+        known = np.array([row[metric] for row in successful if row[metric] is not None], dtype=float)
+        if len(known):
+            regressions[metric] = _quantiles(known)
+    return {
+        "rows": len(rows),
+        "successful": len(successful) / len(rows),
+        "backpressured": sum(bool(row["backpressured"]) for row in rows) / len(rows),
+        "few_results": {f"< {few}": float((results < few).mean()) if len(results) else None for few in FEW_RESULTS},
+        **regressions,
+    }

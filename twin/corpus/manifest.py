@@ -1,0 +1,149 @@
+"""What a corpus folder says about itself, and who may write to it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from twin.atomic import PARTIAL, write_text
+from twin.errors import BadInput
+from twin.version import VERSION
+
+MANIFEST = "manifest.json"
+CHUNKS = "chunks"
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusSpec:
+    """What decides a corpus: equal specs give equal runs. settings: whatever else `make` was built from, as JSON."""
+
+    runs: int
+    seed: int
+    space: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.runs < 1:
+            raise BadInput(f"runs must be >= 1, got {self.runs}")
+        if self.seed < 0:
+            raise BadInput(f"seed must be >= 0, got {self.seed}")
+
+    def manifest(self) -> dict[str, Any]:
+        """The spec as JSON values, with the version that writes it and a hash over all of it."""
+        body = {"version": VERSION, "runs": self.runs, "seed": self.seed, "space": self.space}
+        body = json.loads(json.dumps({**body, "settings": dict(self.settings)}, sort_keys=True))
+        return {**body, "config_hash": content_hash(body)}
+
+
+def content_hash(body: Mapping[str, Any]) -> str:
+    """16 hex digits over a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def open_corpus(folder: Path, spec: CorpusSpec, chunk_runs: int) -> int:
+    """Makes `folder` the corpus of that spec, or finds that it is; gives the runs a chunk, settled at the first time.
+
+    Raises BadInput if the folder holds something else, or a corpus of another spec.
+    """
+    wanted = spec.manifest()
+    if (folder / MANIFEST).exists():
+        found = read_manifest(folder)
+        _refuse_another(folder, found, wanted)
+        return int(found["chunk_runs"])
+    write_json(folder / MANIFEST, {**wanted, "chunk_runs": chunk_runs})
+    return chunk_runs
+
+
+def check_corpus(folder: Path, spec: CorpusSpec) -> None:
+    """What `open_corpus` would refuse, told before a Spark is started for it. Writes nothing. Raises BadInput."""
+    _refuse_foreign(folder)
+    if (folder / MANIFEST).exists():
+        _refuse_another(folder, read_manifest(folder), spec.manifest())
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Raises BadInput if there is none, or it is not one."""
+    path = folder / MANIFEST
+    try:
+        found = json.loads(path.read_text())
+        if not isinstance(found, dict) or not {"runs", "seed", "chunk_runs", "config_hash"} <= found.keys():
+            raise ValueError("keys are missing")
+    except FileNotFoundError:
+        raise BadInput(f"{folder} is no corpus: {path} is missing; make one with 'twin corpus {folder}'") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is not a corpus manifest ({error}); name another folder") from None
+    return found
+
+
+def write_json(path: Path, body: Mapping[str, Any]) -> None:
+    """The file appears whole or not at all."""
+    write_text(path, json.dumps(body, indent=2, sort_keys=True) + "\n")
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """The corpus folder, made if need be and locked; what a killed writer left half-done in it is removed.
+
+    The lock ends with the process, however it ends. Raises BadInput if another process holds it, or if the folder
+    holds anything but a corpus.
+    """
+    _refuse_foreign(folder)
+    try:
+        (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise BadInput(f"cannot write to {folder} ({error.strerror}); name another folder") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(f"{folder} is being written by another process; wait for it, or name another") from None
+        _remove_partials(folder)
+        yield
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file; name a folder")
+    if folder.exists() and not (folder / MANIFEST).exists():
+        names = [entry.name for entry in folder.iterdir()]
+        if others := sorted(name for name in names if name not in (CHUNKS, _LOCK) and not _unfinished(name)):
+            raise BadInput(f"{folder} is no corpus, it holds {others[0]!r}; name an empty or new folder")
+
+
+def _unfinished(name: str) -> bool:
+    return name.startswith(f".{MANIFEST}.") and name.endswith(PARTIAL)
+
+
+def _remove_partials(folder: Path) -> None:
+    """A worker whose job was cancelled may still be writing: renamed first, its folder cannot become a chunk while
+    its files are being removed one by one.
+    """
+    for left in [*(folder / CHUNKS).glob(".chunk-*"), *folder.glob(f".*{PARTIAL}")]:
+        condemned = left.with_name(f".chunk-{uuid.uuid4().hex}.removed")
+        try:
+            left.rename(condemned)
+        except FileNotFoundError:  # its worker has just finished it
+            continue
+        if condemned.is_dir():
+            shutil.rmtree(condemned, ignore_errors=True)
+        else:
+            condemned.unlink(missing_ok=True)
+
+
+def _refuse_another(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    for key in ("version", "space", "seed", "runs", "settings"):
+        if found.get(key) != wanted[key]:
+            raise BadInput(
+                f"{folder} is a corpus with {key} {found.get(key)!r}, not {wanted[key]!r}; "
+                f"repeat its own command to resume it, or name another folder"
+            )

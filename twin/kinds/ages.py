@@ -1,0 +1,43 @@
+"""How old tuples get in windows: what the laws of windowed kinds share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from twin.windows import Window
+
+
+class Held(NamedTuple):
+    """What an operator takes in and its window holds: tuples a second, tuples, distinct groups. [N] each"""
+
+    in_per_s: np.ndarray
+    window_tuples: np.ndarray
+    groups: np.ndarray
+
+
+def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
+    """Mean age of the oldest of tuples drawn from each side, that are up to `size_s` older than on arrival. [3, N]"""
+    older = np.max(arriving, axis=0)
+    if len(arriving) == 2:
+        apart = np.abs(arriving[0] - arriving[1])
+        return np.asarray(older + size_s / 2.0 + np.maximum(size_s - apart, 0.0) ** 3 / (6.0 * size_s**2))
+    ages = older
+    for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):  # of P(some tuple is older than that)
+        beyond = size_s * (1.0 + node) / 2.0
+        below = [np.clip((older - age + beyond) / size_s, 0.0, 1.0) for age in arriving]
+        ages = ages + weight / 2.0 * size_s * (1.0 - np.prod(below, axis=0))
+    return np.asarray(ages)
+
+
+def length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Size and slide in seconds, at that input rate. [N] each"""
+    if window.policy == "time":
+        return np.full_like(in_per_s, window.size), np.full_like(in_per_s, window.slide)
+    return window.size / in_per_s, window.slide / in_per_s
+
+
+def start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
+    """By how long the first results are late: a tumbling time window's by its length, others' by half a slide. [N]"""
+    return slide_s if window.policy == "time" and window.tumbling else slide_s / 2.0

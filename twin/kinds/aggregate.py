@@ -1,0 +1,107 @@
+"""Windowed aggregation: one tuple per distinct group at each evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from twin.columns import Columns, DataType
+from twin.kinds.ages import Held, length_s, start_s
+from twin.kinds.flow import Flow, Mixing, OperatorRates
+from twin.kinds.mechanism import Grouping
+from twin.kinds.windowed import Windowed, content_and_fires
+
+AggregateFunction = Literal["min", "max", "mean", "avg", "sum", "count"]
+
+
+class Aggregate(Windowed):
+    """At each evaluation of its window, emits one tuple per distinct group in it."""
+
+    does: ClassVar[str] = "summarises a window of recent tuples"
+    costs_like: ClassVar[str] = ""
+
+    kind: Literal["aggregate"] = "aggregate"
+    function: AggregateFunction = "mean"
+    value_type: DataType = "double"
+    group_by: DataType | None = None
+    groups: Annotated[int, Field(ge=1, le=10**9, description="distinct group-by values in the stream")] = 1
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.group_by is None and self.groups != 1:
+            raise ValueError(f"groups must be 1 without group_by, got {self.groups}; give group_by a data type")
+        if self.group_by is None and self.key_groups is not None:
+            raise ValueError(f"aggregate {self.name!r}: key_groups needs group_by; give group_by a data type")
+        return self
+
+    # traits ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def keyed(self) -> bool:
+        """If it groups."""
+        return self.group_by is not None
+
+    def values(self, replicas: int) -> int:
+        """Its groups."""
+        return self.groups
+
+    def values_by_key_group(self, key_groups: int) -> np.ndarray:
+        """As evenly as can be. [key_groups]"""
+        if self.group_by is None:
+            return np.ones(key_groups)
+        edges = np.arange(key_groups + 1, dtype=np.int64) * self.groups // key_groups
+        return np.diff(edges).astype(float)
+
+    # law -------------------------------------------------------------------------------------------------------------
+
+    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
+        """The key and the value."""
+        key = Columns() if self.group_by is None else Columns.one(self.group_by)
+        return key + Columns(doubles=1)
+
+    def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+        """A tuple per distinct group and evaluation."""
+        total, together, burst_s = mixing.arriving(inputs, bursts)
+        content, fires = content_and_fires(self.window, total, together, burst_s)
+        groups = self._distinct(content)
+        often = np.minimum(fires, together)
+        longest_s = np.where(fires > together, burst_s, 0.0)
+        return Flow(inputs, total, fires * groups, content, fires, groups, often, longest_s)
+
+    def _distinct(self, content: np.ndarray) -> np.ndarray:
+        """Expected distinct groups among `content` tuples whose groups are uniform over K values.
+
+        K (1 - (1 - 1/K)^w) for a count window, which holds exactly w tuples; averaged over a Poisson number of tuples
+        with mean w, as a time window holds, it is K (1 - exp(-w/K)), which is below 1 when windows are often empty.
+        """
+        groups = float(self.groups)
+        if self.window.policy == "time":
+            return -groups * np.expm1(-content / groups)
+        if groups == 1.0:
+            return np.where(content > 0, 1.0, 0.0)
+        return -groups * np.expm1(content * np.log1p(-1.0 / groups))
+
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+        """Older by the oldest of the tuples of a group."""
+        taken = np.maximum(held.in_per_s, 1e-12)
+        size_s, slide_s = length_s(self.window, taken)
+        of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
+        if self.window.policy == "time":
+            oldest_s = of_group * size_s / (of_group + 1.0)
+        else:
+            oldest_s = (of_group * (held.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken
+        return np.asarray(mixed + np.stack([oldest_s, oldest_s, start_s(self.window, slide_s)]))
+
+    def selectivity_at(self, rates: OperatorRates) -> float:
+        """Distinct groups over tuples in the window (Costream, Definition 8)."""
+        return rates.groups_per_fire / rates.window_tuples if rates.window_tuples else 0.0
+
+    # mechanism -------------------------------------------------------------------------------------------------------
+
+    @property
+    def mechanism(self) -> Grouping:
+        """See OperatorBase."""
+        return Grouping(self.window, self.groups)

@@ -1,0 +1,79 @@
+"""What flows through an operator: the words of every kind's law. The expectations follow Costream, Definitions 6-8.
+
+Everything is elementwise, so one call can follow a single set of source rates or thousands of them (one a plan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRates:
+    """Expected flow through one operator (all replicas together), in steady state.
+
+    in_per_s: tuples taken in, all inputs together (a source: what arrives at its broker). out_per_s: tuples emitted,
+    counted once however many consumers there are. The rest is 0 for operators without a window:
+    window_tuples: content at an evaluation, all sides of a join. fires_per_s: evaluations.
+    groups_per_fire: distinct groups in the content (aggregates; 1 without group-by). state_tuples: tuples held at the
+    fullest moment, which is the evaluation.
+    """
+
+    in_per_s: float
+    out_per_s: float
+    window_tuples: float = 0.0
+    fires_per_s: float = 0.0
+    groups_per_fire: float = 0.0
+    state_tuples: float = 0.0
+
+
+class Flow(NamedTuple):
+    """`OperatorRates` as arrays, one entry a set of source rates; inputs_per_s has one array an input stream.
+
+    bursts_per_s: how often the output comes, all at once, as window evaluations emit it; inf if it is spread evenly.
+    burst_s: how long a burst takes once operators on its way have worked it off, one tuple after the other.
+    """
+
+    inputs_per_s: tuple[np.ndarray, ...]
+    in_per_s: np.ndarray
+    out_per_s: np.ndarray
+    window_tuples: np.ndarray
+    fires_per_s: np.ndarray
+    groups_per_fire: np.ndarray
+    bursts_per_s: np.ndarray
+    burst_s: np.ndarray
+
+
+class Mixing(NamedTuple):
+    """How the tuples that come mix.
+
+    by_chance: of which side the tuples of a count window are is random, so of all pairs in it some are of a tuple with
+    itself. burst_s: how long the longest of the bursts takes to come. services_s: by input; none, and they take no
+    time. The others: as in `twin.rates.flow.Channels`.
+    """
+
+    by_chance: bool = False
+    credits: float = np.inf
+    services_s: tuple[float, ...] = ()
+    stalls_s: np.ndarray | None = None
+    horizon_s: float = np.inf
+    burst_s: np.ndarray | float = 0.0
+
+    def arriving(
+        self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of all inputs together, tuples and bursts a second, and how long a burst takes to be worked off. [N] each"""
+        total = np.sum(inputs, axis=0)
+        together = np.sum(bursts, axis=0)
+        none = np.zeros_like(total)
+        busy = sum((rate * each_s for rate, each_s in zip(inputs, self.services_s, strict=False)), start=none)
+        each_s = np.divide(busy, together, out=np.zeros_like(total), where=together > 0)
+        return total, together, np.maximum(each_s, self.burst_s)
+
+
+MIXED = Mixing()
+"""As Costream defines it."""

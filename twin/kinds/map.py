@@ -1,0 +1,32 @@
+"""Maps and flat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from twin.columns import Columns
+from twin.kinds.operator import KeyedOperator
+from twin.kinds.selective import Selective
+
+
+class Map(Selective, KeyedOperator):
+    """Emits `selectivity` tuples per input tuple: 1 is a map, above 1 a flat map (a word splitter emits 10)."""
+
+    does: ClassVar[str] = "turns one tuple into another"
+    costs_like: ClassVar[str] = ""
+
+    kind: Literal["map"] = "map"
+    selectivity: Annotated[float, Field(ge=0, le=10**6)] = 1.0
+    columns: Annotated[Columns | None, Field(description="of the output; absent: as the input")] = None
+
+    @property
+    def keyed(self) -> bool:
+        """If it keeps state by key."""
+        return self.key_groups is not None
+
+    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
+        """As given, or as its input."""
+        return super().columns_out(inputs) if self.columns is None else self.columns

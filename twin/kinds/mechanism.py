@@ -1,0 +1,48 @@
+"""What a replica of an operator does with tuples, as data: `twin.wiring.tasks` makes the task that does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twin.windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Takes tuples from a broker and passes them on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selecting:
+    """Passes `selectivity` tuples on for each that comes; at most one each if it `thins`."""
+
+    selectivity: float
+    thins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """At each evaluation of its window, one tuple per distinct group in it. groups: over all replicas."""
+
+    window: Window
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """At each evaluation of its window, one tuple per match of tuples of all inputs.
+
+    Either the share of all combinations that match, or results per input tuple.
+    """
+
+    window: Window
+    selectivity: float | None
+    amplification: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Collecting:
+    """Counts what comes, and its latencies."""
+
+
+Mechanism = Reading | Selecting | Grouping | Matching | Collecting

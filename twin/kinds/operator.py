@@ -1,0 +1,152 @@
+"""What all kinds of operators share, and what each says of itself: the rest of the house asks these, never the kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from twin.columns import Columns
+from twin.kinds.ages import Held
+from twin.kinds.flow import Flow, Mixing, OperatorRates
+from twin.kinds.mechanism import Mechanism
+from twin.spec import Spec
+
+Name = Annotated[
+    str, Field(min_length=1, pattern=r"^[A-Za-z0-9_.:@#-]+$", description="letters, digits and _ . : @ # -")
+]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class OperatorBase(Spec):
+    """What all operators share. A given service time replaces what the engine profile would charge.
+
+    The traits of a kind. is_source: it reads a broker and has no inputs; is_sink: results arrive here and go no
+    further. joins: a result needs tuples of all of its inputs, which match by their key. thins: some tuples pass, as
+    they are, and others do not. does: what it does, in a few words. costs_like: the kind whose cost per tuple a
+    profile charges that does not name this one; empty: it must.
+    """
+
+    is_source: ClassVar[bool] = False
+    is_sink: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
+    thins: ClassVar[bool] = False
+    does: ClassVar[str] = ""
+    costs_like: ClassVar[str] = "map"
+
+    name: Name
+    service_time_s: Annotated[
+        float | None, Field(ge=0, le=10**7, description="mean CPU seconds per input tuple on one reference core")
+    ] = None
+    service_scv: Annotated[
+        float | None, Field(ge=0, le=100, description="squared coefficient of variation of the service time")
+    ] = None
+    tuple_bytes: Annotated[
+        float | None, Field(ge=1e-3, le=10**9, description="size of an emitted tuple; absent: by its columns")
+    ] = None
+    memory_bytes: Annotated[
+        float | None, Field(ge=0, le=10**9, description="local memory traffic per input tuple; absent: by the engine")
+    ] = None
+
+    # traits ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def keyed(self) -> bool:
+        """Whether all tuples of a key belong on one replica."""
+        return False
+
+    @property
+    def one_to_one(self) -> bool:
+        """Whether each tuple that comes leaves as one, at once."""
+        return False
+
+    @property
+    def gain(self) -> float:
+        """Tuples that leave at once for each that comes, where no window holds them back."""
+        return 1.0
+
+    @property
+    def bunches(self) -> bool:
+        """Whether tuples that wait while its own results block it make the next burst of them larger."""
+        return False
+
+    def values(self, replicas: int) -> int:
+        """Distinct values of its key; where they are more than anyone counts, as many as replicas."""
+        return replicas
+
+    def values_by_key_group(self, key_groups: int) -> np.ndarray:
+        """How many of its distinct group-by values fall into each key group; uncounted keys: 1 each. [key_groups]"""
+        return np.ones(key_groups)
+
+    # law -------------------------------------------------------------------------------------------------------------
+
+    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
+        """Of its output, given those of its inputs, whose order does not matter: room for the columns of each."""
+        return Columns(
+            ints=max(each.ints for each in inputs),
+            strings=max(each.strings for each in inputs),
+            doubles=max(each.doubles for each in inputs),
+        )
+
+    def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+        """The flow through it. inputs: rates by input stream; bursts: their `bursts_per_s`. [N] each"""
+        total, together, burst_s = mixing.arriving(inputs, bursts)
+        none = np.zeros_like(total)
+        return Flow(inputs, total, total, none, none, none, together, burst_s)
+
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+        """Of its results, from those of its input tuples: by input [3, K, N], and their mean [3, N]. [3, N]
+
+        Rows are as in `twin.rates.latency`. Service and waits apart.
+        """
+        return mixed
+
+    def selectivity_at(self, rates: OperatorRates) -> float:
+        """Per Costream, Definitions 6 to 8; output per input tuple where there is no such definition."""
+        return rates.out_per_s / rates.in_per_s if rates.in_per_s else 0.0
+
+    # mechanism -------------------------------------------------------------------------------------------------------
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What a replica does with tuples."""
+        raise NotImplementedError
+
+    # measured, and varied --------------------------------------------------------------------------------------------
+
+    def measured_as(self, results_per_input: float) -> dict[str, Any]:
+        """The fields that make it emit so many tuples an input tuple, as was measured; none if no field says it."""
+        return {}
+
+    def lowered(self, factor: float) -> Self:
+        """The same with so many times the results, where a selectivity says how many."""
+        return self
+
+    # advice ----------------------------------------------------------------------------------------------------------
+
+    def crowded(self, sides: int, zipf: float) -> str:
+        """What in its parameters cannot be, with the remedy, given its inputs and skew of key groups; or nothing."""
+        return ""
+
+    def why_silent(self, taken: int, came: int) -> str:
+        """Why nothing left it, with the remedy, though it took so many of the tuples that came; or nothing special."""
+        return ""
+
+
+class KeyedOperator(OperatorBase):
+    """What operators share that may keep state by key. Tuples come by key group, and state moves by key group."""
+
+    key_groups: Annotated[
+        int | None, Field(ge=1, le=10**6, description="absent: replicas share the input evenly and nothing can move")
+    ] = None
+    state_bytes_per_group: Annotated[
+        float, Field(ge=0, le=10**15, description="held for each key group beside the content of a window")
+    ] = 0.0
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        if self.state_bytes_per_group and self.key_groups is None:
+            raise ValueError(f"{self.name!r}: state_bytes_per_group needs key_groups; give their number")
+        return self

@@ -1,0 +1,24 @@
+"""All kinds of operators. Their names are known nowhere else, but for the features of learned models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, get_args
+
+from pydantic import Field
+
+from twin.kinds.aggregate import Aggregate
+from twin.kinds.filter import Filter
+from twin.kinds.join import Join
+from twin.kinds.map import Map
+from twin.kinds.sink import Sink
+from twin.kinds.source import Source
+
+AnyOperator = Source | Filter | Map | Aggregate | Join | Sink
+
+Operator = Annotated[AnyOperator, Field(discriminator="kind")]
+BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: each for each in get_args(AnyOperator)}
+KINDS: tuple[str, ...] = tuple(BY_KIND)
+SOURCES = frozenset(name for name, kind in BY_KIND.items() if kind.is_source)
+SINKS = frozenset(name for name, kind in BY_KIND.items() if kind.is_sink)
+"""Kinds of which a row of statistics tells what arrived; and of which it tells what was received, and how late."""

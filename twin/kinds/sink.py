@@ -1,0 +1,23 @@
+"""Where results arrive."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from twin.kinds.mechanism import Collecting
+from twin.kinds.operator import OperatorBase
+
+
+class Sink(OperatorBase):
+    """Where results arrive; latency and throughput are measured here."""
+
+    is_sink: ClassVar[bool] = True
+    does: ClassVar[str] = "receives the results"
+    costs_like: ClassVar[str] = ""
+
+    kind: Literal["sink"] = "sink"
+
+    @property
+    def mechanism(self) -> Collecting:
+        """See OperatorBase."""
+        return Collecting()

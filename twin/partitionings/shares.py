@@ -1,0 +1,31 @@
+"""Shares of what a producer replica sends, by consumer replica."""
+
+from __future__ import annotations
+
+from twin.keys import groups_of
+from twin.partitionings.traits import Ends
+
+
+def own(ends: Ends) -> list[float]:
+    """All to the replica of the same number."""
+    return [float(k == ends.producer) for k in range(ends.consumers)]
+
+
+def first(ends: Ends) -> list[float]:
+    """All to the first."""
+    return [float(k == 0) for k in range(ends.consumers)]
+
+
+def every(ends: Ends) -> list[float]:
+    """All to each."""
+    return [1.0] * ends.consumers
+
+
+def even(ends: Ends) -> list[float]:
+    """To all alike."""
+    return [1.0 / ends.consumers] * ends.consumers
+
+
+def by_value(ends: Ends) -> list[float]:
+    """By the values of the key that live there: dealt round robin, so some may have one more than others."""
+    return [groups_of(ends.values, k, ends.consumers) / ends.values for k in range(ends.consumers)]

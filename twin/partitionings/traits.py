@@ -1,0 +1,52 @@
+"""What a partitioning says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Ends(NamedTuple):
+    """One producer replica, by number; so many consumer replicas; so many distinct values of the key."""
+
+    producer: int
+    consumers: int
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a stream's tuples go to the consumer's replicas.
+
+    shares: of what a producer replica sends, by consumer replica; they sum to 1, but for copies. The traits:
+
+    by_key: tuples go by their key, whose values come at random. keeps_keys: all tuples of a key go to one replica.
+    two_choices: each key group has two replicas, and each tuple goes to the less loaded one of them.
+    in_turn: to one replica after the other. even: replicas share the stream evenly, whatever sends it.
+    copies: every replica gets every tuple. whole: who gets any tuple gets all of them.
+    paired: producer replica k sends to consumer replica k alone, so both have as many.
+    one_queue: the replicas take from a common queue, so they are on one host.
+    fixes_replicas: their number cannot change while the job runs. alone: all inputs of the consumer are dealt so.
+    """
+
+    name: str
+    shares: Callable[[Ends], list[float]]
+    by_key: bool = False
+    keeps_keys: bool = False
+    two_choices: bool = False
+    in_turn: bool = False
+    even: bool = False
+    copies: bool = False
+    whole: bool = False
+    paired: bool = False
+    one_queue: bool = False
+    fixes_replicas: bool = False
+    alone: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+    def count_of_copies(self, replicas: int) -> int:
+        """Of each tuple, for so many replicas of the consumer."""
+        return replicas if self.copies else 1

@@ -1,0 +1,127 @@
+"""How long tuples wait because they come together: for their batch, for their turn in it, in a window's results.
+
+A producer's tuples wait until a batch is full, or until the next flush, which comes periodically and knows nothing of
+them: where a batch does not fill in a period they wait half of one, as those of a real Flink do. What leaves together
+arrives together, so at the consumer a tuple has on average half the batch before it; and what the consumer makes of a
+batch comes to the next operator at the consumer's pace. The same laws as a fast run's (`twin.engine.streams.batching`).
+
+Replicas of a time window are evaluated at the same moments, so a consumer gets its share of all their results at once;
+of count windows, that of one replica's. Letters at the end of a name are the axes of `twin.rates.layout`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from twin.rates.layout import Job, Layout
+from twin.rates.load import Load
+
+WHOLE = 0.02
+"""A burst this close to a whole number of batches fills them, but for what a flush puts between."""
+
+
+class Burst(NamedTuple):
+    """So many tuples come to each replica, one every `gap_s`. [N] each"""
+
+    size: np.ndarray
+    gap_s: np.ndarray
+
+
+def batch_waits_s(
+    layout: Layout, found: Load, results_on: np.ndarray, each_on: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means of what a stream's tuples wait for their batch [S, N], and an operator's for those they came with [O, N].
+
+    results_on: what an evaluation of a window emits. each_on: the time that an operator takes for a tuple. [O, N] each
+    """
+    job = layout.job
+    before_sn = np.zeros((len(job.streams), layout.size))
+    turn_on = np.zeros((len(job.names), layout.size))
+    single = Burst(np.ones(layout.size), np.zeros(layout.size))
+    bursts = [single] * len(job.streams)
+    for o in range(len(job.names)):
+        coming = single
+        if job.inputs[o]:
+            coming, turn_on[o] = _longest(job, o, bursts, each_on[o])
+        made = np.maximum(found.out_on[o] / np.maximum(found.in_on[o], 1e-12), 1e-9)
+        for s in job.outputs[o]:
+            if o in job.windowed:
+                mine, theirs = _results(layout, o, s, results_on[o])
+            else:
+                share = _share(layout, s)
+                gap_s = np.maximum(each_on[o], coming.gap_s) / made
+                mine = Burst(coming.size * made * share, gap_s / share)
+                theirs = Burst(np.maximum(mine.size, 1.0), mine.gap_s)
+            bursts[s] = theirs
+            if job.batch_s[s] > 1:
+                per_s = found.out_on[o] / layout.replicas_on[o] * _share(layout, s)
+                before_sn[s], bursts[s] = _batched(job, s, per_s, mine, theirs, windowed=o in job.windowed)
+    return before_sn, turn_on
+
+
+def _longest(job: Job, o: int, bursts: list[Burst], each: np.ndarray) -> tuple[Burst, np.ndarray]:
+    """Of what comes together to an operator on its streams, that which waits longest for its turn, and how long. [N]"""
+    sizes, gaps_s = (np.stack([bursts[s][i] for s in job.inputs[o]]) for i in (0, 1))
+    turns_s = (sizes - 1.0) / 2.0 * np.maximum(each - gaps_s, 0.0)
+    longest = turns_s.argmax(axis=0), np.arange(len(each))
+    return Burst(sizes[longest], gaps_s[longest]), turns_s[longest]
+
+
+def _share(layout: Layout, s: int) -> np.ndarray:
+    """Of what a producer's replica sends on a stream, what goes to one place: a replica, or the common queue. [N]"""
+    job = layout.job
+    if job.broadcast_s[s] or job.forward_s[s] or job.shared_o[job.consumer_s[s]]:
+        return np.ones(layout.size)
+    return np.asarray(1.0 / layout.replicas_on[job.consumer_s[s]])
+
+
+def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst, Burst]:
+    """Of a window's evaluation: what one replica sends to one place, and what a consumer's replica gets at once."""
+    job, at_once = layout.job, np.zeros(layout.size)
+    dealt = 1.0 if job.broadcast_s[s] else 1.0 / layout.replicas_on[job.consumer_s[s]]
+    if job.by_time_o[o]:
+        mine = results / layout.replicas_on[o] * _share(layout, s)
+        return Burst(mine, at_once), Burst(np.maximum(results * dealt, 1.0), at_once)
+    alone = 1.0 if job.forward_s[s] else dealt
+    return Burst(results * _share(layout, s), at_once), Burst(np.maximum(results * alone, 1.0), at_once)
+
+
+def _batched(
+    job: Job, s: int, per_s: np.ndarray, mine: Burst, theirs: Burst, *, windowed: bool
+) -> tuple[np.ndarray, Burst]:
+    """The mean wait of a tuple for its batch [N], and what a consumer's replica then gets at once.
+
+    per_s: tuples a second into one batch. mine: how many of them are made together.
+    """
+    batch, flush_s = job.batch_s[s], job.deployment.engine.flush_s
+    assert flush_s is not None
+    size, gap_s = mine
+    together_s = np.maximum(np.minimum(size, batch) - 1.0, 0.0) / 2.0 * gap_s
+    between_s = np.where(size > 1.0, 1.0 - size / batch, 1.0) * fill_wait_s(per_s, batch, flush_s) + together_s
+    apart = 1.0 if windowed else 1.0 - _in_step(size / batch, per_s * gap_s)
+    left = apart * batch / np.maximum(size, 1e-12)  # of a burst, in an incomplete batch
+    rest_s = np.minimum(flush_s / 2.0, size / np.maximum(per_s, 1e-12))
+    more_s = left / 2.0 * rest_s + together_s * (1.0 - left)
+    wait_s = np.where(per_s * flush_s < batch, flush_s / 2.0, np.where(size < batch, between_s, more_s))
+    leaving = np.clip(per_s * flush_s, 1.0, batch)
+    whole = windowed & (size >= batch)  # full batches of one evaluation leave one after another
+    return wait_s, Burst(np.where(whole, theirs.size, leaving), np.zeros_like(wait_s))
+
+
+def _in_step(batches: np.ndarray, load: np.ndarray) -> np.ndarray:
+    """Share of time in which a burst fills whole batches and leaves nothing. [N]"""
+    whole = np.abs(batches - np.round(batches)) <= WHOLE
+    return np.where(whole, np.maximum(0.0, 1.0 - load) / 2.0, 0.0)
+
+
+def fill_wait_s(per_s: np.ndarray, batch: int, flush_s: float) -> np.ndarray:
+    """Mean wait of a tuple for its batch, in seconds, where evenly spaced tuples come at those rates. [N]
+
+    Between two flushes N = rate x flush_s tuples fill as many batches as they can; the rest waits for the flush.
+    """
+    coming = np.maximum(per_s * flush_s, 1e-12)
+    full = np.floor(coming / batch)
+    rest = coming - full * batch
+    return np.asarray((full * batch * (batch - 1) + rest * rest) / 2.0 / coming**2 * flush_s)
