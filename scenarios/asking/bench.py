@@ -14,30 +14,31 @@ from typing import Self
 
 from scenarios.asking.kept import Kept, Outcome
 from scenarios.asking.measures import measures
-from scenarios.asking.single_run import Case, key, run
+from scenarios.asking.single_run import key, run
 from scenarios.telling.progress import Progress
 from twin.engine.measure.standard_errors import few_results
 from twin.errors import BadInput
 from twin.guards.effort import require_feasible
+from twin.guards.fidelity import settled
+from twin.scenario import Scenario
 
 STARTED_S = 2.0
 """CPU seconds of runs for which it is worth while to start processes."""
 
-Job = tuple[Case, int]
+Job = tuple[Scenario, int]
 """What is run, and its seed."""
 
 
-def outcome(case: Case, seed: int) -> Outcome:
+def outcome(scenario: Scenario, seed: int) -> Outcome:
     """Of one run, without the warning that it says little alone."""
-    made = run(case, seed)
+    made = run(scenario, seed)
     alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
     return Outcome(measures(made), tuple(each for each in made.warnings if each not in alone))
 
 
-def effort_s(case: Case) -> float:
+def effort_s(scenario: Scenario) -> float:
     """CPU seconds of a run, roughly. Raises BadInput if it would not finish within hours."""
-    scenario = case.scenario
-    return require_feasible(scenario.deployment, scenario.run, scenario.events).cpu_s
+    return require_feasible(scenario, settled(scenario).run, scenario.events).cpu_s
 
 
 class Bench:
@@ -53,7 +54,7 @@ class Bench:
         self.made = 0
         self._workers = workers or os.cpu_count() or 1
         self._pool: ProcessPoolExecutor | None = None
-        self._keys: dict[int, tuple[Case, str, float]] = {}
+        self._keys: dict[int, tuple[Scenario, str, float]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -62,9 +63,9 @@ class Bench:
         if self._pool is not None:
             self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
-    def check(self, case: Case) -> None:
+    def check(self, scenario: Scenario) -> None:
         """Raises BadInput if a run would not finish within hours."""
-        self._known(case)
+        self._known(scenario)
 
     def outcomes(self, jobs: Sequence[Job], report: Progress = lambda _done, _total: None) -> list[Outcome]:
         """Of each job, in order; what is known already is not made again. report: told (done, total) new runs.
@@ -83,7 +84,7 @@ class Bench:
     def missing_s(self, jobs: Sequence[Job]) -> float:
         """CPU seconds that `outcomes` would take, roughly."""
         new = {self._key(*job): job for job in jobs}
-        return sum(self._known(case)[2] for each, (case, _) in new.items() if each not in self.kept.outcomes)
+        return sum(self._known(scenario)[2] for each, (scenario, _) in new.items() if each not in self.kept.outcomes)
 
     def _made(self, jobs: Mapping[str, Job]) -> Iterator[tuple[str, Outcome]]:
         """In the order in which they are finished."""
@@ -102,13 +103,13 @@ class Bench:
             self._pool = ProcessPoolExecutor(self._workers, context, initializer=_end_with_parent)
         return self._pool
 
-    def _key(self, case: Case, seed: int) -> str:
-        return f"{self._known(case)[1]}-{seed}"
+    def _key(self, scenario: Scenario, seed: int) -> str:
+        return f"{self._known(scenario)[1]}-{seed}"
 
-    def _known(self, case: Case) -> tuple[Case, str, float]:
-        if id(case) not in self._keys:  # the case is kept, so that no other gets its identity
-            self._keys[id(case)] = (case, key(case), effort_s(case))
-        return self._keys[id(case)]
+    def _known(self, scenario: Scenario) -> tuple[Scenario, str, float]:
+        if id(scenario) not in self._keys:  # it is kept, so that no other gets its identity
+            self._keys[id(scenario)] = (scenario, key(scenario), effort_s(scenario))
+        return self._keys[id(scenario)]
 
 
 def _end_with_parent() -> None:

@@ -110,10 +110,11 @@ def _short(value: float) -> float:
 
 
 def spot_checks(within: Range, border: float, count: int = 4) -> list[float]:
-    """Values on both sides of a border, up to the limits that were given, or to a tenth and to double of it."""
+    """Values on both sides of a border, up to the limits that were given, or to a tenth and double of it
+    and of the start."""
     low, high = within.low, within.high
     if not within.bounded:
-        low, high = max(low, border / 10), min(high, 2 * border)
+        low, high = max(low, min(within.start, border) / 10), min(high, 2 * max(within.start, border))
     below = [low + (border - low) * share / count for share in range(count)]
     above = [border + (high - border) * share / count for share in range(1, count + 1)]
     near = 2 * within.tolerance * abs(border)

@@ -21,15 +21,16 @@ from scenarios.asking.intervals import of_mean
 from scenarios.asking.kept import Outcome
 from scenarios.asking.knobs import Knob
 from scenarios.asking.resources import Resource, binding, resources
-from scenarios.asking.single_run import Case
 from scenarios.telling.progress import Audience
 from twin.errors import BadInput
 from twin.precision.steadiness import steady
 from twin.randomness import child_seed
+from twin.scenario import Scenario
 
 CHECKED = 3
 """Repetitions in which values far from the border are tried."""
 CONFIDENCE = 0.95
+LONGER = 4
 LONG_S = 10.0
 
 
@@ -47,9 +48,9 @@ class Question:
     precision: float = 0.01
     replications: int = 10
 
-    def range(self, case: Case) -> Range:
+    def range(self, scenario: Scenario) -> Range:
         """Raises BadInput if the knob is not at a number and no limits are given."""
-        given, whole = self.knob.given(case.scenario), self.knob.whole(case.scenario)
+        given, whole = self.knob.given(scenario), self.knob.whole(scenario)
         numeric = isinstance(given, int | float) and not isinstance(given, bool)
         if self.between is None and not (numeric and given > 0):
             stands = f"stands at {given!r}" if given is not None else "is not given"
@@ -70,13 +71,13 @@ class Question:
 class Prober:
     """Makes the runs that a search asks for, and remembers why a value was no valid scenario."""
 
-    case: Case
+    scenario: Scenario
     question: Question
     bench: Bench
     audience: Audience
     seed: int
     refused: dict[float, str] = field(default_factory=dict)
-    cases: dict[float, Case | None] = field(default_factory=dict)
+    cases: dict[float, Scenario | None] = field(default_factory=dict)
 
     def ask(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
         """Whether the condition holds in each repetition at each value; never where the scenario is not valid."""
@@ -103,12 +104,11 @@ class Prober:
         with self.audience.progress("runs") as report:
             return self.bench.outcomes(jobs, report)
 
-    def at(self, value: float) -> Case | None:
-        """The case with the knob at `value`; None if that is no valid scenario, or no run of it would end."""
+    def at(self, value: float) -> Scenario | None:
+        """The scenario with the knob at `value`; None if that is no valid scenario, or no run of it would end."""
         if value not in self.cases:
             try:
-                turned = self.question.knob.turned(self.case.scenario, int(value) if value.is_integer() else value)
-                found = Case(turned, self.case.policy)
+                found = self.question.knob.turned(self.scenario, int(value) if value.is_integer() else value)
                 self.bench.check(found)
                 self.cases[value] = found
             except BadInput as error:
@@ -116,16 +116,16 @@ class Prober:
         return self.cases[value]
 
 
-def capacity(case: Case, question: Question, bench: Bench, seed: int, audience: Audience) -> dict[str, Any]:
+def capacity(scenario: Scenario, question: Question, bench: Bench, seed: int, audience: Audience) -> dict[str, Any]:
     """The answer, for JSON. Raises BadInput if the scenario as given is not valid, or has no number to turn."""
-    within = question.range(case)
-    prober = Prober(case, question, bench, audience, seed)
+    within = question.range(scenario)
+    prober = Prober(scenario, question, bench, audience, seed)
     borders = search(prober.ask, question.replications, within)
     if not any(border.seen and prober.at(value) for border in borders for value in border.seen):
         raise BadInput(next(iter(prober.refused.values())))
     status = _status(borders)
     answer: dict[str, Any] = {
-        "scenario": case.scenario.name,
+        "scenario": scenario.name,
         "find": question.find,
         "of": question.knob.name,
         "while": question.condition.text,
@@ -200,7 +200,7 @@ def _check(prober: Prober, borders: Sequence[Border], within: Range) -> None:
 
 
 def _longer_runs_fail(prober: Prober, answer: Mapping[str, Any], within: Range) -> int | None:
-    """Of how many repetitions that are twice as long, a little on the good side of the border, it no longer holds.
+    """Of how many repetitions that are four times as long, a little on the good side of the border, it no longer holds.
 
     A backlog that grows slowly fills channels before it shows; a job that goes on as it began should bear in long runs
     what it bears in short ones. None if the job does not go on as it began, or is too much work.
@@ -208,14 +208,10 @@ def _longer_runs_fail(prober: Prober, answer: Mapping[str, Any], within: Range) 
     value = answer["value"]
     if not within.whole:
         value = answer["interval95"][0 if within.upward else 1] * (1 - within.tolerance * (1 if within.upward else -1))
-    case = prober.at(float(value))
-    if case is None:
+    scenario = prober.at(float(value))
+    if scenario is None or not steady(scenario, scenario.events, scenario.policy is not None):
         return None
-    scenario = case.scenario
-    if not steady(scenario.deployment, scenario.events, case.policy is not None):
-        return None
-    settings = scenario.run.model_copy(update={"horizon_s": 2 * scenario.run.horizon_s})
-    longer = Case(scenario.model_copy(update={"run": settings}), case.policy)
+    longer = scenario.with_run(horizon_s=LONGER * scenario.run.horizon_s)
     try:
         prober.bench.check(longer)
     except BadInput:
@@ -248,7 +244,7 @@ def _why(prober: Prober, borders: Sequence[Border], known: bool) -> dict[str, An
     beyond = {(each.kind, each.name): each.used for each in used["bad"]}
     listed = (used["good"] or used["bad"]) if known else []
     last = next(
-        (case for _, value in sides["bad"] or sides["good"] if (case := prober.at(value)) is not None), prober.case
+        (case for _, value in sides["bad"] or sides["good"] if (case := prober.at(value)) is not None), prober.scenario
     )
     return {
         "fails_first": dict(sorted(fails.items(), key=lambda item: -item[1])),

@@ -36,7 +36,7 @@ class HostsKnob:
         if not 1 <= value <= self.given(scenario):
             raise BadInput(f"{self.flag} hosts: the cluster has {self.given(scenario)}; there are no {value}")
         smaller = _moved(scenario, strongest(scenario.cluster, int(value)), f"{self.flag} hosts={value}")
-        solution = solve(smaller, OPTIMIZER, cost_model(JUDGE, scenario.run), objective=purpose([]), budget=BUDGET)
+        solution = solve(smaller, OPTIMIZER, cost_model(JUDGE), objective=purpose([]), budget=BUDGET)
         return smaller.with_plan(solution.plan)
 
 

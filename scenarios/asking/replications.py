@@ -18,10 +18,10 @@ from scenarios.asking.bench import Bench
 from scenarios.asking.intervals import Interval, of_difference, of_mean
 from scenarios.asking.kept import Outcome
 from scenarios.asking.measures import of
-from scenarios.asking.single_run import Case
 from scenarios.telling.progress import Audience
 from twin.errors import BadInput
 from twin.randomness import child_seed
+from twin.scenario import Scenario
 
 FEWEST = 2
 USUAL = 10
@@ -61,7 +61,7 @@ class Samples(NamedTuple):
 
 
 def replicate(
-    bench: Bench, cases: Sequence[Case], metrics: Sequence[str], wanted: Wanted, seed: int, audience: Audience
+    bench: Bench, cases: Sequence[Scenario], metrics: Sequence[str], wanted: Wanted, seed: int, audience: Audience
 ) -> Samples:
     """Runs of all cases; the first case is what the others are compared with. Raises BadInput as `Wanted.check`."""
     wanted.check()
@@ -101,7 +101,7 @@ def _share(interval: Interval, scale: float) -> float:
     return interval.chance / abs(scale) if interval.chance and scale else 0.0
 
 
-def _runs(bench: Bench, cases: Sequence[Case], count: int, seed: int, audience: Audience) -> list[list[Outcome]]:
+def _runs(bench: Bench, cases: Sequence[Scenario], count: int, seed: int, audience: Audience) -> list[list[Outcome]]:
     jobs = [(case, child_seed(seed, index)) for index in range(count) for case in cases]
     _announce(len(cases), count, bench.missing_s(jobs), audience.stage)
     with audience.progress("runs") as report:

@@ -9,7 +9,7 @@ import numpy as np
 
 from scenarios.asking.kept import Outcome
 from scenarios.asking.measures import of
-from scenarios.asking.single_run import Case
+from twin.scenario import Scenario
 
 FULL = 0.9
 """Something that is busier is said to bind; queues before it grow without limit soon after."""
@@ -29,9 +29,8 @@ class Resource(NamedTuple):
         return 1.0 / self.used if self.used > 0.0 else None
 
 
-def resources(case: Case, outcomes: Sequence[Outcome]) -> list[Resource]:
+def resources(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[Resource]:
     """All that carry anything, the fullest first."""
-    scenario = case.scenario
     found = [
         Resource("operator", each.name, _mean(outcomes, f"operators.{each.name}.busy"))
         for each in scenario.query.operators
@@ -47,21 +46,21 @@ def resources(case: Case, outcomes: Sequence[Outcome]) -> list[Resource]:
     return sorted((each for each in found if each.used > 0.0), key=lambda each: -each.used)
 
 
-def binding(found: Sequence[Resource], case: Case) -> str:
+def binding(found: Sequence[Resource], scenario: Scenario) -> str:
     """What is full, in words; empty if nothing is."""
     full = [each for each in found if each.used >= FULL]
     if not full:
         return ""
     hosts = {each.name for each in full if each.kind == "CPU"}
     operators = [each for each in full if each.kind == "operator"]
-    words = [f"operator {each.name} on {_hosts(each.name, case)} ({each.used:.0%} busy)" for each in operators]
+    words = [f"operator {each.name} on {_hosts(each.name, scenario)} ({each.used:.0%} busy)" for each in operators]
     words += [f"{each.kind} of {each.name} ({each.used:.0%})" for each in full if each.kind != "operator"]
     alone = bool(operators) and not hosts and len(full) == len(operators)
     return " and ".join(words) + ("; its hosts have cores to spare for more replicas" if alone else "")
 
 
-def _hosts(operator: str, case: Case) -> str:
-    return ", ".join(dict.fromkeys(place.host for place in case.scenario.plan.locations(operator)))
+def _hosts(operator: str, scenario: Scenario) -> str:
+    return ", ".join(dict.fromkeys(place.host for place in scenario.plan.locations(operator)))
 
 
 def _mean(outcomes: Sequence[Outcome], name: str) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scenarios.asking.single_run import Case, key
-from scenarios.asking.variants import Variant
+from scenarios.asking.single_run import alike, key
+from scenarios.asking.variants import Variant, with_scenarios
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_values
 from twin.errors import BadInput
@@ -18,10 +18,10 @@ def variants(names: Sequence[str], assignments: Sequence[str]) -> list[Variant]:
     """
     if len(names) < 2:
         raise BadInput(f"one scenario, {names[0]}, and nothing to compare it with; name two or more")
-    found = [Variant(name, Case(set_values(scenario_file.load(name), assignments))) for name in names]
+    found = [Variant(name, set_values(scenario_file.load(name), assignments)) for name in names]
     seen: dict[str, str] = {}
     for each in found:
-        twin = seen.setdefault(key(each.case), each.label)
+        twin = seen.setdefault(key(each.scenario), each.label)
         if twin is not each.label or sum(other.label == each.label for other in found) > 1:
             raise BadInput(f"{each.label} is the same as {twin}; nothing to compare")
-    return found
+    return with_scenarios(found, alike([each.scenario for each in found]))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from optimizers.policies import policy_by_name
+from twin.guards.fidelity import settled
 from twin.run import Run
 from twin.scenario import Scenario, config_hash
 from twin.simulation import simulate
@@ -15,29 +15,31 @@ from twin.version import VERSION
 from twin.workload import Replay
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What is simulated, whatever the random numbers. policy: who decides while it runs, by name."""
-
-    scenario: Scenario
-    policy: str | None = None
-
-
-def run(case: Case, seed: int) -> Run:
+def run(scenario: Scenario, seed: int) -> Run:
     """Same arguments, same run. Raises BadInput as `twin.simulation.simulate` does."""
-    scenario = case.scenario
-    settings = scenario.run.model_copy(update={"seed": seed})
-    policy = policy_by_name(case.policy, scenario.deployment) if case.policy is not None else None
-    return simulate(scenario.deployment, settings, scenario.events, policy)
+    return simulate(scenario.with_run(seed=seed))
 
 
-def key(case: Case) -> str:
+def key(scenario: Scenario) -> str:
     """16 hex digits over all that decides a run except its seed, the recordings that are replayed included."""
-    scenario = case.scenario
     laws = scenario.workload.arrivals.items()
     recorded = {name: _digest(Path(law.path)) for name, law in laws if isinstance(law, Replay)}
-    settled = config_hash(scenario.deployment, scenario.run, scenario.events, case.policy)
-    return hashlib.sha256(json.dumps([VERSION, settled, recorded]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([VERSION, config_hash(scenario), recorded]).encode()).hexdigest()[:16]
+
+
+def alike(scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """The same, all that leave their fidelity open equally fine: else they would differ by what segments hide.
+
+    Tuple by tuple if that costs little more for every one of them.
+    """
+    found = [settled(each) for each in scenarios]
+    open_ones = [each for each, given in zip(found, scenarios, strict=True) if given.run.fidelity == "auto"]
+    if len({each.run.fidelity for each in open_ones}) < 2:
+        return found
+    return [
+        each.with_run(fidelity="fast") if given.run.fidelity == "auto" else each
+        for each, given in zip(found, scenarios, strict=True)
+    ]
 
 
 def _digest(path: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from optimizers.policies import POLICIES
@@ -17,8 +17,9 @@ from scenarios.asking.injections import described, with_events
 from scenarios.asking.knobs import Knob, knob
 from scenarios.asking.plan_files import with_plan_of
 from scenarios.asking.ranges import values
-from scenarios.asking.single_run import Case, key
+from scenarios.asking.single_run import alike, key
 from twin.errors import BadInput, suggest
+from twin.scenario import Scenario
 
 GIVEN = "as given"
 NO_POLICY = "none"
@@ -32,7 +33,7 @@ class Variant:
     """settings: what was done to the scenario, by dimension; empty for the one that all others are compared with."""
 
     label: str
-    case: Case
+    scenario: Scenario
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -54,8 +55,8 @@ class Step(NamedTuple):
     turn: Knob | None = None
 
 
-def variants(given: Case, question: Question) -> list[Variant]:
-    """The case as given, then all that the question makes of it, each once.
+def variants(given: Scenario, question: Question) -> list[Variant]:
+    """The scenario as given, then all that the question makes of it, each once.
 
     Raises BadInput if it makes nothing of it, or too much, or something that is no valid scenario.
     """
@@ -67,14 +68,19 @@ def variants(given: Case, question: Question) -> list[Variant]:
         raise BadInput(f"the grid has {count:,} variants, more than {MOST:,}; vary less at once")
     found = {key(given): Variant(GIVEN, given)}
     for steps in itertools.product(*dimensions):
-        case = given
+        scenario = given
         for step in steps:
-            case = _taken(case, step)
+            scenario = _taken(scenario, step)
         done = {step.dimension: step.value for step in steps if step.value != GIVEN}
-        found.setdefault(key(case), Variant(label(done), case, done))
+        found.setdefault(key(scenario), Variant(label(done), scenario, done))
     if len(found) < 2:
         raise BadInput("nothing to compare; add --vary PATH=V1,V2, --plan FILE, --policy NAME or --event EVENT")
-    return list(found.values())
+    return with_scenarios([*found.values()], alike([each.scenario for each in found.values()]))
+
+
+def with_scenarios(variants: Sequence[Variant], scenarios: Sequence[Scenario]) -> list[Variant]:
+    """The same under other scenarios, one each."""
+    return [replace(each, scenario=scenario) for each, scenario in zip(variants, scenarios, strict=True)]
 
 
 def label(settings: Mapping[str, Any]) -> str:
@@ -100,7 +106,7 @@ def _choices(question: Question) -> list[list[Step]]:
     return [[Step(kind, each, kind) for each in (GIVEN, *found)] for kind, found in listed.items() if found]
 
 
-def _knob(given: Case, text: str) -> list[Step]:
+def _knob(given: Scenario, text: str) -> list[Step]:
     path, equals, listed = text.partition("=")
     path = path.strip()
     if not equals or not path:
@@ -108,20 +114,20 @@ def _knob(given: Case, text: str) -> list[Step]:
     if path == SEED:
         raise BadInput("--vary run.seed: replications have seeds of their own; use --seed and --replications")
     turn = knob(path, "--vary")
-    turn.given(given.scenario)
+    turn.given(given)
     return [Step(path, value, "knob", turn) for value in values(listed, f"--vary {path}")]
 
 
-def _taken(case: Case, step: Step) -> Case:
-    if step.value == GIVEN and step.turn is None:
-        return case
+def _taken(scenario: Scenario, step: Step) -> Scenario:
     if step.turn is not None:
-        return Case(step.turn.turned(case.scenario, step.value), case.policy)
+        return step.turn.turned(scenario, step.value)
+    if step.value == GIVEN:
+        return scenario
     if step.kind == "plan":
-        return Case(with_plan_of(case.scenario, step.value), case.policy)
+        return with_plan_of(scenario, step.value)
     if step.kind == EVENT:
-        return Case(with_events(case.scenario, step.value), case.policy)
-    return Case(case.scenario, None if step.value == NO_POLICY else step.value)
+        return with_events(scenario, step.value)
+    return scenario.with_policy(None if step.value == NO_POLICY else step.value)
 
 
 def _text(name: str, value: Any) -> str:

@@ -20,7 +20,7 @@ def check(bench: Bench, variants: Sequence[Variant]) -> None:
     """Raises BadInput, with the variant's label, if one would not finish within hours."""
     for each in variants:
         try:
-            bench.check(each.case)
+            bench.check(each.scenario)
         except BadInput as error:
             raise BadInput(f"{each.label}: {error}") from None
 
@@ -32,10 +32,10 @@ def compared(
 
     Raises BadInput as `replicate` does.
     """
-    samples = replicate(bench, [each.case for each in variants], metrics, wanted, seed, audience)
+    samples = replicate(bench, [each.scenario for each in variants], metrics, wanted, seed, audience)
     changes = _changes(samples, metrics)
     return {
-        "scenario": variants[0].case.scenario.name,
+        "scenario": variants[0].scenario.name,
         "compared_with": variants[0].label,
         "metrics": list(metrics),
         "seed": seed,
@@ -60,7 +60,8 @@ def _row(
     return {
         "variant": variant.label,
         "settings": dict(variant.settings),
-        "policy": variant.case.policy,
+        "policy": variant.scenario.policy and variant.scenario.policy.name,
+        "fidelity": variant.scenario.run.fidelity,
         "backpressured_runs": int(np.sum(samples.values(case, "backpressured"))),
         "success_runs": int(np.sum(samples.values(case, "success"))),
         "metrics": {

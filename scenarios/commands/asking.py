@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from scenarios.asking.replications import Wanted
-    from scenarios.asking.single_run import Case
     from twin.scenario import Scenario
 
 Metric = Annotated[
@@ -48,16 +47,6 @@ def adjusted(scenario: str, set_: Sequence[str] | None, seed: int | None) -> Sce
 
     seeds = [] if seed is None else [f"run.seed={seed}"]
     return set_values(scenario_file.load(scenario), [*(set_ or []), *seeds])
-
-
-def case(scenario: Scenario, policy: str | None) -> Case:
-    """With a policy that is known."""
-    from optimizers.policies import policy_by_name
-    from scenarios.asking.single_run import Case
-
-    if policy is not None:
-        policy_by_name(policy, scenario.deployment)
-    return Case(scenario, policy)
 
 
 def wanted(replications: int, precision: str | None) -> Wanted:

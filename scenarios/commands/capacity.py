@@ -70,8 +70,10 @@ def capacity(
     from scenarios.asking.condition import condition
     from scenarios.asking.precise_run import share
     from scenarios.asking.ranges import bounds
+    from scenarios.files.overrides import set_value
     from scenarios.telling import capacity_tables
     from twin.errors import BadInput
+    from twin.guards.fidelity import settled
 
     if (find_max is None) == (find_min is None):
         raise BadInput("give either --find-max or --find-min, such as --find-max workload.arrivals.SOURCE.rate_per_s")
@@ -86,13 +88,13 @@ def capacity(
         share(precision),
         replications,
     )
-    case = asking.case(loaded, policy)
+    job = settled(loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy"))
     keyed = {"find": find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
     with Bench(workers=workers) as bench:
-        bench.check(case)
-        question.range(case)
-        bench.kept = folder.opened(out, {"command": "capacity", "case": single_run.key(case), **keyed})
-        answer = asked.capacity(case, question, bench, loaded.run.seed, terminal)
+        bench.check(job)
+        question.range(job)
+        bench.kept = folder.opened(out, {"command": "capacity", "case": single_run.key(job), **keyed})
+        answer = asked.capacity(job, question, bench, loaded.run.seed, terminal)
     if out is not None:
         asking.write(terminal, out, answer, capacity_tables.csv_rows(answer), _figure(answer))
     tables = [capacity_tables.of_resources(answer)] if answer["resources"] else []

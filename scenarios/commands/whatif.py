@@ -72,12 +72,11 @@ def whatif(
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"what if: reading {scenario}")
-    from scenarios.asking.single_run import Case
     from scenarios.asking.variants import Question, variants
 
     question = Question(vary or (), plan or (), policy or (), event or ())
     loaded = asking.adjusted(scenario, set_, seed)
-    found = variants(Case(loaded), question)
+    found = variants(loaded, question)
     _answer(terminal, "whatif", found, metric, asking.wanted(replications, precision), loaded.run.seed, out, workers)
 
 
@@ -105,7 +104,7 @@ def compare(
     from scenarios.asking.scenarios_compared import variants
 
     found = variants(scenarios, set_ or ())
-    first = found[0].case.scenario
+    first = found[0].scenario
     chosen = first.run.seed if seed is None else seed
     _answer(terminal, "compare", found, metric, asking.wanted(replications, precision), chosen, out, workers)
 
@@ -125,8 +124,8 @@ def _answer(
     from scenarios.asking.whatif import check, compared
     from scenarios.telling import comparison_tables
 
-    metrics = asking.metric_names(metric, variants[0].case.scenario)
-    cases = {each.label: single_run.key(each.case) for each in variants}
+    metrics = asking.metric_names(metric, variants[0].scenario)
+    cases = {each.label: single_run.key(each.scenario) for each in variants}
     asked = {"command": command, "variants": cases, "seed": seed}
     with Bench(workers=workers) as bench:
         check(bench, variants)

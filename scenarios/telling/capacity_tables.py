@@ -63,7 +63,7 @@ def _shape(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"one border only at the {len(answer['values'])} values that were tried"
     if (answer.get("longer_runs_fail") or 0) > MOST_BY_CHANCE:
         yield (
-            "careful, the runs are too short: a little on the good side of the border it fails in runs twice as long, "
+            "careful, the runs are too short: on the good side of the border it fails in runs four times as long, "
             "as a backlog first fills the channels; lengthen them (--set run.horizon_s=SECONDS)"
         )
 

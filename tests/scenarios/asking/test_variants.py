@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scenarios.asking.knobs import knob
 from scenarios.asking.ranges import bounds, values
-from scenarios.asking.single_run import Case, key
+from scenarios.asking.single_run import key
 from scenarios.asking.variants import GIVEN, Question, variants
 from scenarios.files import scenario_file
 from tests.scenarios.asking.jobs import shop
@@ -52,14 +52,14 @@ def test_senseless_bounds_are_refused(text):
 
 
 def test_a_grid_is_all_combinations_after_the_scenario_as_given():
-    found = variants(Case(shop()), Question(vary=[f"{RATE}=200,400,800", "replicas of human=1,2"], policies=["ds2"]))
+    found = variants(shop(), Question(vary=[f"{RATE}=200,400,800", "replicas of human=1,2"], policies=["ds2"]))
     assert found[0].label == GIVEN
     assert len(found) == 2 * 3 * 2  # the scenario as given is one of the grid's own
-    assert len({key(each.case) for each in found}) == len(found)
+    assert len({key(each.scenario) for each in found}) == len(found)
     last = found[-1]
-    assert last.case.policy == "ds2"
-    assert last.case.scenario.workload.arrivals["clicks"].rate_per_s == 800
-    assert last.case.scenario.plan.placement["human"] == ("w-1", "w-1")
+    assert last.scenario.policy.name == "ds2"
+    assert last.scenario.workload.arrivals["clicks"].rate_per_s == 800
+    assert last.scenario.plan.placement["human"] == ("w-1", "w-1")
     assert last.label == "policy ds2, clicks.rate_per_s 800, replicas of human 2"
 
 
@@ -81,9 +81,9 @@ def test_events_and_plans_are_variants(tmp_path):
     alone = tmp_path / "alone.yaml"
     alone.write_text("placement: {orders: w-1, clicks: w-1, human: w-1, per-page: w-1, match: w-1, board: w-1}")
     event = "kind: slow-down, at_s: 4, host: w-1, factor: 3"
-    found = variants(Case(shop()), Question(plans=[str(file), str(alone)], events=[event]))
+    found = variants(shop(), Question(plans=[str(file), str(alone)], events=[event]))
     assert len(found) == 6
-    assert [each.case.scenario.plan.placement["human"][0] for each in found] == [
+    assert [each.scenario.plan.placement["human"][0] for each in found] == [
         "w-1",
         "w-1",
         "w-3",
@@ -91,7 +91,7 @@ def test_events_and_plans_are_variants(tmp_path):
         "w-1",
         "w-1",
     ]
-    assert [len(each.case.scenario.events) for each in found] == [0, 1] * 3
+    assert [len(each.scenario.events) for each in found] == [0, 1] * 3
     assert found[1].label == "slow-down of w-1 x3 at 4 s"
 
 
@@ -119,6 +119,6 @@ QUESTIONS = {
 @pytest.mark.parametrize("words", QUESTIONS)
 def test_what_is_no_question_is_refused_with_a_remedy(words):
     with pytest.raises(BadInput) as refused:
-        variants(Case(shop()), QUESTIONS[words])
+        variants(shop(), QUESTIONS[words])
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
