@@ -26,6 +26,7 @@ from scenarios.commands import (
     profiling,
     reproduce,
     run,
+    sensitivity,
     whatif,
 )
 from twin.errors import BadInput, suggest
@@ -40,7 +41,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for group in (demo, library, run, whatif, capacity, corpus, learning, profiling, planning, reproduce, importing):
+questions = (whatif, capacity, sensitivity)
+for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 
 
