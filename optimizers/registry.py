@@ -10,6 +10,8 @@ from optimizers.first_fit import FirstFit
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer
 from optimizers.local_search import LocalSearch
+from optimizers.milp.optimizer import Milp
+from optimizers.milp.space import Space
 from optimizers.random_plan import RandomPlan
 from optimizers.random_sockets import RandomSockets
 from optimizers.rlas import Rlas
@@ -23,6 +25,10 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
         Exhaustive(),
         Governor(),
         LocalSearch(),
+        Milp(),
+        Milp("milp-costream", space=Space(costream_rules=True)),
+        Milp("milp-rate", goal="rate"),
+        Milp("milp-hosts", goal="hosts", space=Space(free_replicas=True)),
         RandomPlan(),
         Rlas(),
         Rlas("rlas-fix-l", fetch="always"),

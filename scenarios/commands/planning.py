@@ -25,7 +25,7 @@ Objective = Annotated[
 ]
 Seconds = Annotated[
     float | None,
-    typer.Option("--time-limit", metavar="S", help="Stop planning after S seconds with the best found (rlas)."),
+    typer.Option("--time-limit", metavar="S", help="Stop planning after S seconds with the best found (rlas, milp)."),
 ]
 Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
 Prove = Annotated[
@@ -69,6 +69,8 @@ def optimize(
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
+    `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
+    `twin optimize numa-cluster --optimizer milp-hosts` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
     from optimizers.registry import optimizer_by_name

@@ -34,7 +34,9 @@ ON_SOCKETS = {name for name, optimizer in OPTIMIZERS.items() if isinstance(optim
 """Those that place on the sockets of servers, where the rules for edge, fog and cloud say nothing."""
 SCALING = {"rlas", "rlas-fix-l", "rlas-fix-u", "random-sockets"}
 """Those that choose how many replicas there are."""
-each_ruled_optimizer = pytest.mark.parametrize("name", sorted(set(OPTIMIZERS) - ON_SOCKETS))
+WITHOUT_RULES = {"milp", "milp-rate", "milp-hosts"}
+"""Those to which Costream's rules do not apply."""
+each_ruled_optimizer = pytest.mark.parametrize("name", sorted(set(OPTIMIZERS) - ON_SOCKETS - WITHOUT_RULES))
 each_objective = pytest.mark.parametrize("objective", sorted(OBJECTIVES))
 
 

@@ -17,6 +17,15 @@ class Held(NamedTuple):
     groups: np.ndarray
 
 
+def group_age_s(window: Window, held: Held) -> np.ndarray:
+    """Mean age, since its arrival, of the oldest tuple of a group. [N]"""
+    of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
+    if window.policy == "time":
+        return np.asarray(of_group * window.size / (of_group + 1.0))
+    taken = np.maximum(held.in_per_s, 1e-12)
+    return np.asarray((of_group * (held.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken)
+
+
 def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:
     """Mean age of the oldest of tuples drawn from each side, that are up to `size_s` older than on arrival. [3, N]"""
     older = np.max(arriving, axis=0)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
-from twin.kinds.ages import Held, length_s, start_s
+from twin.kinds.ages import Held, group_age_s, length_s, start_s
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Grouping
 from twin.kinds.windowed import Windowed, content_and_fires
@@ -86,14 +86,9 @@ class Aggregate(Windowed):
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
         """Older by the oldest of the tuples of a group."""
-        taken = np.maximum(held.in_per_s, 1e-12)
-        size_s, slide_s = length_s(self.window, taken)
-        of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
-        if self.window.policy == "time":
-            oldest_s = of_group * size_s / (of_group + 1.0)
-        else:
-            oldest_s = (of_group * (held.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken
-        return np.asarray(mixed + np.stack([oldest_s, oldest_s, start_s(self.window, slide_s)]))
+        _, slide_s = length_s(self.window, np.maximum(held.in_per_s, 1e-12))
+        group_s = group_age_s(self.window, held)
+        return np.asarray(mixed + np.stack([group_s, group_s, start_s(self.window, slide_s)]))
 
     def selectivity_at(self, rates: OperatorRates) -> float:
         """Distinct groups over tuples in the window (Costream, Definition 8)."""

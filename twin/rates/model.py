@@ -23,7 +23,7 @@ from twin.rates.filling import held_back
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Job, Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
-from twin.rates.placements import Placements
+from twin.rates.placements import CountedPlans, Placements
 from twin.rates.throttle import throttle
 from twin.scenario import RunSettings, Scenario
 
@@ -66,7 +66,8 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        if isinstance(plans, Placements) and not plans.given.key_groups:  # counts do not say who owns a key group
+        counted = isinstance(plans, CountedPlans) or (isinstance(plans, Placements) and not plans.given.key_groups)
+        if counted and isinstance(plans, Placements | CountedPlans):  # counts do not say who owns a key group
             return self.answer_counts(deployment, plans.socket_counts(deployment))
         job = Job(deployment, self.run_s(deployment))
         some = plans[:: 1 + len(plans) // 64]

@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 
 from twin.deployment import Deployment
-from twin.plan import ExecutionPlan
+from twin.plan import ExecutionPlan, Location
 
 
 class Placements(Sequence[ExecutionPlan]):
@@ -69,6 +69,41 @@ class Placements(Sequence[ExecutionPlan]):
         all_sockets = np.zeros((*counts.shape[:2], sum(sockets)), np.float32)
         all_sockets[:, :, columns] = counts
         return all_sockets
+
+
+class CountedPlans(Sequence[ExecutionPlan]):
+    """Plans of any number of replicas on any sockets: counts_pol by plan, operator in data-flow order, and socket.
+
+    Sockets are those of all hosts in a row; replicas of an operator come in their order. Key groups are dealt anew.
+    """
+
+    def __init__(self, deployment: Deployment, counts_pol: np.ndarray) -> None:
+        self._deployment = deployment
+        self.counts_pol = np.asarray(counts_pol, np.int64)
+        hosts = deployment.cluster.hosts
+        self._places = [str(Location(host.name, socket)) for host in hosts for socket in range(host.socket_count)]
+        self._row = {operator.name: o for o, operator in enumerate(deployment.query.topological)}
+
+    def __len__(self) -> int:
+        return len(self.counts_pol)
+
+    @overload
+    def __getitem__(self, index: int) -> ExecutionPlan: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> CountedPlans: ...
+
+    def __getitem__(self, index: int | slice) -> ExecutionPlan | CountedPlans:
+        if isinstance(index, slice):
+            return CountedPlans(self._deployment, self.counts_pol[index])
+        names = [operator.name for operator in self._deployment.query.operators]
+        counts_ol = self.counts_pol[index]
+        placement = {name: tuple(np.repeat(self._places, counts_ol[self._row[name]]).tolist()) for name in names}
+        return ExecutionPlan(placement=placement)
+
+    def socket_counts(self, deployment: Deployment) -> np.ndarray:
+        """Replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""
+        return self.counts_pol
 
 
 def distinct_rows(values_nc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

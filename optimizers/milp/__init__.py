@@ -1,0 +1,1 @@
+"""Plans by mixed-integer linear programs over the rate model's placement coefficients."""

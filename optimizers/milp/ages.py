@@ -1,0 +1,179 @@
+"""How old results are, as the objective of a program: rows that add up the rate model's ages along the streams.
+
+What no placement changes (the windows' ages) is taken out: columns are the *excess* over it, and a gap is relative to
+what can be changed. Of an operator alone on its socket, service and wait are numbers; what sending and
+receiving add to them is a chord, exact where one stream of an operator leaves and too low where several do. A join
+takes the oldest of its sides, whose mean is a convex function of their ages and is held from below by tangents: around
+the constant difference of the sides, as windows' ages differ by seconds where latencies differ by milliseconds. A
+program's cost is therefore never above what the rate model says of the same plan, if nothing is throttled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.milp.assignment import Assignment
+from optimizers.milp.network import Ways
+from optimizers.milp.program import Program, Terms
+from twin.kinds.ages import oldest_s
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.latency import RHO_MAX
+
+SPREAD = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""Where the tangents of a join touch: so far from the constant difference of its sides, in shares of how far placements
+can part them."""
+STEP = 1e-5
+"""Of a window's length, for differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """Columns: excess [O], of what operators emit, in units; crowded [O] and carded [S]: what neighbours add to that.
+
+    unit_s: of all columns. fixed_s: what no placement changes of the result's age. alone_ol: service and wait, units.
+    """
+
+    excess: np.ndarray
+    crowded: np.ndarray
+    carded: np.ndarray
+    unit_s: float
+    fixed_s: float
+
+    def seconds(self, cost: float) -> float:
+        """A cost of the program as the age of results."""
+        return self.fixed_s + cost * self.unit_s
+
+
+def minimise_age(
+    program: Program, job: PlacementCoefficients, assignment: Assignment, ways: Ways, *, end_to_end: bool
+) -> Ages:
+    """The mean age of results as the program's cost; end_to_end: since their tuples came to the broker."""
+    alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end)
+    unit_s = max(float(alone_ol.min(axis=1).max()), 1e-7)
+    size = len(job.names)
+    ages = Ages(
+        excess=program.variables((size,)),
+        crowded=program.variables((size,)),
+        carded=program.variables((len(job.producer_s),)),
+        unit_s=unit_s,
+        fixed_s=0.0,
+    )
+    reach_s = _reach_s(alone_ol, ways)
+    more = _chords(job, assignment, alone_ol, end_to_end)
+    fixed_o = np.zeros(size)
+    for o, streams in enumerate(job.inputs):
+        here: list[Terms] = [(assignment.place[o], alone_ol[o]), *more[o]]
+        mine = [(ages.excess[o, None], 1.0), (ages.crowded[o, None], -1.0), *_scaled(here, -1.0 / unit_s)]
+        if not streams:
+            program.row(*mine, low=0.0)
+            continue
+        sides = [_arriving(job, ages, ways, assignment, s) for s in streams]
+        before = fixed_o[[job.producer_s[s] for s in streams]]
+        if job.deployment.query.topological[o].joins:
+            fixed_o[o] = _join(program, mine, sides, before, float(job.operators.window_s[o]), unit_s, reach_s)
+            continue
+        rates = job.streams.rate_per_s[streams]
+        share = rates / max(float(rates.sum()), 1e-12)
+        program.row(
+            *mine,
+            *(term for weight, side in zip(share, sides, strict=True) for term in _scaled(side, -weight)),
+            low=0.0,
+        )
+        fixed_o[o] = float(share @ before) + job.operators.window_s[o]
+    sinks = [o for o in range(size) if o not in job.producer_s]
+    weights = job.operators.in_per_s[sinks]
+    weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(sinks), 1.0 / len(sinks))
+    program.costs(ages.excess[sinks], weights)
+    return Ages(ages.excess, ages.crowded, ages.carded, unit_s, float(weights @ fixed_o[sinks]))
+
+
+def alone_s(job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool) -> np.ndarray:
+    """Service and wait of operators that are alone on a socket [O, L]; a source's wait counts end to end only."""
+    each, place = job.operators, job.places
+    siblings_o = each.work * (1.0 - 1.0 / each.replicas)
+    left_ol = np.clip(place.capacity_l - siblings_o[:, None], 1e-6, place.core_l)
+    served_ol, waited_ol = job.delays_s(more_o, left_ol)
+    sources = [o for o, streams in enumerate(job.inputs) if not streams]
+    if not end_to_end:
+        waited_ol[sources] = 0.0
+    return served_ol + waited_ol
+
+
+def _chords(
+    job: PlacementCoefficients, assignment: Assignment, alone_ol: np.ndarray, end_to_end: bool
+) -> list[list[Terms]]:
+    """By operator, what its streams add to its service and wait if they leave or come from elsewhere."""
+    found: list[list[Terms]] = [[] for _ in job.names]
+    for s, (start, end) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
+        for o, need, terms in (
+            (start, job.streams.send[s], assignment.leaves),
+            (end, job.streams.receive[s], assignment.arrives),
+        ):
+            if need > 0.0:
+                more_o = np.where(np.arange(len(job.names)) == o, need, 0.0)
+                longer_l = alone_s(job, more_o, end_to_end=end_to_end)[o] - alone_ol[o]
+                found[o] += terms(s, o, np.maximum(longer_l, 0.0))
+    return found
+
+
+def _arriving(job: PlacementCoefficients, ages: Ages, ways: Ways, assignment: Assignment, s: int) -> list[Terms]:
+    """Excess age of a stream's tuples on arrival, in units."""
+    start, size = job.producer_s[s], float(job.streams.tuple_bytes[s])
+    host_l = job.places.host_l
+    own_l = job.streams.bytes_per_s[s] / job.places.bandwidth_h[host_l]
+    send_l = size / job.places.bandwidth_h[host_l] * card_factor(own_l)
+    seconds = [*ways.latency[s], *assignment.leaves(s, start, send_l), *_scaled(ways.per_byte[s], size)]
+    return [(ages.excess[start, None], 1.0), (ages.carded[s, None], 1.0), *_scaled(seconds, 1.0 / ages.unit_s)]
+
+
+def card_factor(rho: np.ndarray) -> np.ndarray:
+    """Time on a network card over that of an empty one."""
+    used = np.minimum(rho, RHO_MAX)
+    return np.asarray(1.0 + used / (1.0 - used) / 2.0)
+
+
+def _scaled(terms: list[Terms], factor: float) -> list[Terms]:
+    return [(columns, np.asarray(of) * factor) for columns, of in terms]
+
+
+def _join(
+    program: Program,
+    mine: list[Terms],
+    sides: list[list[Terms]],
+    before: np.ndarray,
+    size_s: float,
+    unit_s: float,
+    reach_s: float,
+) -> float:
+    """Tangents of the oldest side's age; the constant age of a join's results."""
+    fixed_s = _oldest(before, size_s)
+    for at in _touching(before, size_s, reach_s):
+        slope = np.array([_slope(at, side, size_s) for side in range(len(at))])
+        height = _oldest(at, size_s) + float(slope @ (before - at)) - fixed_s
+        arriving = [term for weight, side in zip(slope, sides, strict=True) for term in _scaled(side, -weight)]
+        program.row(*mine, *arriving, low=height / unit_s)
+    return fixed_s
+
+
+def _touching(before: np.ndarray, size_s: float, reach_s: float) -> list[np.ndarray]:
+    """Ages of the sides around their constant ones, one of them older than that."""
+    farthest_s = min(size_s, reach_s)
+    return [before, *(before + share * farthest_s * side for share in SPREAD for side in np.eye(len(before)))]
+
+
+def _reach_s(alone_ol: np.ndarray, ways: Ways) -> float:
+    """By how much placements can make results older, roughly and at most."""
+    latency_s = sum(float(np.max(np.abs(of))) for terms in ways.latency for _, of in terms[:1])
+    return float(alone_ol.max(axis=1).sum()) + latency_s
+
+
+def _oldest(ages: np.ndarray, size_s: float) -> float:
+    return float(oldest_s([np.array([each]) for each in ages], np.array([size_s]))[0])
+
+
+def _slope(at: np.ndarray, side: int, size_s: float) -> float:
+    step = np.zeros(len(at))
+    step[side] = STEP * size_s
+    return (_oldest(at + step, size_s) - _oldest(at - step, size_s)) / (2.0 * STEP * size_s)

@@ -1,0 +1,155 @@
+"""The plans that were looked at: each is estimated once by the problem's cost model, until the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from optimizers.interface import OBJECTIVES, Candidate, Problem
+from optimizers.milp.program import Limits
+from optimizers.milp.space import Space, counts_of
+from optimizers.selection import Estimated
+from twin.metrics import BINARY_METRICS, Narrowable
+from twin.plan import ExecutionPlan
+from twin.rates.placements import CountedPlans, Placements
+
+SOON_S = 0.01
+"""A program has this long at least."""
+Prefers = Callable[[np.ndarray], np.ndarray]
+"""Of plans [N, O, L], numbers [K, N] that come before the problem's objective; less is better."""
+
+
+class Candidates:
+    """The plans of a space. prefers: what comes before the objective, which costs `extra` estimates a plan; it is not
+    asked where the problem's budget is too small for one plan."""
+
+    def __init__(self, problem: Problem, space: Space, prefers: Prefers | None = None, extra: int = 0) -> None:
+        asks = prefers is not None and problem.budget > extra
+        self._problem, self._space = problem, space
+        self._prefers, self._each = (prefers, 1 + extra) if asks else (None, 1)
+        self._started_s = time.perf_counter()
+        self._row: dict[bytes, int] = {}
+        self._counts: list[np.ndarray] = []
+        self._candidates: list[Candidate] = []
+        self._keys = np.zeros((0, 0))
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    @property
+    def evaluations(self) -> int:
+        """Estimates asked for."""
+        return len(self) * self._each
+
+    @property
+    def left(self) -> int:
+        """Plans that may still be looked at; 0 once the problem's time is up."""
+        return 0 if self.left_s is not None and self.left_s <= 0.0 else self._affordable
+
+    @property
+    def _affordable(self) -> int:
+        return (self._problem.budget - self.evaluations) // self._each
+
+    @property
+    def left_s(self) -> float | None:
+        """Of the problem's time, from when this was made; None if it has no limit."""
+        seconds = self._problem.seconds
+        return None if seconds is None else seconds - (time.perf_counter() - self._started_s)
+
+    @property
+    def limits(self) -> Limits:
+        """Of a program, so that the problem's time is kept."""
+        return Limits(seconds=None if self.left_s is None else max(self.left_s, SOON_S))
+
+    def row(self, counts_ol: np.ndarray) -> int | None:
+        """Of a plan, if it was looked at."""
+        return self._row.get(_key(counts_ol))
+
+    def look_at(self, plans: Iterable[np.ndarray], *, always: bool = False) -> None:
+        """Estimates those that are new and in the space, as far as the budget goes. always: whatever the time is."""
+        new = list({_key(each): each for each in plans if self.row(each) is None}.values())
+        if not new:
+            return
+        counts_nol = np.stack(new)
+        counts_nol = counts_nol[self._space.holds(self._problem.deployment, counts_nol)]
+        counts_nol = counts_nol[: self._affordable if always else self.left]
+        if not len(counts_nol):
+            return
+        found, keys = _judged(self._problem, as_plans(self._problem, counts_nol))
+        if self._prefers is not None:
+            keys = np.vstack([self._prefers(counts_nol), keys])
+        self._row |= {_key(each): len(self) + index for index, each in enumerate(counts_nol)}
+        self._counts.extend(counts_nol)
+        self._candidates += [found.candidate(index) for index in range(len(counts_nol))]
+        self._keys = np.hstack([self._keys, keys]) if self._keys.size else keys
+
+    @property
+    def ranking(self) -> np.ndarray:
+        """Rows from the best down; of equally good ones the one looked at first."""
+        return np.lexsort(self._keys[::-1])
+
+    @property
+    def best(self) -> int:
+        """The row of the best."""
+        return int(self.ranking[0])
+
+    def best_of(self, rows: list[int]) -> int:
+        """The best of some; of equally good ones the first."""
+        return rows[int(np.lexsort(self._keys[::-1, rows])[0])]
+
+    def counts(self, row: int) -> np.ndarray:
+        """Replicas [O, L]."""
+        return self._counts[row]
+
+    def candidate(self, row: int) -> Candidate:
+        """The plan with its estimates."""
+        return self._candidates[row]
+
+    def preferred(self, row: int) -> np.ndarray | None:
+        """What comes before its objective; None if that was not asked."""
+        return None if self._prefers is None else self._keys[:-3, row]
+
+
+def _judged(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
+    """The plans with what the cost model says of them, and what they are ranked by [3, N].
+
+    First those that are sane; of others the one that lets the most through; then by the objective.
+    """
+    model = problem.cost_model
+    if isinstance(model, Narrowable):
+        model = model.only(tuple(dict.fromkeys((problem.objective, "throughput_per_s", *BINARY_METRICS))))
+    costs = model.predict(problem.scenario, plans)
+    columns = [np.asarray(costs[name]) for name in (problem.objective, *BINARY_METRICS, "throughput_per_s")]
+    if any(np.isnan(column).any() for column in columns):
+        raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
+    objective, backpressured, success, throughput = columns
+    sane = (backpressured < 0.5) & (success >= 0.5)
+    cost = objective if OBJECTIVES[problem.objective] == "min" else -objective
+    return Estimated(plans, objective, backpressured, success), np.stack(
+        [~sane, np.where(sane, 0.0, -throughput), cost]
+    )
+
+
+def as_plans(problem: Problem, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:
+    """The form that cost models read fastest.
+
+    A deployment's own plan is passed as it is, as it may say who has which key group.
+    """
+    job = problem.deployment
+    plans = CountedPlans(job, counts_nol)
+    if job.plan.key_groups:
+        given_ol = counts_of(job, job.plan)
+        return [job.plan if (each == given_ol).all() else plans[n] for n, each in enumerate(counts_nol)]
+    if any(host.socket_count > 1 for host in job.cluster.hosts) or ((counts_nol > 0).sum(axis=2) != 1).any():
+        return plans
+    topological = [operator.name for operator in job.query.topological]
+    listed = [topological.index(operator.name) for operator in job.query.operators]
+    placements = Placements(job, counts_nol.argmax(axis=2)[:, listed])
+    same = counts_nol.sum(axis=2)[:, listed] == np.array(placements.replicas)
+    return placements if same.all() else plans
+
+
+def _key(counts_ol: np.ndarray) -> bytes:
+    return np.ascontiguousarray(counts_ol, np.int64).tobytes()

@@ -1,0 +1,113 @@
+"""What neighbours add to the wait for a core and for a network card: tangents of convex functions of the load.
+
+A replica beside others can get what they leave of its socket. Its wait is then a convex function of the socket's load,
+held from below by a few tangents for every operator and socket where less than a core may be left; where the operator
+is not there, the highest load allowed makes a tangent say nothing (its big M).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optimizers.milp.ages import Ages, alone_s, card_factor
+from optimizers.milp.assignment import Assignment
+from optimizers.milp.loads import Loads
+from optimizers.milp.program import Program
+from twin.rates.coefficients import PlacementCoefficients
+
+LEFT = (0.9, 0.6, 0.35, 0.2, 0.1, 0.05)
+"""Where tangents touch: shares of what is left alone that are left at the load in question."""
+FEW_LEFT = (0.6, 0.2, 0.05)
+"""The same for programs of more than LARGE operators times sockets."""
+LARGE = 600
+CARD = (0.5, 0.85)
+"""Utilisations of a card where tangents touch."""
+STEP = 1e-5
+NEGLIGIBLE = 1e-3
+"""Of the unit of ages: cards that never take longer are left out."""
+
+
+def crowd(
+    program: Program,
+    job: PlacementCoefficients,
+    assignment: Assignment,
+    loads: Loads,
+    ages: Ages,
+    most: float,
+    *,
+    end_to_end: bool,
+) -> None:
+    """Adds both; most: the highest utilisation allowed."""
+    _cores(program, job, assignment, loads, ages, most, end_to_end)
+    _cards(program, job, assignment, loads, ages, most)
+
+
+def _cores(
+    program: Program,
+    job: PlacementCoefficients,
+    assignment: Assignment,
+    loads: Loads,
+    ages: Ages,
+    most: float,
+    end_to_end: bool,
+) -> None:
+    each, place = job.operators, job.places
+    alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end)
+    own_ol = np.broadcast_to((each.work / each.replicas)[:, None], alone_ol.shape)
+    full_ol = np.broadcast_to(place.capacity_l * most, alone_ol.shape)
+    free_ol = np.clip(place.capacity_l - each.work[:, None] + own_ol, 1e-6, place.core_l)
+    least_ol = np.maximum(place.capacity_l - full_ol + own_ol, 1e-6)
+    crowded_ol = assignment.allowed_ol & (least_ol < free_ol * (1.0 - 1e-6))
+    row, column = np.nonzero(crowded_ol)
+    if not len(row):
+        return
+    for share in LEFT if alone_ol.size <= LARGE else FEW_LEFT:
+        left_ol = least_ol + (free_ol - least_ol) * share
+        load_ol = place.capacity_l + own_ol - left_ol
+        step_ol = STEP * left_ol
+        extra_ol = _longer(job, left_ol, end_to_end) - alone_ol
+        slope_ol = (_longer(job, left_ol - step_ol, end_to_end) - _longer(job, left_ol + step_ol, end_to_end)) / (
+            2.0 * step_ol
+        )
+        slope, height = slope_ol[row, column], (extra_ol - slope_ol * load_ol)[row, column]
+        big = np.maximum(height + slope * full_ol[row, column], 0.0)
+        program.rows(
+            (ages.crowded[row, None], ages.unit_s),
+            (loads.cores[column, None], -slope[:, None]),
+            (assignment.place[row, column, None], -big[:, None]),
+            low=height - big,
+        )
+
+
+def _longer(job: PlacementCoefficients, left_ol: np.ndarray, end_to_end: bool) -> np.ndarray:
+    """Service and wait [O, L] where so much of a socket is left."""
+    served_ol, waited_ol = job.delays_s(np.zeros(len(job.names)), left_ol)
+    if not end_to_end:
+        waited_ol[[o for o, streams in enumerate(job.inputs) if not streams]] = 0.0
+    return served_ol + waited_ol
+
+
+def _cards(
+    program: Program, job: PlacementCoefficients, assignment: Assignment, loads: Loads, ages: Ages, most: float
+) -> None:
+    host_l, bandwidth_h = job.places.host_l, job.places.bandwidth_h
+    total = float(job.streams.bytes_per_s.sum())
+    for s, start in enumerate(job.producer_s):
+        for h in range(len(bandwidth_h)):
+            own, here = job.streams.bytes_per_s[s] / bandwidth_h[h], np.flatnonzero(host_l == h)
+            empty_s = job.streams.tuple_bytes[s] / bandwidth_h[h]
+            worst = min(most, total / bandwidth_h[h])
+            if worst <= own or empty_s * card_factor(np.array(worst)) < NEGLIGIBLE * ages.unit_s:
+                continue
+            for at in CARD:
+                rho = own + (worst - own) * at
+                slope = empty_s / (1.0 - min(rho, 0.98)) ** 2 / 2.0
+                height = empty_s * float(card_factor(np.array(rho)) - card_factor(np.array(own))) - slope * rho
+                big = max(height + slope * most, 0.0)
+                program.row(
+                    (ages.carded[s, None], ages.unit_s),
+                    (loads.cards[h, None], -slope),
+                    (assignment.place[start, here], -big),
+                    (assignment.stays_out[s, here], big),
+                    low=height - big,
+                )

@@ -1,0 +1,135 @@
+"""The fewest or cheapest hosts that bear a job at its rate, with head room.
+
+A plan bears it if the cost model calls it free of backpressure at (1 + head room) times the offered rates. A program
+with linear loads proposes hosts; what it does not know (fetching between sockets, streams of spread operators) it
+learns from the rate model's answer on its own plan, as a higher demand of the operators, and is solved again. Where
+the numbers of replicas are free they begin at the fewest that will do, and are raised by steps while that might save a
+host. Nothing is cheaper than the fluid bound, where work flows like water and nothing is lost on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optimizers.interface import Problem
+from optimizers.milp.borne import Borne
+from optimizers.milp.candidates import Candidates
+from optimizers.milp.hosts import fluid_bound
+from optimizers.milp.moves import climb
+from optimizers.milp.placing import USED, Placing
+from optimizers.milp.program import Outcome
+from optimizers.milp.rated import at_rate
+from optimizers.milp.replicas import replicated
+from optimizers.milp.space import Space, counts_of
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.model import RateModel
+
+ROUNDS = 6
+"""Programs solved for one choice of replicas."""
+MORE = (1.0, 1.05, 1.1, 1.2, 1.4, 2.0)
+"""Factors on the fewest replicas that will do."""
+TOLERATED = 1.011
+"""Utilisation up to which the rate model calls a plan free of backpressure."""
+CLOSE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Fewest:
+    """price: of the hosts of the best plan, inf if none bears the job; bound: no plan's hosts cost less, inf if none
+    is enough. Only where the cost model is the rate model is the bound one of it."""
+
+    candidates: Candidates
+    price: float
+    bound: float
+
+
+def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mapping[str, float]) -> Fewest:
+    """prices: by host, 1 of those not named. Raises BadInput for an unknown host, or a price that is not above 0."""
+    prices_h = _prices(problem.deployment, prices)
+    ahead = replace(problem, scenario=at_rate(problem.scenario, 1.0 + head_room))
+    prefers = Borne(ahead, prices_h)
+    candidates = Candidates(problem, space, prefers, extra=1)
+    job = PlacementCoefficients.of(ahead.deployment)
+    bound = fluid_bound(job, space, prices_h, TOLERATED)
+    for more in MORE if space.free_replicas else (1.0,):
+        if math.isinf(bound):
+            break
+        if more > 1.0 and (_price(candidates) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
+            break
+        _propose(ahead, job, space, candidates, prices_h, more)
+    given = counts_of(problem.deployment, problem.deployment.plan)
+    balanced = [] if math.isfinite(_price(candidates)) else _balanced(job, space, candidates)
+    candidates.look_at([*balanced, given], always=True)
+    climb(candidates, problem.deployment, space)
+    return Fewest(candidates, _price(candidates), bound)
+
+
+def _price(candidates: Candidates) -> float:
+    found = candidates.preferred(candidates.best) if len(candidates) else None
+    return math.inf if found is None or found[0] > 0.0 else float(found[1])
+
+
+def _propose(
+    ahead: Problem,
+    job: PlacementCoefficients,
+    space: Space,
+    candidates: Candidates,
+    prices_h: np.ndarray,
+    more: float,
+) -> None:
+    """Looks at plans on the cheapest hosts, until one bears the job."""
+    most = USED
+    if space.free_replicas:
+        job = replicated(job, space, most, more)
+    for _ in range(ROUNDS):
+        found = Placing(job, space, "hosts", most=most, prices_h=prices_h).solve(candidates.limits)
+        if found.counts_ol is None or candidates.left <= 0:
+            return
+        before = _price(candidates)
+        candidates.look_at([found.counts_ol])
+        if _price(candidates) < before or found.outcome is Outcome.STOPPED:
+            return
+        job, most = _learned(ahead, job, found.counts_ol, most)
+
+
+def _balanced(job: PlacementCoefficients, space: Space, candidates: Candidates) -> list[np.ndarray]:
+    """The plan on any hosts that is the least full, if there is one."""
+    if space.free_replicas:
+        job = replicated(job, space, USED, 1.0)
+    found = Placing(job, space, "balanced").solve(candidates.limits)
+    return [] if found.counts_ol is None else [found.counts_ol]
+
+
+def _learned(
+    ahead: Problem, job: PlacementCoefficients, counts_ol: np.ndarray, most: float
+) -> tuple[PlacementCoefficients, float]:
+    """Demands as the rate model finds them under a plan, and less room if that is not what is missing."""
+    answer = RateModel().answer_counts(ahead.deployment, counts_ol[None])
+    works_o = answer.busy_cores[0] * counts_ol.sum(axis=1)
+    higher_o = np.maximum(job.operators.work, works_o)
+    none_s = np.zeros(len(job.producer_s))
+    learned = replace(
+        job,
+        operators=job.operators._replace(work=higher_o),
+        streams=job.streams._replace(send=none_s, receive=none_s),
+    )
+    pressure = float(answer.offered_pressure.max())
+    return learned, most * min(0.99, max(0.5, USED / pressure)) if (
+        works_o <= job.operators.work * 1.001
+    ).all() else most
+
+
+def _prices(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
+    names = [host.name for host in deployment.cluster.hosts]
+    for name, price in prices.items():
+        if name not in names:
+            raise BadInput(f"unknown host {name!r} has a price; {suggest(name, names)}")
+        if not 0.0 < price < math.inf:
+            raise BadInput(f"price of host {name!r} must be > 0, got {price}")
+    return np.array([float(prices.get(name, 1.0)) for name in names])

@@ -1,0 +1,70 @@
+"""How much more could a job take? The highest factor on the rates of all sources that a plan bears.
+
+The program that balances gives the least of the highest utilisations at one rate. Loads of joins grow faster than the
+rates, so it is asked again at the rate at which its last plan would be full, until plan and rate agree; once one rate
+is known to be too low and one too high, between them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from optimizers.milp.placing import USED, Placing
+from optimizers.milp.program import Limits
+from optimizers.milp.rated import at_rate
+from optimizers.milp.space import Space
+from twin.deployment import Deployment
+from twin.rates.coefficients import PlacementCoefficients
+
+ROUNDS = 20
+CLOSE = 1e-3
+"""Relative, of the utilisation that is aimed at."""
+FULL, LEAST = 4.0, 1e-6
+"""What counts as the utilisation where no plan fits into memory, and where nothing is used."""
+INSIDE = 0.03
+"""Share of the way between two rates that the next one keeps from either."""
+
+
+@dataclass(frozen=True, slots=True)
+class HighestRate:
+    """factor: on the offered rates, at which the fullest resource is used to 99 % under the plan counts_ol; 0, None
+    where no plan fits into memory."""
+
+    factor: float
+    counts_ol: np.ndarray | None
+
+
+def highest_rate(deployment: Deployment, space: Space, limits: Limits) -> HighestRate:
+    """By the linear loads of the rate model. limits: of each program."""
+    factor, best = 1.0, HighestRate(0.0, None)
+    below: Point | None = None
+    above: Point | None = None
+    for _ in range(ROUNDS):
+        found = Placing(PlacementCoefficients.of(at_rate(deployment, factor)), space, "balanced").solve(limits)
+        used = FULL if found.counts_ol is None else max(found.cost, LEAST)
+        if used <= USED * (1.0 + CLOSE):
+            below = Point(factor, used)
+            best = max(best, HighestRate(factor, found.counts_ol), key=lambda each: each.factor)
+        else:
+            above = Point(factor, used)
+        if abs(used / USED - 1.0) < CLOSE:
+            break
+        factor = _between(below, above) if below and above else factor * USED / used
+    return best
+
+
+class Point(NamedTuple):
+    """A rate, and how full the fullest resource is at it."""
+
+    factor: float
+    used: float
+
+
+def _between(below: Point, above: Point) -> float:
+    """Where the load would be as wanted if it were a power of the rate, well inside the two."""
+    along = math.log(USED / below.used) / math.log(above.used / below.used)
+    return below.factor * (above.factor / below.factor) ** min(max(along, INSIDE), 1.0 - INSIDE)

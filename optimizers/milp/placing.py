@@ -1,0 +1,108 @@
+"""The program that gives operators their sockets, for one of four aims.
+
+* `bound`: least age of results, every operator as if alone: never above what the rate model says.
+* `crowded`: the same with what neighbours add to waits: closest to what the rate model says.
+* `balanced`: least of the highest utilisation, which is what decides how much a job can take.
+* `hosts`: the fewest or cheapest hosts, and among these the most balanced, roughly.
+
+The first two are of operators on one socket each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from optimizers.milp.ages import Ages, minimise_age
+from optimizers.milp.assignment import assign, exclude
+from optimizers.milp.costream_rules import obey_costream
+from optimizers.milp.crowding import crowd
+from optimizers.milp.hosts import open_hosts
+from optimizers.milp.loads import Loads, limit
+from optimizers.milp.network import Ways, ways
+from optimizers.milp.program import NO_LIMITS, Limits, Outcome, Program
+from optimizers.milp.space import Space
+from twin.rates.coefficients import PlacementCoefficients
+
+Aim = Literal["bound", "crowded", "balanced", "hosts"]
+USED = 0.99
+"""Utilisation that a plan may reach unless something else is asked for."""
+ROUGH, FEW = 1e-2, 50
+"""Relative gap and nodes of programs where replicas may part."""
+BALANCE = 1e-3
+"""Of the price of the cheapest host, what a full utilisation costs where hosts are bought."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """counts_ol: replicas, None if none were found. cost, bound: seconds; of `balanced` a utilisation; of `hosts`
+    their price and a little."""
+
+    outcome: Outcome
+    counts_ol: np.ndarray | None
+    cost: float
+    bound: float
+
+
+class Placing:
+    """A program that can be asked again: for the next best plan, or with other limits."""
+
+    def __init__(
+        self,
+        job: PlacementCoefficients,
+        space: Space,
+        aim: Aim,
+        *,
+        end_to_end: bool = False,
+        most: float = USED,
+        prices_h: np.ndarray | None = None,
+    ) -> None:
+        self._job, self._program = job, Program()
+        self._ages: Ages | None = None
+        most = np.inf if aim == "balanced" else most
+        self._spread = space.spreads(job.deployment)
+        self._assignment = assign(self._program, job, space, most)
+        if space.costream_rules:
+            obey_costream(self._program, job, self._assignment)
+        streams = ways(self._program, job, self._assignment)
+        loads = limit(self._program, job, self._assignment, streams, most)
+        if aim == "balanced":
+            self._program.costs(loads.used, 1.0)
+        elif aim == "hosts":
+            prices_h = np.ones(len(job.places.bandwidth_h)) if prices_h is None else prices_h
+            alike = not space.allowed and space.most_moves is None and not job.deployment.cluster.links
+            open_hosts(self._program, job, self._assignment.place, prices_h, alike=alike)
+            self._program.costs(loads.used, BALANCE * float(prices_h.min()))
+        else:
+            self._ages = self._young(loads, streams, aim, most, end_to_end)
+
+    def _young(self, loads: Loads, streams: Ways, aim: Aim, most: float, end_to_end: bool) -> Ages:
+        ages = minimise_age(self._program, self._job, self._assignment, streams, end_to_end=end_to_end)
+        if aim == "crowded":
+            crowd(self._program, self._job, self._assignment, loads, ages, most, end_to_end=end_to_end)
+        return ages
+
+    def solve(self, limits: Limits = NO_LIMITS) -> Placed:
+        """The best plan that is not excluded; where replicas may part, roughly, as there are very many alike."""
+        if self._spread:
+            limits = replace(limits, gap=max(limits.gap, ROUGH), nodes=min(limits.nodes or FEW, FEW))
+        found = self._program.solve(limits)
+        cost, bound = found.cost, found.bound
+        if self._ages is not None:
+            cost, bound = self._ages.seconds(cost), self._ages.seconds(bound)
+        if found.values is None:
+            return Placed(found.outcome, None, cost, bound)
+        shares_ol = self._assignment.shares_ol(found.values)
+        counts_ol = np.round(shares_ol * self._job.operators.replicas[:, None]).astype(np.int64)
+        return Placed(found.outcome, counts_ol, cost, bound)
+
+    @property
+    def fixed_s(self) -> float:
+        """Of an age, what no placement changes; 0 of other aims."""
+        return 0.0 if self._ages is None else self._ages.fixed_s
+
+    def exclude(self, counts_ol: np.ndarray) -> None:
+        """From now on, not this plan, which has each operator on one socket."""
+        exclude(self._program, self._assignment, counts_ol)

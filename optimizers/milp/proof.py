@@ -1,0 +1,70 @@
+"""When is the best plan known the best there is? The admissible loop: bound, estimate, exclude, again.
+
+The program with every operator as if alone costs no plan more than the rate model does. So its best plan is estimated
+and excluded, and its next best, until even its bound is no better than the best plan known: no plan is, then.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from optimizers.interface import Problem
+from optimizers.milp.candidates import Candidates
+from optimizers.milp.placing import Placing
+from optimizers.milp.program import Outcome
+from optimizers.milp.space import Space
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.model import RateModel
+
+ROUNDS = 4
+"""Programs solved before the loop gives up."""
+LARGE = 200
+"""Operators times sockets above which only one is, without its integrality: there is a bound then, if no proof."""
+TOLERATED = 1.011
+"""Utilisation up to which the rate model calls a plan free of backpressure."""
+CLOSE = 1e-5
+"""Relative; plans that differ by less count as equally good."""
+FINE = 1e-7
+"""Relative gap to which its programs are solved."""
+DEEP_CHANNELS = 100
+"""Credits from which a full channel takes longer than any wait in front of a core that is not full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """bound: no plan of the space is better, None if that is not known. closed: whether the best known reaches it."""
+
+    bound: float | None
+    closed: bool
+
+
+def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bool:
+    """Whether programs bound what the cost model says of the plans of a space."""
+    return (
+        isinstance(problem.cost_model, RateModel)
+        and problem.objective == "processing_latency_s"
+        and not space.spreads(problem.deployment)
+        and not job.bursty
+        and problem.deployment.engine.channel_tuples >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))
+    )
+
+
+def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates) -> Proof:
+    """Looks at what the loop needs to look at; it may find a better plan on its way. The best known is to be sane."""
+    program, bound = Placing(job, space, "bound", most=TOLERATED), None
+    model = problem.cost_model
+    horizon_s = model.run_s(problem.scenario) if isinstance(model, RateModel) else math.inf
+    whole = len(job.names) * len(job.places.host_l) <= LARGE
+    for _ in range(ROUNDS):
+        found = program.solve(replace(candidates.limits, gap=FINE, whole=whole))
+        best = candidates.candidate(candidates.best)
+        bound = min(found.bound, horizon_s)
+        if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
+            return Proof(min(bound, best.objective), closed=True)
+        if not whole or found.counts_ol is None or found.outcome is Outcome.STOPPED or candidates.left <= 0:
+            break
+        candidates.look_at([found.counts_ol])
+        program.exclude(found.counts_ol)
+    best = candidates.candidate(candidates.best)
+    return Proof(None if bound is None else min(bound, best.objective), closed=False)

@@ -1,0 +1,171 @@
+"""Which plans may be chosen: a frozen description that knows nothing of optimizers or programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import networkx as nx
+import numpy as np
+
+from optimizers.milp.divisible import free_o, tied
+from optimizers.rules import bin_ranges, valid_rows
+from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
+from twin.plan import ExecutionPlan, Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """All plans of a job unless something is said.
+
+    pinned: operators whose replicas stay where the deployment's plan has them. allowed: the hosts that an operator may
+    be on, where not all are. spread: whether replicas of an operator may be on several sockets; None: if it has
+    several. costream_rules: data never flow to a weaker bin of hosts and never return to one (`optimizers.rules`);
+    operators are then on one host each. most_moves: operators that may be elsewhere than in the deployment's plan;
+    None: all. free_replicas: whether their numbers may change; most_replicas: of an operator, then.
+
+    Raises BadInput for a number below 0, no host for an operator, or rules for what is spread.
+    """
+
+    pinned: frozenset[str] = frozenset()
+    allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    spread: bool | None = None
+    costream_rules: bool = False
+    most_moves: int | None = None
+    free_replicas: bool = False
+    most_replicas: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.most_moves is not None and self.most_moves < 0:
+            raise BadInput(f"number of operators that may move must be >= 0, got {self.most_moves}")
+        if self.most_replicas < 1:
+            raise BadInput(f"number of replicas of an operator must be >= 1, got {self.most_replicas}")
+        if self.spread and self.costream_rules:
+            raise BadInput("Costream's rules are for operators on one host each; give spread or costream_rules")
+        for name, hosts in self.allowed.items():
+            if not hosts:
+                raise BadInput(f"operator {name!r} is allowed on no host; name at least one")
+
+    def spreads(self, deployment: Deployment) -> bool:
+        """Whether an operator that is not pinned may be on several sockets."""
+        if self.spread is not None:
+            return self.spread
+        several = self.free_replicas or any(
+            deployment.plan.replicas(each.name) > 1 for each in deployment.query.operators
+        )
+        return several and not self.costream_rules
+
+    def check(self, deployment: Deployment) -> None:
+        """Raises BadInput for an operator or a host that the job does not have."""
+        operators = [operator.name for operator in deployment.query.operators]
+        hosts = [host.name for host in deployment.cluster.hosts]
+        for name in (*self.pinned, *self.allowed):
+            if name not in operators:
+                raise BadInput(f"unknown operator {name!r} is pinned; {suggest(name, operators)}")
+        for name, allowed in self.allowed.items():
+            for host in allowed:
+                if host not in hosts:
+                    raise BadInput(f"operator {name!r} is allowed on unknown host {host!r}; {suggest(host, hosts)}")
+
+    def allows_ol(self, deployment: Deployment) -> np.ndarray:
+        """Whether an operator may be on a socket [O in data-flow order, L of all hosts in a row]. Raises as `check`."""
+        self.check(deployment)
+        places = locations(deployment)
+        allowed_ol = [
+            [place.host in self.allowed.get(operator.name, (place.host,)) for place in places]
+            for operator in deployment.query.topological
+        ]
+        home_ol = counts_of(deployment, deployment.plan) > 0
+        return np.where(self.pinned_o(deployment)[:, None], home_ol, np.array(allowed_ol))
+
+    def pinned_o(self, deployment: Deployment) -> np.ndarray:
+        """Whether an operator stays where it is. [O]"""
+        return np.array([operator.name in self.pinned for operator in deployment.query.topological])
+
+    def holds(self, deployment: Deployment, counts_nol: np.ndarray) -> np.ndarray:
+        """Which of these plans are in the space, and valid for the job. [N]"""
+        used_nol = counts_nol > 0
+        fits_n = ~(used_nol & ~self.allows_ol(deployment)).any(axis=(1, 2))
+        host_l = host_of_sockets(deployment)
+        on_noh = used_nol @ (host_l[:, None] == np.arange(host_l.max() + 1))
+        home_ol, pinned_o = counts_of(deployment, deployment.plan), self.pinned_o(deployment)
+        fits_n &= (counts_nol == home_ol)[:, pinned_o].all(axis=(1, 2))
+        if not self.spreads(deployment):
+            fits_n &= (used_nol.sum(axis=2) == 1)[:, ~pinned_o].all(axis=1)
+        fits_n &= self._numbers_fit(deployment, counts_nol.sum(axis=2))
+        if self.most_moves is not None:
+            fits_n &= (counts_nol != home_ol).any(axis=2).sum(axis=1) <= self.most_moves
+        fits_n &= _shared_together(deployment, on_noh) & _connected(deployment, on_noh)
+        if self.costream_rules:
+            fits_n[fits_n] = _ruled(deployment, on_noh[fits_n])
+        return np.asarray(fits_n)
+
+    def _numbers_fit(self, deployment: Deployment, replicas_no: np.ndarray) -> np.ndarray:
+        """Whether operators have as many replicas as they may. [N]"""
+        kept_o = np.ones(replicas_no.shape[1], bool)
+        if self.free_replicas:
+            kept_o = ~free_o(deployment, self.pinned_o(deployment))
+        fits_n = (replicas_no == replicas_of(deployment))[:, kept_o].all(axis=1) & (replicas_no > 0).all(axis=1)
+        for group in tied(deployment):
+            fits_n &= (replicas_no[:, group] == replicas_no[:, group[:1]]).all(axis=1)
+        return np.asarray(fits_n)
+
+
+def locations(deployment: Deployment) -> tuple[Location, ...]:
+    """All sockets of all hosts in a row."""
+    hosts = deployment.cluster.hosts
+    return tuple(Location(host.name, socket) for host in hosts for socket in range(host.socket_count))
+
+
+def host_of_sockets(deployment: Deployment) -> np.ndarray:
+    """[L]"""
+    sockets = [host.socket_count for host in deployment.cluster.hosts]
+    return np.repeat(np.arange(len(sockets)), sockets)
+
+
+def replicas_of(deployment: Deployment) -> np.ndarray:
+    """Of the deployment's plan [O in data-flow order]."""
+    return np.array([deployment.plan.replicas(operator.name) for operator in deployment.query.topological])
+
+
+def counts_of(deployment: Deployment, plan: ExecutionPlan) -> np.ndarray:
+    """Replicas of a plan [O in data-flow order, L]."""
+    column = {place: index for index, place in enumerate(locations(deployment))}
+    counts_ol = np.zeros((len(deployment.query.operators), len(column)), np.int64)
+    for o, operator in enumerate(deployment.query.topological):
+        for place in plan.locations(operator.name):
+            counts_ol[o, column[place]] += 1
+    return counts_ol
+
+
+def _shared_together(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
+    """Whether replicas that take from one queue are on one host. [N]"""
+    query = deployment.query
+    shared_o = [any(query.partitioning(each).one_queue for each in query.inputs(o.name)) for o in query.topological]
+    return np.asarray((on_noh[:, shared_o].sum(axis=2) <= 1).all(axis=1))
+
+
+def _connected(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
+    """Whether a route leads along every stream. [N]"""
+    cluster = deployment.cluster
+    if not cluster.links:
+        return np.ones(len(on_noh), bool)
+    graph = nx.Graph([link.between for link in cluster.links])
+    graph.add_nodes_from(host.name for host in cluster.hosts)
+    part = {name: number for number, names in enumerate(nx.connected_components(graph)) for name in names}
+    part_h = np.array([part[host.name] for host in cluster.hosts])
+    in_nop = on_noh @ (part_h[:, None] == np.arange(part_h.max() + 1))
+    return np.asarray(((in_nop.any(axis=1)).sum(axis=1) == 1) | _each_in_one(deployment, in_nop))
+
+
+def _each_in_one(deployment: Deployment, in_nop: np.ndarray) -> np.ndarray:
+    row = {operator.name: o for o, operator in enumerate(deployment.query.topological)}
+    both = [in_nop[:, [row[each.producer], row[each.consumer]]].any(axis=1) for each in deployment.query.streams]
+    return np.asarray((np.stack(both).sum(axis=2) == 1).all(axis=0))
+
+
+def _ruled(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
+    topological = [operator.name for operator in deployment.query.topological]
+    listed = [topological.index(operator.name) for operator in deployment.query.operators]
+    return valid_rows(deployment.query, bin_ranges(deployment.cluster), on_noh.argmax(axis=2)[:, listed])

@@ -1,0 +1,206 @@
+"""Ordinary jobs, asked of the MILP as their owners would."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from optimizers.interface import Problem, Status
+from optimizers.milp.optimizer import Milp
+from optimizers.milp.rated import at_rate
+from optimizers.milp.space import Space
+from scenarios.files.scenario_file import load
+from tests.twin import worlds
+from tests.twin.worlds import sink, source
+from twin.errors import BadInput
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+from twin.simulation import simulate
+
+TWO = [{"name": name, "cpu_percent": 200, "ram_mb": 16_000, "bandwidth_mbps": 10_000, "latency_ms": 1} for name in "ab"]
+
+
+def deployment(*parts):
+    """The parts as a scenario with the usual run."""
+    return Scenario(name="job", **dict(worlds.deployment(*parts)))
+
+
+def three(rate_per_s=3000.0, work=None, hosts=None, **more):
+    """source -> work (a millisecond a tuple) -> sink, on two hosts of two cores."""
+    return deployment(
+        [source("src", **more), {"kind": "map", "name": "work", "service_time_s": 1e-3}, sink("out")],
+        [("src", "work"), ("work", "out")],
+        {"src": rate_per_s},
+        hosts or TWO,
+        {"src": "a", "work": work or {"a": 2, "b": 2}, "out": "b"},
+    )
+
+
+def asked(job, **more):
+    return Problem(scenario=job, cost_model=RateModel(), **more)
+
+
+def replicas(solution):
+    return {name: len(places) for name, places in solution.plan.placement.items()}
+
+
+def hosts(solution):
+    return {place.host for name in solution.plan.placement for place in solution.plan.locations(name)}
+
+
+def test_four_replicas_over_two_hosts_stay_where_they_keep_up():
+    job = three()
+    found = Milp().solve(asked(job))
+    given = RateModel().predict(job, [job.plan])
+    assert found.sane
+    assert found.objective <= given["processing_latency_s"][0]
+
+
+def test_everything_on_one_host_is_spread_when_one_is_not_enough():
+    job = three(work={"a": 4})
+    found = Milp().solve(asked(job))
+    assert found.sane
+    assert hosts(found) == {"a", "b"}
+
+
+def test_pinned_replicas_stay_each_where_it_is():
+    gateways = {"a": 3, "b": 1}
+    job = deployment(
+        [source("sensors"), {"kind": "filter", "name": "clean", "selectivity": 0.5}, sink("board")],
+        [("sensors", "clean"), ("clean", "board")],
+        {"sensors": 100.0},
+        [*TWO, TWO[0] | {"name": "cloud", "cpu_percent": 800}],
+        {"sensors": gateways, "clean": {"cloud": 2}, "board": "cloud"},
+    )
+    for goal in ("objective", "rate", "hosts"):
+        space = Space(pinned=frozenset({"sensors"}), free_replicas=goal == "hosts")
+        found = Milp(goal=goal, space=space).solve(asked(job))
+        assert found.plan.placement["sensors"] == job.plan.placement["sensors"]
+    assert hosts(found) == {"a", "b"}
+    assert "no fewer will do" in found.message
+
+
+def test_no_more_operators_move_than_allowed():
+    job = three(work={"a": 1}, rate_per_s=100.0)  # a sink on b is a hop too many
+    for most in (0, 1):
+        found = Milp(space=Space(most_moves=most)).solve(asked(job))
+        moved = [name for name in job.plan.placement if job.plan.placement[name] != found.plan.placement[name]]
+        assert len(moved) == most
+
+
+def test_allowed_hosts_are_kept_and_may_be_all_that_is_proved():
+    job = three(work={"a": 1}, rate_per_s=100.0)
+    found = Milp(space=Space(allowed={"out": ("b",), "work": ("b",)})).solve(asked(job))
+    assert found.status is Status.OPTIMAL
+    assert found.plan.placement["out"] == found.plan.placement["work"] == ("b",)
+
+
+def test_of_overloaded_plans_the_one_that_lets_the_most_through():
+    job = three(rate_per_s=20_000.0)
+    found = Milp().solve(asked(job))
+    assert found.status is Status.INFEASIBLE
+    assert "overloaded" in found.message
+    through, given = RateModel().predict(job, [found.plan, job.plan])["throughput_per_s"]
+    assert through >= given
+
+
+@pytest.mark.parametrize(("rate_per_s", "fewest"), [(1000.0, 1), (1500.0, 1), (1750.0, 2), (3000.0, 2)])
+def test_the_fewest_hosts_with_head_room(rate_per_s, fewest):
+    """A host of two cores bears 2,000 tuples a second: 1,666 with a fifth to spare."""
+    job = three(rate_per_s, work={"a": 1})
+    found = Milp(goal="hosts", space=Space(free_replicas=True)).solve(asked(job))
+    assert len(hosts(found)) == fewest
+    assert "no fewer will do" in found.message
+    assert not simulate(at_rate(job, 1.2).with_plan(found.plan)).metrics.backpressured
+
+
+def test_more_is_asked_than_all_hosts_bear_with_head_room():
+    found = Milp(goal="hosts", space=Space(free_replicas=True)).solve(asked(three(3500.0)))
+    assert found.status is Status.INFEASIBLE
+    assert "no plan was found that bears 1.2 times" in found.message
+
+
+def test_cheap_hosts_are_taken_before_few():
+    large = TWO[0] | {"name": "large", "cpu_percent": 800}
+    job = three(3000.0, work={"a": 1}, hosts=[*TWO, large])
+    few = Milp(goal="hosts", space=Space(free_replicas=True)).solve(asked(job))
+    assert hosts(few) == {"large"}
+    prices = {"a": 1.0, "b": 1.0, "large": 5.0}
+    cheap = Milp(goal="hosts", space=Space(free_replicas=True), prices=prices).solve(asked(job))
+    assert hosts(cheap) == {"a", "b"}
+    assert "for 2; nothing is cheaper" in cheap.message
+
+
+def test_the_highest_rate_is_confirmed():
+    """Four replicas of a millisecond on four cores: 4,000 tuples a second, 4/3 of what is offered, less what sending
+    between hosts takes."""
+    found = Milp(goal="rate").solve(asked(three()))
+    factor = float(re.fullmatch("the plan bears (.*) times the offered rates", found.message)[1])
+    assert 1.29 < factor < 4 / 3
+
+
+def test_numa_cluster_at_30_percent_of_its_cores_needs_one_machine():
+    scenario = load("numa-cluster")
+    found = PlacementCoefficients.of(scenario.deployment)
+    capacity = float(found.places.capacity_l.sum() / found.operators.work.sum())
+    space = Space(free_replicas=True)
+    job = at_rate(scenario, 0.3 * capacity)
+    exactly = Milp(goal="hosts", space=space, head_room=0.0).solve(asked(job))
+    assert len(hosts(exactly)) == 1
+    spare = Milp(goal="hosts", space=space).solve(asked(job))  # 0.3 * 1.2 is more than one of three
+    assert len(hosts(spare)) == 2
+    assert "no fewer will do" in spare.message
+
+
+def test_forward_streams_and_aggregates_without_keys_keep_their_numbers():
+    window = {"policy": "time", "size_s": 1.0}
+    job = deployment(
+        [
+            source("s", service_time_s=1e-3),
+            {"kind": "map", "name": "m", "service_time_s": 1e-4},
+            {"kind": "aggregate", "name": "all", "window": window, "function": "avg"},
+            sink("k"),
+        ],
+        [("s", "m"), ("m", "all"), ("all", "k")],
+        {"s": 3000.0},
+        [TWO[0] | {"name": "h", "cpu_percent": 1600}],
+        dict.fromkeys(("s", "m", "all", "k"), "h"),
+    )
+    streams = tuple(
+        each.model_copy(update={"partitioning": "forward"}) if each.consumer == "m" else each
+        for each in job.query.streams
+    )
+    job = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
+    found = Milp(goal="hosts", space=Space(free_replicas=True)).solve(asked(job))
+    assert found.sane
+    assert replicas(found)["s"] == replicas(found)["m"] >= 4
+    assert replicas(found)["all"] == 1
+    assert simulate(job.with_plan(found.plan)).metrics.success
+
+
+def test_without_time_the_answer_is_no_worse_than_the_given_plan():
+    job = three()
+    found = Milp().solve(asked(job, seconds=1e-9))
+    assert found.objective <= RateModel().predict(job, [job.plan])["processing_latency_s"][0]
+    assert found.status is Status.FEASIBLE
+    assert found.evaluations <= 3
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Space(most_moves=-1), "must be >= 0"),
+        (lambda: Space(allowed={"work": ()}), "allowed on no host"),
+        (lambda: Space(spread=True, costream_rules=True), "one host each"),
+        (lambda: Milp(head_room=-0.1), "head room"),
+        (lambda: Milp(space=Space(pinned=frozenset({"wrok"}))).solve(asked(three())), "'wrok' is pinned; did you"),
+        (lambda: Milp(space=Space(allowed={"work": ("c",)})).solve(asked(three())), "unknown host 'c'"),
+        (lambda: Milp(goal="hosts", prices={"c": 1.0}).solve(asked(three())), "unknown host 'c' has a price"),
+        (lambda: Milp(goal="hosts", prices={"a": 0.0}).solve(asked(three())), "must be > 0"),
+    ],
+)
+def test_what_cannot_be_asked(make, says):
+    with pytest.raises(BadInput, match=says):
+        make()

@@ -1,0 +1,259 @@
+"""Placement coefficients: what the rate model says of a job as numbers that are linear in where operators run.
+
+At the offered rates nothing of a job's flow depends on its placement, so the demand on every core, network card, link
+and memory is a sum over operators and streams: what an operator takes where it runs, and what a stream takes where it
+leaves one host and arrives on another. `PlacementCoefficients.loads` adds that up, and equals the rate model's offered
+loads for every plan whose memory is below the onset of garbage collection, on sockets that are equally near.
+
+Where one operator is on one host these sums are linear in "operator o is on socket l" and "stream s leaves host h",
+which is what a mixed-integer program needs; of operators that are spread over hosts, the share of a stream that
+leaves is a product. Letters at the end of a name are axes, as in `twin.rates.layout`: o operators in data-flow order,
+s streams by the names of their ends, l sockets of all hosts in a row, h hosts, n plans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from twin.deployment import Deployment
+from twin.keys import key_groups_of
+from twin.kinds.ages import Held, group_age_s, length_s
+from twin.kinds.flow import Flow
+from twin.kinds.windowed import Windowed
+from twin.rates.keys import crowding
+from twin.rates.latency import RHO_MAX
+from twin.rates.layout import MEGA, Job
+from twin.rates.load import flow_at
+from twin.rates.queues import mmc_wait_s
+
+
+class OperatorCoefficients(NamedTuple):
+    """By operator, [O].
+
+    work: cores that all replicas need together when everything is near; service_s: of that, by input tuple and without
+    window evaluations; scv: of the service. replicas: how many share the work. skew: work of the busiest replica over
+    the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken. batch: tuples that come at once.
+    shared: whether its replicas take from one queue. window_s: age that its window adds; of a join, its length.
+    """
+
+    work: np.ndarray
+    service_s: np.ndarray
+    scv: np.ndarray
+    replicas: np.ndarray
+    skew: np.ndarray
+    held_mb: np.ndarray
+    in_per_s: np.ndarray
+    batch: np.ndarray
+    shared: np.ndarray
+    window_s: np.ndarray
+
+
+class StreamCoefficients(NamedTuple):
+    """By stream, [S], if all of it leaves a host.
+
+    send, receive: cores for (de)serialising, of the producer and of the consumer; bytes_per_s: on the way; tuple_bytes:
+    of each; rate_per_s: tuples from the producer; credits_per_s: share of a channel's credits that is under way for
+    each second of latency.
+    """
+
+    send: np.ndarray
+    receive: np.ndarray
+    bytes_per_s: np.ndarray
+    tuple_bytes: np.ndarray
+    rate_per_s: np.ndarray
+    credits_per_s: np.ndarray
+
+
+class PlaceCoefficients(NamedTuple):
+    """By socket, [L], and by host, [H].
+
+    host_l: the host of a socket; capacity_l: its cores; core_l: of these, what one replica can use. bandwidth_h: bytes
+    a second out; latency_h: seconds out, where the cluster has no links; ram_mb_h: memory.
+    """
+
+    host_l: np.ndarray
+    capacity_l: np.ndarray
+    core_l: np.ndarray
+    bandwidth_h: np.ndarray
+    latency_h: np.ndarray
+    ram_mb_h: np.ndarray
+
+
+class LinearLoads(NamedTuple):
+    """Utilisations of N plans.
+
+    cpu_nl: of sockets; card_nh: of network cards; memory_nh: of RAM, 0 of unused hosts; core_no: of the core that an
+    operator's busiest replica has for itself, on its worst socket; credits_ns: of the streams' channels by tuples on
+    their way, where the cluster has no links.
+    """
+
+    cpu_nl: np.ndarray
+    card_nh: np.ndarray
+    memory_nh: np.ndarray
+    core_no: np.ndarray
+    credits_ns: np.ndarray
+
+    @property
+    def highest_n(self) -> np.ndarray:
+        """The highest utilisation but that of memory; above 1, a plan is overloaded. [N]"""
+        each = (self.cpu_nl, self.card_nh, self.core_no, self.credits_ns)
+        return np.max([used.max(axis=1) for used in each], axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementCoefficients:
+    """Of one job at `factor` times its offered rates, with as many replicas of each operator as its plan has."""
+
+    deployment: Deployment
+    names: tuple[str, ...]
+    producer_s: tuple[int, ...]
+    consumer_s: tuple[int, ...]
+    operators: OperatorCoefficients
+    streams: StreamCoefficients
+    places: PlaceCoefficients
+    bursty: bool
+    """Whether windows emit more at once than their channels take: bursts may then block them, which is not linear."""
+
+    @classmethod
+    def of(cls, deployment: Deployment, factor: float = 1.0) -> Self:
+        """factor: on the rates of all sources, > 0."""
+        job = Job(deployment)
+        flow = flow_at(job, {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()})
+        replicas_o = np.array([float(deployment.plan.replicas(name)) for name in job.names])
+        operators = _operators(job, flow, replicas_o)
+        return cls(
+            deployment=deployment,
+            names=job.names,
+            producer_s=tuple(job.producer_s),
+            consumer_s=tuple(job.consumer_s),
+            operators=operators,
+            streams=_streams(job, flow, replicas_o),
+            places=_places(job),
+            bursty=_bursty(job, flow),
+        )
+
+    @property
+    def inputs(self) -> list[list[int]]:
+        """By operator, the streams into it."""
+        return [[s for s, end in enumerate(self.consumer_s) if end == o] for o in range(len(self.names))]
+
+    def at_hosts(self, each_nol: np.ndarray) -> np.ndarray:
+        """Sums over the sockets of each host. [N, O, H]"""
+        hosts = len(self.places.bandwidth_h)
+        return each_nol @ (self.places.host_l[:, None] == np.arange(hosts))
+
+    def loads(self, share_nol: np.ndarray) -> LinearLoads:
+        """share_nol: of an operator's replicas on a socket; each row of sockets adds up to 1."""
+        work, stream, place = self.operators, self.streams, self.places
+        host_noh = self.at_hosts(share_nol)
+        need_no = np.tile(work.work, (len(share_nol), 1))
+        sent_nh = np.zeros((len(share_nol), len(place.bandwidth_h)))
+        credits_ns = np.zeros((len(share_nol), len(self.producer_s)))
+        for s, (start, end) in enumerate(zip(self.producer_s, self.consumer_s, strict=True)):
+            leaves_nh = host_noh[:, start] * (1.0 - host_noh[:, end])
+            need_no[:, start] += stream.send[s] * leaves_nh.sum(axis=1)
+            need_no[:, end] += stream.receive[s] * leaves_nh.sum(axis=1)
+            sent_nh += stream.bytes_per_s[s] * leaves_nh
+            credits_ns[:, s] = stream.credits_per_s[s] * (leaves_nh @ place.latency_h)
+        used_nh = (host_noh > 0).any(axis=1)
+        law = self.deployment.engine.memory
+        held_nh = np.einsum("noh,o->nh", host_noh, work.held_mb) + law.base_mb
+        slowest_no = np.where(share_nol > 0, place.core_l, np.inf).min(axis=2)
+        return LinearLoads(
+            cpu_nl=np.einsum("nol,no->nl", share_nol, need_no) / place.capacity_l,
+            card_nh=sent_nh / place.bandwidth_h,
+            memory_nh=np.where(used_nh, held_nh / place.ram_mb_h, 0.0),
+            core_no=need_no / work.replicas * work.skew / slowest_no,
+            credits_ns=credits_ns,
+        )
+
+    def delays_s(self, more_o: np.ndarray, speed_ol: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Time in service and in a window's burst, and mean wait in the queue, of a tuple. [O, L] each
+
+        more_o: cores that all replicas need beyond `work`; speed_ol: cores that a replica can get on a socket.
+        """
+        each = self.operators
+        in_o = np.maximum(each.in_per_s, 1e-12)
+        service_ol = (each.service_s + more_o / in_o)[:, None] / speed_ol
+        rho_ol = np.minimum(((each.work + more_o) / each.replicas)[:, None] / speed_ol, RHO_MAX)
+        wait_ol = rho_ol / (1.0 - rho_ol) * service_ol
+        for o in np.flatnonzero(each.shared):
+            queues = zip(rho_ol[o], service_ol[o], strict=True)
+            wait_ol[o] = [mmc_wait_s(int(each.replicas[o]), float(rho), float(time_s)) for rho, time_s in queues]
+        return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * (1.0 + each.scv[:, None]) / 2.0
+
+
+def _operators(job: Job, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
+    in_on, out_on, window_on, fires_on, bursts_on = (
+        np.stack([getattr(flow[name], field) for name in job.names])
+        for field in ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "bursts_per_s")
+    )
+    near_on = job.service.total(in_on, out_on)
+    varied_on = job.service.spread(in_on, out_on) * (in_on / np.maximum(near_on, 1e-12)) ** 2
+    scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
+    state_o = np.array(
+        [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
+    )
+    held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
+    skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
+    size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
+    batch_o = [max([1.0, *(size_o[job.producer_s[s]] for s in streams)]) for streams in job.inputs]
+    return OperatorCoefficients(
+        work=(near_on + scanned_on)[:, 0],
+        service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.service.mean_o[:, None])[:, 0],
+        scv=job.scv_o + (1.0 + job.scv_o) * varied_on[:, 0],
+        replicas=replicas_o,
+        skew=np.ones(len(replicas_o)) if skew_on is None else skew_on[:, 0],
+        held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,
+        in_per_s=in_on[:, 0],
+        batch=np.array(batch_o),
+        shared=np.array(job.shared_o),
+        window_s=np.array([_window_s(job, flow, o) for o in range(len(job.names))]),
+    )
+
+
+def _window_s(job: Job, flow: dict[str, Flow], o: int) -> float:
+    operator, found = job.operators[o], flow[job.names[o]]
+    if not isinstance(operator, Windowed):
+        return 0.0
+    taken = np.maximum(found.in_per_s, 1e-12)
+    if operator.joins:
+        return float(length_s(operator.window, taken)[0][0])
+    return float(group_age_s(operator.window, Held(taken, found.window_tuples, found.groups_per_fire))[0])
+
+
+def _streams(job: Job, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
+    engine = job.deployment.engine
+    rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s])
+    copies_s = np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)
+    per_replica_s = rate_s * copies_s / replicas_o[job.consumer_s]
+    return StreamCoefficients(
+        send=rate_s * copies_s * job.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
+        receive=rate_s * job.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
+        bytes_per_s=rate_s * copies_s * job.bytes_s,
+        tuple_bytes=job.bytes_s,
+        rate_per_s=rate_s,
+        credits_per_s=per_replica_s / engine.channel_tuples,
+    )
+
+
+def _places(job: Job) -> PlaceCoefficients:
+    fastest_l = np.ones(len(job.capacity_l)) if job.sockets is None else job.sockets.speed_l
+    return PlaceCoefficients(
+        host_l=job.host_l,
+        capacity_l=job.capacity_l,
+        core_l=np.minimum(fastest_l, job.capacity_l),
+        bandwidth_h=job.bandwidth_h,
+        latency_h=job.latency_h,
+        ram_mb_h=job.ram_h,
+    )
+
+
+def _bursty(job: Job, flow: dict[str, Flow]) -> bool:
+    windows = [flow[job.names[o]] for o in job.windowed]
+    return any(
+        float(each.out_per_s[0]) > job.deployment.engine.channel_tuples * float(each.fires_per_s[0]) for each in windows
+    )
