@@ -72,7 +72,7 @@ def change(cell: Mapping[str, Any]) -> str:
     share, half = cell.get("share"), cell.get("share95")
     if share is None:
         return ""
-    digits = 1 if max(abs(share), half or 0.0) < 0.1 else 0
+    digits = 1 if max(abs(share), half or 0.0) < 0.1 or (half is not None and half < 0.005) else 0
     if not share and not half:
         return "0 %"
     return f"{100 * share:+,.{digits}f}" + (f" ± {100 * half:,.{digits}f} %" if half is not None else " %")
