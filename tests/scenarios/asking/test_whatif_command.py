@@ -117,6 +117,10 @@ def test_what_is_no_question_is_refused(job, tmp_path, capsys):
     assert "twin: run.horizon_s 1,000,000: " in words and "make it at least" in words
     assert "nothing to compare it with" in refused(capsys, "compare", job)
     assert "is the same as" in refused(capsys, "compare", job, job)
+    assert "unknown metric 'operators.human.busy'" in refused(
+        capsys, "compare", job, "smart-grid", "--metric", "operators.human.busy"
+    )
+    assert "cannot be made" in refused(capsys, "whatif", job, *vary, "--out", "/proc/none")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     assert "holds something else" in refused(capsys, "whatif", job, *vary, "--out", tmp_path / "full")
