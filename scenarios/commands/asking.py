@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import Terminal, plain
 
 if TYPE_CHECKING:
@@ -38,6 +40,11 @@ OutFolder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; go on from there."),
 ]
+
+
+def keeping(out: Path | None) -> AbstractContextManager[None]:
+    """What an interruption leaves of a question."""
+    return nullcontext() if out is None else kept(f"the finished runs in {out}")
 
 
 def adjusted(scenario: str, set_: Sequence[str] | None, seed: int | None) -> Scenario:

@@ -90,7 +90,7 @@ def capacity(
     )
     job = settled(loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy"))
     keyed = {"find": find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
-    with Bench(workers=workers) as bench:
+    with asking.keeping(out), Bench(workers=workers) as bench:
         bench.check(job)
         question.range(job)
         bench.kept = folder.opened(out, {"command": "capacity", "case": single_run.key(job), **keyed})

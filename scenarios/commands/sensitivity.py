@@ -60,7 +60,7 @@ def sensitivity(
     inputs = asked.inputs(input_ or [], loaded)
     named = full_name(metric, loaded, "--metric")
     question = {"command": "sensitivity", "scenario": single_run.key(loaded), "inputs": input_, "seed": loaded.run.seed}
-    with Bench(workers=workers) as bench:
+    with asking.keeping(out), Bench(workers=workers) as bench:
         bench.check(loaded)
         bench.kept = folder.opened(out, question)
         model = asked.Model(loaded, inputs, named, replications, loaded.run.seed)

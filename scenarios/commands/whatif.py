@@ -127,7 +127,7 @@ def _answer(
     metrics = asking.metric_names(metric, (each.scenario for each in variants))
     cases = {each.label: single_run.key(each.scenario) for each in variants}
     asked = {"command": command, "variants": cases, "seed": seed}
-    with Bench(workers=workers) as bench:
+    with asking.keeping(out), Bench(workers=workers) as bench:
         check(bench, variants)
         bench.kept = folder.opened(out, asked)
         document = compared(bench, variants, metrics, wanted, seed, terminal)

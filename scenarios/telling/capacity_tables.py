@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.table import Table
-
 from scenarios.telling import rounding
 from scenarios.telling.tables import number, of_rows
+from scenarios.telling.wide import Wide
 
 MOST_RESOURCES = 12
 MOST_BY_CHANCE = 1
@@ -84,7 +83,7 @@ def _why(answer: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def of_resources(answer: Mapping[str, Any]) -> Table:
+def of_resources(answer: Mapping[str, Any]) -> Wide:
     """How full everything is just before the border and just beyond; at most a dozen, the fullest first."""
     columns = {"what": "what", "used": "used", "head_room": "head room", "beyond": "used beyond"}
     rows = [_row(each) for each in answer["resources"][:MOST_RESOURCES]]

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
-
 from scenarios.telling import rounding
 from scenarios.telling.tables import number, of_rows, seconds
+from scenarios.telling.wide import Wide
 
 COLUMNS = {
     "variant": "variant",
@@ -20,7 +19,7 @@ COLUMNS = {
 }
 
 
-def of_comparison(document: Mapping[str, Any]) -> Table:
+def of_comparison(document: Mapping[str, Any]) -> Wide:
     """A line a variant and metric, and whether it keeps up."""
     title = (
         f"{document['scenario']}: simulated, {document['replications']} runs of each on the same random numbers; "

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
-
 from scenarios.telling.comparison_tables import value
 from scenarios.telling.tables import of_rows
+from scenarios.telling.wide import Wide
 
 COLUMNS = {
     "input": "input",
@@ -22,7 +21,7 @@ COLUMNS = {
 }
 
 
-def of_inputs(document: Mapping[str, Any]) -> Table:
+def of_inputs(document: Mapping[str, Any]) -> Wide:
     """The most important first; inputs that were screened out have no share of the variance."""
     title = f"{document['scenario']}: {document['metric']}, simulated; {_given(document)} as given"
     return of_rows(title, COLUMNS, (_row(each, document["metric"]) for each in document["inputs"]))
