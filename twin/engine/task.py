@@ -116,6 +116,11 @@ class Task(Sender):
         """Tuples taken up and not yet emitted."""
         return self._current[0].n if self.busy else 0
 
+    @property
+    def engaged_until_s(self) -> float:
+        """When evaluations and pauses that have begun end; a time gone by if there are none."""
+        return max(self.free_s, self._blocked_since_s)  # a window that fills a channel is evaluated first
+
     # what it holds -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:

@@ -11,6 +11,7 @@ from twin.engine.streams.channel import Inbox, Receiver
 from twin.engine.streams.route import Leg
 
 if TYPE_CHECKING:
+    from twin.engine.compute.processor import Processor
     from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.network import Nic
     from twin.engine.task import Task
@@ -100,7 +101,8 @@ class Ledger:
     unsent: by stream, lost before they were sent. aborted: by task name, in service when the job stopped.
     replayed: by source task name, read from the broker again. transfers: pieces of state, and lost tuples, that
     are still on the network. cut_short: by card or link, lost tuples that had more hops to go. overlap_s: by place,
-    core-seconds of segments in service while tasks came or went, which were planned for another sharing.
+    core-seconds of segments in service while tasks came or went, which were planned for another sharing. moving_s: by
+    processor, core-seconds of work on state that moves, booked as it begins and not yet done.
     """
 
     lost: int = 0
@@ -115,6 +117,7 @@ class Ledger:
     aborted: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
     overlap_s: dict[Location, float] = field(default_factory=lambda: defaultdict(float))
+    moving_s: dict[Processor, float] = field(default_factory=lambda: defaultdict(float))
     buffers: list[Buffer] = field(default_factory=list)
     retired: dict[str, list[Task]] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)
