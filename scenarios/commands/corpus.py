@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from scenarios.commands.given import Set
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
 Master = Annotated[
@@ -34,6 +35,7 @@ def corpus(
             help="Or: vary this scenario's plan, rates, hardware. With --space: draw those from the space.",
         ),
     ] = None,
+    set_: Set = None,
     master: Master = "local[*]",
     horizon: Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds a run.")] = None,
     replicates: Annotated[
@@ -57,7 +59,13 @@ def corpus(
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     request = corpora.Request(
-        runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon, replicates=replicates
+        runs=runs,
+        seed=seed,
+        space=space,
+        scenario=scenario,
+        horizon_s=horizon,
+        replicates=replicates,
+        set_=tuple(set_ or ()),
     )
     make, spec = corpora.plan(**request)
     check_corpus(out, spec)  # before a JVM is started for nothing
