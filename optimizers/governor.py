@@ -18,8 +18,8 @@ from optimizers.rules import bin_range, capability
 from optimizers.selection import choose, estimate
 from twin.cluster import Host
 from twin.deployment import Deployment
+from twin.flow import nominal_rates
 from twin.kinds.flow import OperatorRates
-from twin.rates.flow import nominal_rates
 
 
 @dataclass(frozen=True, slots=True)

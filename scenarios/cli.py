@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run
-from twin.errors import BadInput, suggest
+from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
+from twin.errors import BadInput, Unfinished, one_line, suggest
 from twin.version import VERSION
 
-INTERRUPTED = 130
 UsageError: Any = typer.BadParameter.__base__
 ClickException: Any = UsageError.__base__
 """Of the click that typer stands on, be it installed or a part of typer."""
@@ -63,11 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = app([word for word in words if word != "--traceback"], prog_name="twin", standalone_mode=False)
         sys.stdout.flush()
         if status == INTERRUPTED:  # typer has swallowed the exception
-            status = _interrupted()
+            status = _say(in_words(None), INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):
-        status = _interrupted()
+        status = _say(in_words(None), INTERRUPTED)
+    except Interrupted as interrupted:
+        status = _say(in_words(interrupted), INTERRUPTED)
     except BadInput as error:
         status = _say(str(error), 2)
+    except Unfinished as error:
+        status = _say(str(error), 1)
     except ClickException as error:
         text = _one_line(error, words)
         status = _say(text, 2) if text else 2
@@ -80,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = _unexpected(error, show_traceback)
     except Exception as error:
         status = _unexpected(error, show_traceback)
-    sys.exit(status if isinstance(status, int) else 0)
+    leave(status if isinstance(status, int) else 0)
 
 
 def _unexpected(error: Exception, show_traceback: bool) -> int:
@@ -117,18 +121,11 @@ def _similar(error: Any) -> str:
 
 
 def _internal(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    text = words if len(words) <= 300 else f"{words[:300]}..."
-    return f"internal error: {type(error).__name__}: {text} (add --traceback for details)"
-
-
-def _interrupted() -> int:
-    kept = "finished chunks of a corpus and finished networks of a training are kept"
-    return _say(f"interrupted; run the same command again to go on ({kept})", INTERRUPTED)
+    return f"internal error: {type(error).__name__}: {error} (add --traceback for details)"
 
 
 def _say(text: str, status: int) -> int:
-    print(f"twin: {text}", file=sys.stderr, flush=True)
+    print(f"twin: {one_line(text)}", file=sys.stderr, flush=True)
     return status
 
 

@@ -26,6 +26,7 @@ from optimizers.interface import plan_on
 from scenarios.spaces.parameter_space import ParameterSpace, Weights
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
+from twin.flow import steady_rates
 from twin.plan import ExecutionPlan
 from twin.query import (
     Aggregate,
@@ -43,7 +44,6 @@ from twin.query import (
     Window,
 )
 from twin.randomness import stream
-from twin.rates.flow import steady_rates
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
 

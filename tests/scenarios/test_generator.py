@@ -15,9 +15,9 @@ from scenarios.spaces.generator import random_cluster, random_query, random_scen
 from scenarios.spaces.parameter_space import COSTREAM
 from scenarios.spaces.registry import SPACES
 from twin.cluster import Cluster
+from twin.flow import steady_rates
 from twin.query import CountWindow, Query
 from twin.randomness import stream
-from twin.rates.flow import steady_rates
 from twin.scenario import RunSettings, Scenario
 
 DRAWS = 10_000
