@@ -14,7 +14,20 @@ from typing import Annotated, Any
 
 import typer
 
-from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run
+from scenarios.commands import (
+    capacity,
+    corpus,
+    demo,
+    importing,
+    learning,
+    library,
+    planning,
+    profiling,
+    reproduce,
+    run,
+    sensitivity,
+    whatif,
+)
 from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
 from twin.errors import BadInput, Unfinished, one_line, suggest
 from twin.version import VERSION
@@ -31,7 +44,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for group in (demo, library, run, corpus, learning, profiling, planning, reproduce, importing):
+questions = (whatif, capacity, sensitivity)
+for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 
 

@@ -48,7 +48,7 @@ BELOW = {
     "scenarios.planning": {"scenarios.telling"},
     "scenarios.profiling": {"scenarios.telling", "scenarios.files"},
     "scenarios.learning": {"scenarios.telling", "scenarios.files", "scenarios.spaces"},
-    "scenarios.asking": {"scenarios.telling"},
+    "scenarios.asking": {"scenarios.telling", "scenarios.files", "scenarios.planning"},
     "scenarios.importers": {"scenarios.telling", "scenarios.files"},
     "scenarios.demo": {"scenarios.telling", "scenarios.files", "scenarios.planning", "scenarios.learning"},
 }
