@@ -11,7 +11,7 @@ import typer
 
 from scenarios.commands import asking
 from scenarios.commands.asking import Metric, OutFolder, Precision, Replications, Workers
-from scenarios.commands.run import Set
+from scenarios.commands.given import Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
