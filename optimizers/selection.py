@@ -109,4 +109,5 @@ def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: f
         alternatives=tuple(others),
         message=said("" if best.sane else NOTHING_SANE, dealt_anew(problem, best.plan)),
         sane=best.sane,
+        among=problem.space.words(problem.deployment) if complete else "",
     )

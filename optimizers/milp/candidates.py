@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Candidate, Problem
 from optimizers.milp.program import Limits
-from optimizers.milp.space import Space, counts_of
+from optimizers.space import Space
 from optimizers.selection import Estimated
 from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
-from twin.rates.placements import CountedPlans, Placements
 
 SOON_S = 0.01
 """A program has this long at least."""
@@ -77,7 +77,7 @@ class Candidates:
         counts_nol = counts_nol[: self._affordable if always else self.left]
         if not len(counts_nol):
             return
-        found, keys = _judged(self._problem, as_plans(self._problem, counts_nol))
+        found, keys = _judged(self._problem, as_plans(self._problem.deployment, counts_nol))
         if self._prefers is not None:
             keys = np.vstack([self._prefers(counts_nol), keys])
         self._row |= {_key(each): len(self) + index for index, each in enumerate(counts_nol)}
@@ -130,25 +130,6 @@ def _judged(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated
     return Estimated(plans, objective, backpressured, success), np.stack(
         [~sane, np.where(sane, 0.0, -throughput), cost]
     )
-
-
-def as_plans(problem: Problem, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:
-    """The form that cost models read fastest.
-
-    A deployment's own plan is passed as it is, as it may say who has which key group.
-    """
-    job = problem.deployment
-    plans = CountedPlans(job, counts_nol)
-    if job.plan.key_groups:
-        given_ol = counts_of(job, job.plan)
-        return [job.plan if (each == given_ol).all() else plans[n] for n, each in enumerate(counts_nol)]
-    if any(host.socket_count > 1 for host in job.cluster.hosts) or ((counts_nol > 0).sum(axis=2) != 1).any():
-        return plans
-    topological = [operator.name for operator in job.query.topological]
-    listed = [topological.index(operator.name) for operator in job.query.operators]
-    placements = Placements(job, counts_nol.argmax(axis=2)[:, listed])
-    same = counts_nol.sum(axis=2)[:, listed] == np.array(placements.replicas)
-    return placements if same.all() else plans
 
 
 def _key(counts_ol: np.ndarray) -> bytes:

@@ -24,7 +24,7 @@ from optimizers.milp.placing import USED, Placing
 from optimizers.milp.program import Outcome
 from optimizers.milp.rated import at_rate
 from optimizers.milp.replicas import replicated
-from optimizers.milp.space import Space, counts_of
+from optimizers.space import Space, counts_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.rates.coefficients import PlacementCoefficients

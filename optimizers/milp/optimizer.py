@@ -23,7 +23,8 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.moves import climb
 from optimizers.milp.program import Limits
 from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space, counts_of
+from optimizers.selection import dealt_anew, said
+from optimizers.space import counts_of
 from optimizers.milp.youngest import youngest
 from twin.errors import BadInput
 from twin.rates.model import RateModel
@@ -37,12 +38,13 @@ NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; t
 
 @dataclass(frozen=True, slots=True)
 class Milp:
-    """Satisfies `interface.Optimizer`. goal: see above. space: of plans. head_room, prices: where hosts are the goal;
-    by host, 1 of those not named. Raises BadInput for a negative head room."""
+    """Satisfies `interface.Optimizer`. goal: see above; where it is the fewest hosts, numbers of replicas are free
+    unless the space says otherwise. ruled: whether Costream's rules are its own. head_room, prices: where hosts are the
+    goal; by host, 1 of those not named. Raises BadInput for a negative head room."""
 
     name: str = "milp"
     goal: Goal = "objective"
-    space: Space = field(default_factory=Space)
+    ruled: bool = False
     head_room: float = HEAD_ROOM
     prices: Mapping[str, float] = field(default_factory=dict)
 
@@ -53,12 +55,15 @@ class Milp:
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the space names what the job does not have, or holds no plan of it."""
         started_s = time.perf_counter()
-        self.space.check(problem.deployment)
+        problem.space.check(problem.deployment)
+        problem = problem.settled(free_replicas=self.goal == "hosts", costream_rules=self.ruled)
         solvers = {"objective": self._objective, "rate": self._rate, "hosts": self._hosts}
-        return replace(solvers[self.goal](problem), seconds=time.perf_counter() - started_s)
+        found = solvers[self.goal](problem)
+        message = said(found.message, dealt_anew(problem, found.plan))
+        return replace(found, message=message, seconds=time.perf_counter() - started_s)
 
     def _objective(self, problem: Problem) -> Solution:
-        found = youngest(problem, self.space)
+        found = youngest(problem, problem.space)
         best = self._best(problem, found.candidates)
         status = Status.OPTIMAL if found.proof.closed else Status.FEASIBLE
         if found.overloaded and not best.sane:
@@ -66,13 +71,13 @@ class Milp:
         return replace(best, status=status, bound=found.proof.bound, message=best.message or found.message)
 
     def _rate(self, problem: Problem) -> Solution:
-        found = highest_rate(problem.deployment, self.space, Limits(seconds=problem.seconds))
+        found = highest_rate(problem.deployment, problem.space, Limits(seconds=problem.seconds))
         ahead = replace(problem, scenario=at_rate(problem.scenario, found.factor or 1.0))
         no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
-        candidates = Candidates(problem, self.space, Borne(ahead, no_price_h), extra=1)
+        candidates = Candidates(problem, problem.space, Borne(ahead, no_price_h), extra=1)
         given = counts_of(problem.deployment, problem.deployment.plan)
         candidates.look_at([given] if found.counts_ol is None else [found.counts_ol, given], always=True)
-        climb(candidates, problem.deployment, self.space)
+        climb(candidates, problem.deployment, problem.space)
         best = self._best(problem, candidates)
         risk = candidates.preferred(candidates.best)
         if found.counts_ol is None or risk is None or risk[0] > 0.0:
@@ -80,7 +85,7 @@ class Milp:
         return replace(best, message=f"the plan bears {found.factor:.3g} times the offered rates")
 
     def _hosts(self, problem: Problem) -> Solution:
-        found = fewest_hosts(problem, self.space, self.head_room, self.prices)
+        found = fewest_hosts(problem, problem.space, self.head_room, self.prices)
         best = self._best(problem, found.candidates)
         used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
         ahead = f"{1.0 + self.head_room:g} times the offered rates"
@@ -119,4 +124,5 @@ class Milp:
             alternatives=tuple(others),
             message="" if best.sane else NONE_SANE,
             sane=best.sane,
+            among=problem.space.words(problem.deployment),
         )

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
 from scenarios.commands.profiling import Percentile
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Terminal
 
 if TYPE_CHECKING:
-    from optimizers.interface import Solution
+    from optimizers.interface import Candidate, Solution
     from twin.scenario import Scenario
 
 Objective = Annotated[
@@ -56,6 +57,12 @@ def optimize(
     budget: Budget = 1000,
     prove: Prove = 0,
     seconds: Seconds = None,
+    pin: Pin = None,
+    allow: Allow = None,
+    replicas: Replicas = None,
+    rules: Ruled = Rules.NONE,
+    together: Together = False,
+    moves: Moves = None,
     profiled: Profiled = False,
     profile: ProfileFile = None,
     percentile: Percentile = None,
@@ -66,10 +73,13 @@ def optimize(
 ) -> None:
     """Chooses where each operator runs; the result is a scenario file that runs.
 
+    The scenario's own plan is a candidate, and is kept where nothing better is found.
+
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
+    `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
     `twin optimize numa-cluster --optimizer milp-hosts` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
@@ -81,9 +91,11 @@ def optimize(
     from scenarios.planning.planner import blindness, purpose, simulated, solve
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
+    space = plan_space(pin, allow, replicas, rules, together, moves)
     if out is not None:
         check_free(out)
     loaded = set_values(scenario_file.load(scenario), [] if seed is None else [f"run.seed={seed}"])
+    space.check(loaded)
     objective = objective or purpose([optimizer_by_name(optimizer)])
     costs = cost_model(model)
     blind = blindness(loaded, [costs])
@@ -99,6 +111,7 @@ def optimize(
             prove=prove,
             seconds=seconds,
             report=report,
+            space=space,
         )
     if solution.message:
         terminal.note(f"note: {solution.message}")
@@ -152,6 +165,7 @@ def _report(
         "objective": objective,
         "status": solution.status,
         "predicted": solution.objective,
+        "given": None if solution.given is None else _said(solution.given),
         "simulated": simulated,
         "bound": solution.bound,
         "gap": solution.gap,
@@ -159,6 +173,7 @@ def _report(
         "weighed": solution.weighed,
         "seconds": solution.seconds,
         "message": solution.message,
+        "among": solution.among,
         "placement": placement,
         "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
     }
@@ -172,8 +187,13 @@ def _report(
     def shown(value: float) -> str:
         return tables.seconds(value) if latency else f"{value:.3g}"
 
+    claimed = f" ({solution.among})" if solution.among and solution.status != "feasible" else ""
+    given = ""
+    if solution.given is not None:
+        state = "" if solution.given.sane else ", backpressured or failing"
+        given = f" (as given {shown(solution.given.objective)}{state})"
     words = (
-        f"predicted {objective} = {shown(solution.objective)} by {model}; {solution.status}, "
+        f"predicted {objective} = {shown(solution.objective)}{given} by {model}; {solution.status}{claimed}, "
         f"{max(solution.evaluations, solution.weighed):,} plans in {solution.seconds:.2f} s"
     )
     if solution.gap is not None:
@@ -181,6 +201,10 @@ def _report(
     if simulated is not None:
         words += f"; simulated {objective} = {shown(simulated)}"
     return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), words
+
+
+def _said(given: Candidate) -> dict[str, Any]:
+    return {"predicted": given.objective, "backpressured": given.backpressured >= 0.5, "success": given.success >= 0.5}
 
 
 def validate(
@@ -196,6 +220,12 @@ def validate(
     objective: Objective = None,
     budget: Budget = 1000,
     prove: Prove = 0,
+    pin: Pin = None,
+    allow: Allow = None,
+    replicas: Replicas = None,
+    rules: Ruled = Rules.NONE,
+    together: Together = False,
+    moves: Moves = None,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
     references: Annotated[
         int, typer.Option("--references", min=0, help="More plans simulated, among which the best known may be.")
@@ -217,6 +247,7 @@ def validate(
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
+    space = plan_space(pin, allow, replicas, rules, together, moves)
     chosen = planner.optimizers(optimizers)
     objective = objective or planner.purpose(chosen)
     costs = [cost_model(name.strip()) for name in models.split(",")]
@@ -236,6 +267,7 @@ def validate(
             objective=objective,
             budget=budget,
             references=references,
+            space=space,
         )
         rows += [asdict(row) for row in proved]
     terminal.result({"objective": objective, "rows": rows, "blind_to": blind}, *tables.of_regrets(rows))

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from optimizers.interface import Optimizer, Problem, Purposeful, Solution
+from optimizers.keeping import Keeping
 from optimizers.proving import Proving
-from optimizers.registry import optimizer_by_name
+from optimizers.registry import BASELINES, optimizer_by_name
 from optimizers.selection import choose, estimate
+from optimizers.space import ALL_PLANS, Space
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from scenarios.telling.progress import Progress
 from twin.errors import BadInput
@@ -54,11 +56,18 @@ class Bound:
 
 
 def optimizers(names: str) -> list[Optimizer]:
-    """The optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name."""
+    """The optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name.
+
+    All but those that others are compared with keep the given plan where they find none better.
+    """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise BadInput("--optimizers names none; give at least one, such as local-search")
-    return [AsGiven() if name == GIVEN else optimizer_by_name(name) for name in wanted]
+    return [AsGiven() if name == GIVEN else _compared(optimizer_by_name(name)) for name in wanted]
+
+
+def _compared(optimizer: Optimizer) -> Optimizer:
+    return optimizer if optimizer.name in BASELINES else Keeping(optimizer)
 
 
 def proving(optimizer: Optimizer, seed: int, count: int) -> Optimizer:
@@ -93,13 +102,15 @@ def solve(
     prove: int = 0,
     seconds: float | None = None,
     report: Progress | None = None,
+    space: Space = ALL_PLANS,
 ) -> Solution:
-    """The optimizer's solution; its random numbers are those of the scenario's seed. prove: as in `proving`.
+    """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
+    seed. prove: as in `proving`.
 
-    seconds, report: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that the
+    seconds, report, space: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that the
     optimizer cannot take.
     """
-    chosen = proving(optimizer_by_name(optimizer), scenario.run.seed, prove)
+    chosen = proving(Keeping(optimizer_by_name(optimizer)), scenario.run.seed, prove)
     problem = Problem(
         scenario=scenario,
         cost_model=model,
@@ -108,6 +119,7 @@ def solve(
         budget=budget,
         seconds=seconds,
         report=report,
+        space=space,
     )
     return chosen.solve(problem)
 

@@ -13,7 +13,7 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.program import Limits
 from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space
+from optimizers.space import Space
 from tests.twin.worlds import deployment, sink, source
 from twin.cluster import Link
 from twin.rates.model import RateModel
