@@ -55,7 +55,6 @@ class Problem:
         """What is placed: the scenario, for those who need not know how it is run."""
         return self.scenario
 
-
     def settled(self, *, free_replicas: bool, costream_rules: bool = False) -> Problem:
         """The same for an optimizer that changes numbers of replicas, or not, unless the space says which; and under
         Costream's rules if they are its own. Raises BadInput if the rules do not go with the space."""

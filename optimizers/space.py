@@ -118,7 +118,11 @@ class Space:
 
     def words(self, deployment: Deployment) -> str:
         """The space in a few words, for whoever reads what is claimed of it."""
-        pinned = [each.name for each, stays in zip(deployment.query.topological, self.pinned_o(deployment), strict=True) if stays]
+        pinned = [
+            each.name
+            for each, stays in zip(deployment.query.topological, self.pinned_o(deployment), strict=True)
+            if stays
+        ]
         said = [
             "any number of replicas" if self.free_replicas else "these numbers of replicas",
             "" if self.spreads(deployment) else "an operator on one socket",

@@ -27,7 +27,9 @@ class SpacePlans:
 
     def __init__(self, deployment: Deployment, space: Space) -> None:
         if space.free_replicas:
-            raise BadInput("plans with any number of replicas are not listed or drawn; use rlas or milp-hosts, or fix them")
+            raise BadInput(
+                "plans with any number of replicas are not listed or drawn; use rlas or milp-hosts, or fix them"
+            )
         self._job, self._space = deployment, space
         self._allowed_ol = space.allows_ol(deployment)
         self._host_l = host_of_sockets(deployment)
@@ -73,10 +75,14 @@ class SpacePlans:
             return self._some(self._listed[rng.permutation(len(self._listed))[:size]])
         found = self.draws(rng, size)
         for _ in range(MAX_ROUNDS):
-            found = found[np.sort(np.unique(found.reshape(len(found), -1), axis=0, return_index=True)[1])]
+            found = found[
+                np.sort(np.unique(found.reshape(len(found), self._home_ol.size), axis=0, return_index=True)[1])
+            ]
             if len(found) >= size:
                 break
             found = np.concatenate([found, self.draws(rng, size)])
+        if len(found) < size and self._listable:
+            found = self._listed[rng.permutation(len(self._listed))]
         return self._some(found[:size])
 
     def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -86,6 +92,9 @@ class SpacePlans:
             found[:, self._pinned_o] = self._home_ol[self._pinned_o]
         else:
             found = np.stack([self._drawn(o, rng, size) for o in range(len(self._home_ol))], axis=1)
+        if self._space.most_moves is not None:
+            order_no = rng.random(found.shape[:2]).argsort(axis=1)
+            found = np.where((order_no < self._space.most_moves)[:, :, None], found, self._home_ol)
         return found[self._space.holds(self._job, found)]
 
     def _some(self, found: np.ndarray) -> np.ndarray:
@@ -155,8 +164,8 @@ class SpacePlans:
 
 def _parted(replicas: int, sockets: int) -> np.ndarray:
     """All ways to part replicas [K, sockets]: bars among stars."""
-    bars = np.array(list(combinations(range(replicas + sockets - 1), sockets - 1)), np.int64)
-    return _between(bars.reshape(-1, sockets - 1), replicas + sockets - 1)
+    bars = list(combinations(range(replicas + sockets - 1), sockets - 1))
+    return _between(np.array(bars, np.int64).reshape(len(bars), sockets - 1), replicas + sockets - 1)
 
 
 def _randomly_parted(replicas: int, sockets: int, rng: np.random.Generator, size: int) -> np.ndarray:

