@@ -28,8 +28,8 @@ from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
 from optimizers.milp.program import Limits
 from optimizers.milp.rated import at_rate
-from optimizers.space import Space
 from optimizers.selection import estimate
+from optimizers.space import Space
 from scenarios.files.scenario_file import load
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM

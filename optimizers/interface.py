@@ -24,8 +24,8 @@ class Problem:
 
     objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
     after which an optimizer that can be stopped returns the best so far (so the same problem may give another plan).
-    report: is told (done, total) of long work. space: the plans that may be chosen. Raises BadInput for an unknown objective, a negative seed, a budget
-    below 1, or no time.
+    report: is told (done, total) of long work. space: the plans that may be chosen. Raises BadInput for an unknown
+    objective, a negative seed, a budget below 1, or no time.
     """
 
     scenario: Scenario
@@ -63,9 +63,9 @@ class Problem:
 
 
 class Status(StrEnum):
-    """OPTIMAL: proved to be the best of all plans of the space, by the cost model. FEASIBLE: the best of those looked at.
+    """OPTIMAL: proved to be the best of all plans of the space, by the cost model.
 
-    INFEASIBLE: proved that every plan of the space is predicted to be backpressured or to fail.
+    FEASIBLE: the best of those looked at. INFEASIBLE: proved that every plan of the space is predicted to be backpressured or to fail.
     """
 
     OPTIMAL = "optimal"

@@ -89,7 +89,7 @@ class _Search:
         self._symmetry = Symmetry(job, space.allowed_ol)
 
     def run(self, problem: Problem) -> tuple[list[np.ndarray], float]:
-        """Placements, the best by the model first; the load that none of the space exceeds, inf if that is not known."""
+        """Placements, the best by the model first; the load that none of the space exceeds, inf if not known."""
         options, job = self.options, self.job
         scale = not self.space.kept_o.all()
         most = int(job.cores_l.sum()) if options.most_replicas is None else options.most_replicas

@@ -17,8 +17,8 @@ from twin.rates.numa_rates import binding, sustained
 TOLERANCE = 1e-6
 """Of a bound, for rounding."""
 PROVED = 1e-3
-"""Relative gap up to which a plan counts as optimal: where all is let through, the bound is the offered rate, and what is
-still on its way at the end of a run has not arrived."""
+"""Relative gap up to which a plan counts as optimal: where all is let through, the bound is the offered rate, and what
+is still on its way at the end of a run has not arrived."""
 
 
 def solution(

@@ -13,7 +13,6 @@ from optimizers.space import counts_of
 from twin.errors import BadInput
 from twin.rates.coefficients import PlacementCoefficients
 
-
 MOST = 10**9
 
 
@@ -30,8 +29,11 @@ class SocketSpace:
 
     @classmethod
     def of(cls, problem: Problem, name: str) -> SocketSpace:
-        """Hosts without memory for an operator are left out, if others have it. Raises BadInput for what the search does
-        not keep to (name: whose it is): Costream's rules, a number of moves, all replicas on one socket."""
+        """Hosts without memory for an operator are left out, if others have it.
+
+        Raises BadInput for what the search (name: whose it is) does not keep to: Costream's rules, a number of moves,
+        all replicas on one socket.
+        """
         job, space = problem.deployment, problem.space
         if space.costream_rules or space.most_moves is not None or space.spread is False:
             raise BadInput(

@@ -59,7 +59,10 @@ class Part:
 
 
 class SocketTree:
-    """All placements of so many replicas; of the space, if there is one. Raises BadInput if a unit has more replicas than any socket has cores."""
+    """All placements of so many replicas; of the space, if there is one.
+
+    Raises BadInput if a unit has more replicas than any socket has cores.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """All plans of a space: counted, listed, and drawn, as replicas by operator and socket.
 
-An operator's options are where its replicas may be, whatever the others do; plans are all combinations of these that the
-space holds (streams have a route, rules are kept). Under Costream's rules few combinations are left, so placements
+An operator's options are where its replicas may be, whatever the others do; plans are all combinations of these that
+the space holds (streams have a route, rules are kept). Under Costream's rules few combinations are left, so placements
 come from `optimizers.enumeration`, which counts and draws them exactly.
 """
 

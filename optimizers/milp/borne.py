@@ -6,8 +6,8 @@ import numpy as np
 
 from optimizers.counted import as_plans
 from optimizers.interface import Problem
-from optimizers.space import host_of_sockets
 from optimizers.selection import RISK_STEP, estimate
+from optimizers.space import host_of_sockets
 
 
 class Borne:

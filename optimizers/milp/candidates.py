@@ -10,8 +10,8 @@ import numpy as np
 from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Candidate, Problem
 from optimizers.milp.program import Limits
-from optimizers.space import Space
 from optimizers.selection import Estimated
+from optimizers.space import Space
 from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
 

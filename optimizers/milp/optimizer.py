@@ -23,9 +23,9 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.moves import climb
 from optimizers.milp.program import Limits
 from optimizers.milp.rated import at_rate
+from optimizers.milp.youngest import youngest
 from optimizers.selection import dealt_anew, said
 from optimizers.space import counts_of
-from optimizers.milp.youngest import youngest
 from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
 from twin.randomness import stream

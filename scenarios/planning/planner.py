@@ -107,8 +107,8 @@ def solve(
     """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
     seed. prove: as in `proving`.
 
-    seconds, report, space: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that the
-    optimizer cannot take.
+    seconds, report, space: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that
+    the optimizer cannot take.
     """
     chosen = proving(Keeping(optimizer_by_name(optimizer)), scenario.run.seed, prove)
     problem = Problem(

@@ -101,8 +101,8 @@ def validate(
 ) -> list[ValidationRow]:
     """One row a scenario, optimizer and cost model.
 
-    budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0. space: of the plans that may be chosen, and of these.
-    Raises BadInput for fewer than 1 replication, a negative number of references or an unknown objective.
+    budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
+    space: of the plans that may be chosen, and of these. Raises BadInput for fewer than 1 replication, a negative number of references or an unknown objective.
     """
     if replications < 1:
         raise BadInput(f"replications must be >= 1, got {replications}")

@@ -10,7 +10,6 @@ import numpy as np
 from optimizers.space import counts_of, locations
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
-from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.scenario import Scenario
 
