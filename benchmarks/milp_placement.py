@@ -27,7 +27,8 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
 from optimizers.milp.program import Limits
-from optimizers.milp.rated import at_rate
+from optimizers.rated import at_rate
+from optimizers.requirements import Requirements
 from optimizers.selection import estimate
 from optimizers.space import Space
 from scenarios.files.scenario_file import load
@@ -258,8 +259,10 @@ def fewest() -> list[tuple[Any, ...]]:
     for share in (0.2, 0.25, 0.3, 0.5):
         for head_room in (0.0, 0.2):
             asked = at_rate(scenario, share * capacity)
-            optimizer = Milp("milp-hosts", goal="hosts", head_room=head_room)
-            solution, cpu_s = timed(optimizer, Problem(scenario=asked, cost_model=RateModel(scenario.run.horizon_s)))
+            optimizer, required = Milp("milp-hosts", goal="hosts"), Requirements(head_room=head_room)
+            solution, cpu_s = timed(
+                optimizer, Problem(scenario=asked, cost_model=RateModel(scenario.run.horizon_s), requirements=required)
+            )
             rows.append((f"{share:.0%}", f"{head_room:.0%}", solution.message, cpu_s))
     return rows
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
+from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
@@ -24,8 +25,10 @@ class Problem:
 
     objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
     after which an optimizer that can be stopped returns the best so far (so the same problem may give another plan).
-    report: is told (done, total) of long work. space: the plans that may be chosen. Raises BadInput for an unknown
-    objective, a negative seed, a budget below 1, or no time.
+    report: is told (done, total) of long work. space: the plans that may be chosen. requirements: that a chosen
+    plan must fulfil, if any does.
+
+    Raises BadInput for an unknown objective, a negative seed, a budget below 1, or no time.
     """
 
     scenario: Scenario
@@ -37,6 +40,7 @@ class Problem:
     seconds: float | None = None
     report: Callable[[int, int], None] | None = None
     space: Space = ALL_PLANS
+    requirements: Requirements = NOTHING_MORE
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
@@ -65,7 +69,8 @@ class Problem:
 class Status(StrEnum):
     """OPTIMAL: proved to be the best of all plans of the space, by the cost model.
 
-    FEASIBLE: the best of those looked at. INFEASIBLE: proved that every plan of the space is predicted to be backpressured or to fail.
+    FEASIBLE: the best of those looked at. INFEASIBLE: proved that every plan of the space is predicted to be
+    backpressured, to fail, or not to fulfil what is required.
     """
 
     OPTIMAL = "optimal"
@@ -75,17 +80,19 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its estimates: the target metric, P(backpressured), P(success)."""
+    """A plan with its estimates: the target metric, P(backpressured), P(success), and whether it fulfils what else is
+    required."""
 
     plan: ExecutionPlan
     objective: float
     backpressured: float
     success: float
+    fulfils: bool = True
 
     @property
     def sane(self) -> bool:
-        """Whether it passes Costream's sanity check: predicted to run, and without backpressure."""
-        return self.backpressured < 0.5 <= self.success
+        """Whether it is predicted to run without backpressure (Costream's sanity check), and fulfils the rest."""
+        return self.backpressured < 0.5 <= self.success and self.fulfils
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, replace
 
 from optimizers.interface import Candidate, Goaled, Optimizer, Problem, Solution, Status, by_objective
-from optimizers.selection import NOTHING_SANE, Estimated, estimate, goodness, said
+from optimizers.selection import Estimated, estimate, goodness, insane, said
 from twin.errors import BadInput
 
 KEPT = "nothing better than the given plan was found, which is kept"
@@ -78,7 +78,7 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
         objective=given.objective,
         sane=given.sane,
         alternatives=(other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives],
-        message=said(KEPT, "" if given.sane else NOTHING_SANE),
+        message=said(KEPT, insane(problem, given)),
     )
     return kept if _agrees(found, given, other) else replace(kept, status=Status.FEASIBLE, bound=None)
 

@@ -153,5 +153,7 @@ class _Known:
     def found(self) -> Estimated:
         """Everything that is known."""
         columns = zip(*((each.objective, each.backpressured, each.success) for each in self._estimates), strict=True)
+        fulfils = [each.fulfils for each in self._estimates if each.fulfils is not None]
         plans = as_plans(self._problem.deployment, np.stack(self._counts))
-        return Estimated(plans, *(np.concatenate(column) for column in columns))
+        objective, backpressured, success = (np.concatenate(column) for column in columns)
+        return Estimated(plans, objective, backpressured, success, np.concatenate(fulfils) if fulfils else None)

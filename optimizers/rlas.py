@@ -16,6 +16,7 @@ import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
+from optimizers.rated import at_rate
 from optimizers.scaling import Placed, scaled
 from optimizers.socket_moves import crowded, improved, searched
 from optimizers.socket_solution import solution
@@ -65,13 +66,14 @@ class Rlas:
         if problem.space.free_replicas and not self.scale:
             raise BadInput(f"{self.name} keeps the numbers of replicas; use rlas, or --replicas fixed")
         problem = problem.settled(free_replicas=self.scale)
-        job, space = NumaJob(problem.deployment, self.fetch), SocketSpace.of(problem, self.name)
+        planned = at_rate(problem.deployment, problem.requirements.factor)
+        job, space = NumaJob(planned, self.fetch), SocketSpace.of(problem, self.name)
         until_s = None if problem.seconds is None else started_s + problem.seconds
         found = _Search(self, job, space, until_s)
         candidates, bound = found.run(problem)
-        truth = job
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
-            truth, candidates = NumaJob(problem.deployment), candidates[:1]
+            candidates = candidates[:1]
+        truth, bound = NumaJob(problem.deployment), bound * problem.requirements.factor
         return solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
 
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:

@@ -10,9 +10,9 @@ import numpy as np
 from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Candidate, Problem
 from optimizers.milp.program import Limits
-from optimizers.selection import Estimated
+from optimizers.selection import Estimated, fulfilled, predicted
 from optimizers.space import Space
-from twin.metrics import BINARY_METRICS, Narrowable
+from twin.metrics import BINARY_METRICS
 from twin.plan import ExecutionPlan
 
 SOON_S = 0.01
@@ -117,19 +117,12 @@ def _judged(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated
 
     First those that are sane; of others the one that lets the most through; then by the objective.
     """
-    model = problem.cost_model
-    if isinstance(model, Narrowable):
-        model = model.only(tuple(dict.fromkeys((problem.objective, "throughput_per_s", *BINARY_METRICS))))
-    costs = model.predict(problem.scenario, plans)
-    columns = [np.asarray(costs[name]) for name in (problem.objective, *BINARY_METRICS, "throughput_per_s")]
-    if any(np.isnan(column).any() for column in columns):
-        raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
-    objective, backpressured, success, throughput = columns
-    sane = (backpressured < 0.5) & (success >= 0.5)
+    metrics = (problem.objective, *BINARY_METRICS, "throughput_per_s")
+    objective, backpressured, success, throughput = predicted(problem, plans, metrics)
+    found = Estimated(plans, objective, backpressured, success, fulfilled(problem, plans))
+    sane = found.sane
     cost = objective if OBJECTIVES[problem.objective] == "min" else -objective
-    return Estimated(plans, objective, backpressured, success), np.stack(
-        [~sane, np.where(sane, 0.0, -throughput), cost]
-    )
+    return found, np.stack([~sane, np.where(sane, 0.0, -throughput), cost])
 
 
 def _key(counts_ol: np.ndarray) -> bytes:

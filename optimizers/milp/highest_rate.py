@@ -15,7 +15,7 @@ import numpy as np
 
 from optimizers.milp.placing import USED, Placing
 from optimizers.milp.program import Limits
-from optimizers.milp.rated import at_rate
+from optimizers.rated import at_rate
 from optimizers.space import Space
 from twin.deployment import Deployment
 from twin.rates.coefficients import PlacementCoefficients

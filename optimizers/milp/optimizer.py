@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -22,12 +21,11 @@ from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.moves import climb
 from optimizers.milp.program import Limits
-from optimizers.milp.rated import at_rate
 from optimizers.milp.youngest import youngest
+from optimizers.rated import at_rate
 from optimizers.selection import dealt_anew, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
-from twin.errors import BadInput
 from twin.randomness import stream
 from twin.rates.model import RateModel
 
@@ -41,18 +39,12 @@ NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; t
 @dataclass(frozen=True, slots=True)
 class Milp:
     """Satisfies `interface.Optimizer`. goal: see above; where it is the fewest hosts, numbers of replicas are free
-    unless the space says otherwise. ruled: whether Costream's rules are its own. head_room, prices: where hosts are the
-    goal; by host, 1 of those not named. Raises BadInput for a negative head room."""
+    unless the space says otherwise, and there is head room unless something else is required. ruled: whether Costream's
+    rules are its own."""
 
     name: str = "milp"
     goal: Goal = "objective"
     ruled: bool = False
-    head_room: float = HEAD_ROOM
-    prices: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.head_room < 1e6:
-            raise BadInput(f"head room must be >= 0, such as 0.2 for 20 %, got {self.head_room}")
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the space names what the job does not have, or holds no plan of it."""
@@ -87,26 +79,19 @@ class Milp:
         return replace(best, message=f"the plan bears {found.factor:.3g} times the offered rates")
 
     def _hosts(self, problem: Problem) -> Solution:
-        found = fewest_hosts(problem, problem.space, self.head_room, self.prices)
+        required = problem.requirements
+        head_room = HEAD_ROOM if required.head_room is None else required.head_room
+        found = fewest_hosts(problem, problem.space, head_room, required.prices)
         best = self._best(problem, found.candidates)
         used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
-        ahead = f"{1.0 + self.head_room:g} times the offered rates"
+        ahead = f"{1.0 + head_room:g} times the offered rates"
         by_rates = isinstance(problem.cost_model, RateModel)
         if math.isinf(found.price):
             proved = by_rates and math.isinf(found.bound)
             status = Status.INFEASIBLE if proved else Status.FEASIBLE
             return replace(best, status=status, message=f"no plan was found that bears {ahead}")
         hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
-        return replace(best, message=f"{hosts} {ahead}{self._says(found, by_rates)}")
-
-    def _says(self, found: Fewest, by_rates: bool) -> str:
-        """What is known of the price of other plans, which only the rate model's loads bound."""
-        price = f" for {found.price:g}" if self.prices else ""
-        if not by_rates:
-            return price
-        if found.price <= found.bound * (1.0 + CLOSE):
-            return f"{price}; {'nothing is cheaper' if self.prices else 'no fewer will do'}"
-        return f"{price}; no plan can do with less than {found.bound:g}"
+        return replace(best, message=f"{hosts} {ahead}{_says(found, by_rates, priced=bool(required.prices))}")
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
         """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""
@@ -126,3 +111,13 @@ class Milp:
             sane=best.sane,
             among=problem.space.words(problem.deployment),
         )
+
+
+def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:
+    """What is known of the price of other plans, which only the rate model's loads bound."""
+    price = f" for {found.price:g}" if priced else ""
+    if not by_rates:
+        return price
+    if found.price <= found.bound * (1.0 + CLOSE):
+        return f"{price}; {'nothing is cheaper' if priced else 'no fewer will do'}"
+    return f"{price}; no plan can do with less than {found.bound:g}"

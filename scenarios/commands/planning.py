@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
 from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
 from scenarios.commands.profiling import Percentile
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Terminal
@@ -63,6 +64,9 @@ def optimize(
     rules: Ruled = Rules.NONE,
     together: Together = False,
     moves: Moves = None,
+    head_room: HeadRoom = None,
+    at_most: AtMost = None,
+    prices: Prices = None,
     profiled: Profiled = False,
     profile: ProfileFile = None,
     percentile: Percentile = None,
@@ -80,7 +84,8 @@ def optimize(
     `twin optimize smart-grid --budget 5000 --prove 10` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
-    `twin optimize numa-cluster --optimizer milp-hosts` ·
+    `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
+    `twin optimize numa-cluster --optimizer milp-hosts --head-room 0.1 --price node-1=2` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
     from optimizers.registry import optimizer_by_name
@@ -92,6 +97,7 @@ def optimize(
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
+    requirements = plan_requirements(head_room, at_most, prices)
     if out is not None:
         check_free(out)
     loaded = set_values(scenario_file.load(scenario), [] if seed is None else [f"run.seed={seed}"])
@@ -112,6 +118,7 @@ def optimize(
             seconds=seconds,
             report=report,
             space=space,
+            requirements=requirements,
         )
     if solution.message:
         terminal.note(f"note: {solution.message}")
@@ -190,7 +197,8 @@ def _report(
     claimed = f" ({solution.among})" if solution.among and solution.status != "feasible" else ""
     given = ""
     if solution.given is not None:
-        state = "" if solution.given.sane else ", backpressured or failing"
+        runs = solution.given.backpressured < 0.5 <= solution.given.success
+        state = "" if solution.given.sane else ", not as required" if runs else ", backpressured or failing"
         given = f" (as given {shown(solution.given.objective)}{state})"
     words = (
         f"predicted {objective} = {shown(solution.objective)}{given} by {model}; {solution.status}{claimed}, "
@@ -226,6 +234,9 @@ def validate(
     rules: Ruled = Rules.NONE,
     together: Together = False,
     moves: Moves = None,
+    head_room: HeadRoom = None,
+    at_most: AtMost = None,
+    prices: Prices = None,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
     references: Annotated[
         int, typer.Option("--references", min=0, help="More plans simulated, among which the best known may be.")
@@ -248,6 +259,7 @@ def validate(
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
+    requirements = plan_requirements(head_room, at_most, prices)
     chosen = planner.optimizers(optimizers)
     objective = objective or planner.purpose(chosen)
     costs = [cost_model(name.strip()) for name in models.split(",")]
@@ -268,6 +280,7 @@ def validate(
             budget=budget,
             references=references,
             space=space,
+            requirements=requirements,
         )
         rows += [asdict(row) for row in proved]
     terminal.result({"objective": objective, "rows": rows, "blind_to": blind}, *tables.of_regrets(rows))

@@ -10,6 +10,7 @@ from optimizers.interface import Optimizer, Problem, Purposeful, Solution
 from optimizers.keeping import Keeping
 from optimizers.proving import Proving
 from optimizers.registry import BASELINES, optimizer_by_name
+from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
 from optimizers.space import ALL_PLANS, Space
 from scenarios.planning.simulated_cost import SimulatedCostModel
@@ -103,12 +104,13 @@ def solve(
     seconds: float | None = None,
     report: Progress | None = None,
     space: Space = ALL_PLANS,
+    requirements: Requirements = NOTHING_MORE,
 ) -> Solution:
     """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
     seed. prove: as in `proving`.
 
-    seconds, report, space: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that
-    the optimizer cannot take.
+    seconds, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a
+    problem that the optimizer cannot take.
     """
     chosen = proving(Keeping(optimizer_by_name(optimizer)), scenario.run.seed, prove)
     problem = Problem(
@@ -120,6 +122,7 @@ def solve(
         seconds=seconds,
         report=report,
         space=space,
+        requirements=requirements,
     )
     return chosen.solve(problem)
 

@@ -17,6 +17,7 @@ from scipy import stats
 
 from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
+from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
 from scenarios.planning.simulated_cost import Simulate, replicate
@@ -98,11 +99,14 @@ def validate(
     budget: int = BUDGET,
     references: int = REFERENCES,
     space: Space = ALL_PLANS,
+    requirements: Requirements = NOTHING_MORE,
 ) -> list[ValidationRow]:
     """One row a scenario, optimizer and cost model.
 
     budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
-    space: of the plans that may be chosen, and of these. Raises BadInput for fewer than 1 replication, a negative number of references or an unknown objective.
+    space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil.
+
+    Raises BadInput for fewer than 1 replication, a negative number of references or an unknown objective.
     """
     if replications < 1:
         raise BadInput(f"replications must be >= 1, got {replications}")
@@ -112,7 +116,7 @@ def validate(
     for scenario in scenarios:
         bench = _Bench(scenario, objective, simulate, replications, seed)
         chosen = [
-            (optimizer.name, model.name, _solve(bench, optimizer, model, budget, space))
+            (optimizer.name, model.name, _solve(bench, optimizer, model, budget, space, requirements))
             for optimizer in optimizers
             for model in cost_models
         ]
@@ -122,7 +126,9 @@ def validate(
     return rows
 
 
-def _solve(bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int, space: Space) -> Solution | BadInput:
+def _solve(
+    bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int, space: Space, requirements: Requirements
+) -> Solution | BadInput:
     """A refusal is data: the other optimizers' rows must not be lost with it."""
     problem = Problem(
         scenario=bench.scenario,
@@ -131,6 +137,7 @@ def _solve(bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int, s
         seed=bench.seed,
         budget=budget,
         space=space,
+        requirements=requirements,
     )
     try:
         return optimizer.solve(problem)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from optimizers import OPTIMIZERS
 from optimizers.interface import Problem, Status
 from optimizers.keeping import Keeping
+from optimizers.rated import at_rate
+from optimizers.requirements import Requirements
 from optimizers.selection import estimate, goodness
 from optimizers.space import ALL_PLANS, Space, counts_of
 from optimizers.space_plans import SpacePlans
@@ -205,3 +207,53 @@ def test_a_given_plan_outside_of_the_space_is_no_candidate():
     assert "not one of those that may be chosen" in found.message
     assert isinstance(found.plan, ExecutionPlan) and np.isfinite(found.objective)
     assert counts_of(job, found.plan).sum() == 2
+
+
+@pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), head_room=st.sampled_from([0.0, 0.2, 1.0]), share=st.sampled_from([None, 0.9, 1.1]))
+def test_what_is_required_is_kept_if_any_plan_does(name, seed, head_room, share):
+    job = small_job(seed)
+    latency_s = estimate(asked(job, "e2e_latency_s"), [job.plan]).objective[0]
+    limits = {} if share is None or not 0.0 < latency_s < np.inf else {"e2e_latency_s": share * latency_s}
+    required = Requirements(head_room=head_room, at_most=limits)
+    problem = asked(job, requirements=required, space=SPACES[0])
+    everything = brute_force(job)
+    everything = everything[SPACES[0].holds(job, everything)]
+    found = Keeping(OPTIMIZERS[name]).solve(problem)
+    _check(found, problem, everything)
+    if found.sane:
+        ahead = RateModel().predict(at_rate(job, 1.0 + head_room), [found.plan])
+        here = RateModel().predict(job, [found.plan])
+        assert ahead["backpressured"][0] < 0.5 <= ahead["success"][0]
+        assert all(here[latency][0] <= most_s for latency, most_s in limits.items())
+
+
+def test_a_search_on_sockets_leaves_room():
+    job = first_host_too_small().with_plan(ExecutionPlan(placement={"s": "g", "m": "g", "k": "g"}))
+    tight = at_rate(job, 20.0)
+    for head_room in (0.0, 0.5):
+        required = Requirements(head_room=head_room)
+        found = Keeping(OPTIMIZERS["rlas"]).solve(asked(tight, "throughput_per_s", requirements=required))
+        assert found.sane
+        ahead = RateModel().predict(at_rate(tight, 1.0 + head_room), [found.plan])
+        assert ahead["backpressured"][0] < 0.5
+    assert "no plan that keeps up was found that bears 101 times" in _unmet(job).message
+
+
+def _unmet(job):
+    return Keeping(OPTIMIZERS["local-search"]).solve(asked(job, requirements=Requirements(head_room=100.0), budget=50))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"head_room": -0.1}, "head room must be >= 0"),
+        ({"at_most": {"e2e": 1.0}}, "unknown latency 'e2e'"),
+        ({"at_most": {"e2e_latency_s": 0.0}}, "above 0"),
+        ({"prices": {"a": 0.0}}, "must be > 0"),
+    ],
+)
+def test_what_cannot_be_required(wrong, says):
+    with pytest.raises(BadInput, match=says):
+        Requirements(**wrong)

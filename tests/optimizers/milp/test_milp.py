@@ -8,7 +8,8 @@ import pytest
 
 from optimizers.interface import Problem, Status
 from optimizers.milp.optimizer import Milp
-from optimizers.milp.rated import at_rate
+from optimizers.rated import at_rate
+from optimizers.requirements import Requirements
 from optimizers.space import Space
 from scenarios.files.scenario_file import load
 from tests.twin import worlds
@@ -128,7 +129,7 @@ def test_cheap_hosts_are_taken_before_few():
     few = Milp(goal="hosts").solve(asked(job))
     assert hosts(few) == {"large"}
     prices = {"a": 1.0, "b": 1.0, "large": 5.0}
-    cheap = Milp(goal="hosts", prices=prices).solve(asked(job))
+    cheap = Milp(goal="hosts").solve(asked(job, requirements=Requirements(prices=prices)))
     assert hosts(cheap) == {"a", "b"}
     assert "for 2; nothing is cheaper" in cheap.message
 
@@ -147,7 +148,7 @@ def test_numa_cluster_at_30_percent_of_its_cores_needs_one_machine():
     capacity = float(found.places.capacity_l.sum() / found.operators.work.sum())
     space = Space(free_replicas=True)
     job = at_rate(scenario, 0.3 * capacity)
-    exactly = Milp(goal="hosts", head_room=0.0).solve(asked(job, space=space))
+    exactly = Milp(goal="hosts").solve(asked(job, space=space, requirements=Requirements(head_room=0.0)))
     assert len(hosts(exactly)) == 1
     spare = Milp(goal="hosts").solve(asked(job, space=space))  # 0.3 * 1.2 is more than one of three
     assert len(hosts(spare)) == 2
@@ -194,11 +195,14 @@ def test_without_time_the_answer_is_no_worse_than_the_given_plan():
         (lambda: Space(most_moves=-1), "must be >= 0"),
         (lambda: Space(allowed={"work": ()}), "allowed on no host"),
         (lambda: Space(spread=True, costream_rules=True), "one host each"),
-        (lambda: Milp(head_room=-0.1), "head room"),
+        (lambda: Requirements(head_room=-0.1), "head room"),
         (lambda: Milp().solve(asked(three(), space=Space(pinned=frozenset({"wrok"})))), "'wrok' is pinned; did you"),
         (lambda: Milp().solve(asked(three(), space=Space(allowed={"work": ("c",)}))), "unknown host 'c'"),
-        (lambda: Milp(goal="hosts", prices={"c": 1.0}).solve(asked(three())), "unknown host 'c' has a price"),
-        (lambda: Milp(goal="hosts", prices={"a": 0.0}).solve(asked(three())), "must be > 0"),
+        (
+            lambda: Milp(goal="hosts").solve(asked(three(), requirements=Requirements(prices={"c": 1.0}))),
+            "unknown host 'c' has a price",
+        ),
+        (lambda: Milp(goal="hosts").solve(asked(three(), requirements=Requirements(prices={"a": 0.0}))), "must be > 0"),
     ],
 )
 def test_what_cannot_be_asked(make, says):
