@@ -2,7 +2,8 @@
 
 Operators get replicas by `optimizers.scaling`; each time they are placed by branch and bound over
 `optimizers.socket_tree`, under the model of `twin.rates.numa_rates`. The best placements on the way are where the local
-search of `optimizers.socket_moves` begins, which the paper does not have. Any number of hosts will do, with any number
+search of `optimizers.socket_moves` begins, which the paper does not have, and after it that of `optimizers.socket_polish`
+under the problem's own cost model. Any number of hosts will do, with any number
 of sockets each.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from optimizers.interface import Problem, Solution
 from optimizers.rated import at_rate
 from optimizers.scaling import Placed, scaled
 from optimizers.socket_moves import crowded, improved, searched
+from optimizers.socket_polish import polished
 from optimizers.socket_solution import solution
 from optimizers.socket_space import SocketSpace
 from optimizers.socket_symmetry import Symmetry
@@ -73,8 +75,12 @@ class Rlas:
         candidates, bound = found.run(problem)
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
             candidates = candidates[:1]
+        asked = 0
+        if self.improve and self.fetch == "relative":
+            candidates, asked = polished(problem, job, candidates, until_s)
         truth, bound = NumaJob(problem.deployment), bound * problem.requirements.factor
-        return solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
+        answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
+        return replace(answer, evaluations=answer.evaluations + asked)
 
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
         """The placement [o, l] of so many replicas that the tree search finds, before any local search."""

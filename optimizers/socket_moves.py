@@ -86,7 +86,7 @@ def improved(
     here, weighed = counts_ol.astype(float), 0
     worth = _worth(job, here[None])[:, 0]
     for _ in range(steps):
-        changes = _changes(here, most_replicas, scale)
+        changes = neighbours(here, most_replicas, scale)
         changes = changes[space.holds(changes)]
         if not len(changes):  # one socket, and no replica to spare
             break
@@ -112,7 +112,7 @@ def crowded(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(counts_nol.sum(axis=1) - job.cores_l, 0).sum(axis=1))
 
 
-def _changes(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.ndarray:
+def neighbours(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.ndarray:
     """All placements one change away [n, o, l]."""
     operators, sockets = range(counts_ol.shape[0]), range(counts_ol.shape[1])
     taken = [(o, j) for o in operators for j in sockets if counts_ol[o, j] > 0]
