@@ -75,10 +75,10 @@ class Rlas:
         candidates, bound = found.run(problem)
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
             candidates = candidates[:1]
+        truth, bound = NumaJob(problem.deployment), bound * problem.requirements.factor
         asked = 0
         if self.improve and self.fetch == "relative":
-            candidates, asked = polished(problem, job, candidates, until_s)
-        truth, bound = NumaJob(problem.deployment), bound * problem.requirements.factor
+            candidates, asked = polished(problem, truth, candidates, until_s)
         answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
         return replace(answer, evaluations=answer.evaluations + asked)
 

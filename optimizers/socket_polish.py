@@ -16,6 +16,7 @@ import numpy as np
 from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.socket_moves import crowded, neighbours
+from optimizers.socket_solution import PROVED
 from optimizers.space import counts_of
 from twin.randomness import stream
 from twin.rates.numa_job import NumaJob
@@ -43,9 +44,19 @@ def polished(
     if not len(known):
         return list(starts[:kept]), 0
     rng, most = stream(problem.seed, "rlas-polish"), int(job.cores_l.sum())
-    while known.left > 0 and _stepped(known, job, most, rng, scale=bool(problem.space.free_replicas)):
+    while (
+        known.left > 0
+        and not _all_through(problem, job, known)
+        and _stepped(known, job, most, rng, scale=bool(problem.space.free_replicas))
+    ):
         pass
     return [known.counts(int(row)).astype(float) for row in known.ranking[:kept]], known.evaluations
+
+
+def _all_through(problem: Problem, job: NumaJob, known: Candidates) -> bool:
+    """Whether the best plan already lets everything through, so that more replicas gain nothing."""
+    best, throughput = known.candidate(known.best), problem.objective == "throughput_per_s"
+    return throughput and best.sane and best.objective >= job.results_per_s * (1.0 - PROVED)
 
 
 def _stepped(known: Candidates, job: NumaJob, most: int, rng: np.random.Generator, *, scale: bool) -> bool:

@@ -15,7 +15,11 @@ from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
-SEARCHING = {"costream", "exhaustive", "local-search", "milp", "milp-costream", "milp-hosts", "milp-rate"}
+SEARCHING = {"costream", "exhaustive", "local-search", "milp", "milp-costream", "milp-hosts"} | {
+    "milp-rate",
+    "rlas",
+    "rlas-placement",
+}
 """Those that know of next best plans."""
 
 

@@ -89,7 +89,8 @@ def _check(found, problem, counts_nol):
     assert problem.space.includes(job, found.plan)
     judged = estimate(problem, [found.plan, *(_plan(job, each) for each in counts_nol)])
     keys = [tuple(each) for each in goodness(problem, judged).T]
-    best = min(key[2] for key in keys[1:] if key[0] == 0.0) if any(key[0] == 0.0 for key in keys[1:]) else None
+    others = keys[1:] if problem.space.free_replicas is False else keys  # with other numbers it is not among them
+    best = min((key[2] for key in others if key[0] == 0.0), default=None)
     sign = 1.0 if problem.objective.endswith("latency_s") else -1.0
     assert (keys[0][0] == 0.0) == found.sane
     close = 1e-3 if problem.objective == "throughput_per_s" else 1e-5
