@@ -6,16 +6,17 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from optimizers.interface import Optimizer, Problem, Purposeful, Solution
+from optimizers.interface import OBJECTIVES, Optimizer, Problem, Purposeful, Solution
 from optimizers.keeping import Keeping
 from optimizers.proving import Proving
 from optimizers.registry import BASELINES, optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
 from optimizers.space import ALL_PLANS, Space
+from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from scenarios.telling.progress import Progress
-from twin.errors import BadInput
+from twin.errors import BadInput, suggest
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -24,6 +25,7 @@ from twin.simulation import simulate
 
 USUAL = "processing_latency_s"
 """The target metric of optimizers that take any."""
+BUDGET = 1000
 GIVEN = "as-given"
 PROOF = 2**31
 """The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
@@ -81,9 +83,16 @@ def proving(optimizer: Optimizer, seed: int, count: int) -> Optimizer:
     return Proving(optimizer, SimulatedCostModel(simulate, child_seed(seed, PROOF)), count)
 
 
-def purpose(optimizers: Iterable[Optimizer]) -> str:
-    """The target metric that optimizers work towards, if it is the same one for all of them; else the usual one."""
-    wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in optimizers}
+def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
+    """The target metric that is asked for; else what optimizers work towards, if it is the same one for all of them;
+    else the usual one. Raises BadInput for an unknown one.
+    """
+    if asked is not None:
+        if asked not in OBJECTIVES:
+            raise BadInput(f"unknown objective {asked!r}; {suggest(asked, OBJECTIVES)}")
+        return asked
+    chosen = [each.optimizer if isinstance(each, Keeping) else each for each in optimizers]
+    wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in chosen}
     return wanted.pop() if len(wanted) == 1 else USUAL
 
 
@@ -93,9 +102,43 @@ def blindness(scenario: Scenario, models: Iterable[CostModel]) -> dict[str, tupl
     return {name: words for name, words in found.items() if words}
 
 
+def optimize(
+    scenario: Scenario,
+    optimizer: str | Optimizer = "local-search",
+    cost_model: str | CostModel = "rates",
+    *,
+    objective: str | None = None,
+    budget: int = BUDGET,
+    prove: int = 0,
+    seconds: float | None = None,
+    space: Space = ALL_PLANS,
+    requirements: Requirements = NOTHING_MORE,
+) -> Solution:
+    """A plan for a scenario, as `twin optimize` chooses it; `scenario.with_plan(solution.plan)` runs under it.
+
+    optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
+    towards. budget: plans that the cost model may be asked about. prove, seconds, space, requirements: as in
+    `solve`, which says what is raised.
+    """
+    chosen = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
+    model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
+    objective = purpose([chosen], objective)
+    return solve(
+        scenario,
+        chosen,
+        model,
+        objective=objective,
+        budget=budget,
+        prove=prove,
+        seconds=seconds,
+        space=space,
+        requirements=requirements,
+    )
+
+
 def solve(
     scenario: Scenario,
-    optimizer: str,
+    optimizer: str | Optimizer,
     model: CostModel,
     *,
     objective: str,
@@ -112,7 +155,8 @@ def solve(
     seconds, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a
     problem that the optimizer cannot take.
     """
-    chosen = proving(Keeping(optimizer_by_name(optimizer)), scenario.run.seed, prove)
+    named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
+    chosen = proving(Keeping(named), scenario.run.seed, prove)
     problem = Problem(
         scenario=scenario,
         cost_model=model,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.twin.worlds import deployment, sink, source
-from twin.change.checkpoint import KEPT
 from twin.deployment import Deployment
+from twin.engine import ENGINE
 from twin.engine.draws import Draws
 from twin.engine.windows.join import JoinTask
 from twin.engine.windows.key_law import KeyLaw, counted, repeats
@@ -185,6 +185,8 @@ def join(rates: list[float], selectivity: float, slide_s: float, replicas: int =
 
 def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, seed: int = 0) -> np.ndarray:
     """Matches of each window in an exact run, all replicas together; the first two seconds are left out."""
+    if ENGINE == "compiled":
+        pytest.skip("compiled code does not look up what is to be noted")
     found: defaultdict[float, int] = defaultdict(int)
     evaluate = JoinTask.evaluate
 
@@ -248,7 +250,3 @@ def test_more_matches_than_key_groups_allow_are_named() -> None:
             Scenario.of(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), RunSettings(horizon_s=5))
         )
         assert any("only tuples of one key group match" in line for line in run.warnings) == named
-
-
-def test_a_checkpoint_keeps_what_there_is() -> None:
-    assert all(name in dir(kind) for kind, names in KEPT.items() for name in names)
