@@ -17,13 +17,18 @@ from twin.errors import BadInput
 
 KEPT = "nothing better than the given plan was found, which is kept"
 OUTSIDE = "the given plan is not one of those that may be chosen"
+JUDGED = 2
+"""The given plan and the optimizer's, estimated side by side."""
 CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Satisfies `interface.Optimizer`: another one, and the given plan. Asks for two estimates more."""
+    """Satisfies `interface.Optimizer`: another one, and the given plan.
+
+    Its estimates are part of the budget, unless that is for less than one plan beside them.
+    """
 
     optimizer: Optimizer
 
@@ -41,7 +46,7 @@ class Keeping:
         """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space."""
         started_s = time.perf_counter()
         problem.space.check(problem.deployment)
-        found = self.optimizer.solve(problem)
+        found = self.optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED)))
         if not _holds(problem, found):
             raise BadInput(
                 f"{self.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers import OPTIMIZERS
 from optimizers.interface import Problem, Status
 from optimizers.keeping import Keeping
 from optimizers.rated import at_rate
+from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements
 from optimizers.selection import estimate, goodness
 from optimizers.space import ALL_PLANS, Space, counts_of
