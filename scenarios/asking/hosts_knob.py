@@ -47,7 +47,7 @@ def strongest(cluster: Cluster, count: int) -> list[str]:
 
 
 def _moved(scenario: Scenario, kept: list[str], where: str) -> Scenario:
-    """On these hosts only. All operators are on one for now, so that it is valid; pinned ones stay if they can."""
+    """On these hosts only, all operators on one of them, so that it is valid; pinned ones stay where they can."""
     hosts = [host.model_dump(mode="json") for host in scenario.cluster.hosts if host.name in kept]
     nodes = {*kept, *scenario.cluster.switches}
     links = [link.model_dump(mode="json") for link in scenario.cluster.links if set(link.between) <= nodes]
