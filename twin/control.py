@@ -52,11 +52,15 @@ class PeriodStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Reconfiguration:
-    """What to change. Scalings come first; replica numbers of moves count as the policy saw them."""
+    """What to change. Scalings come first; replica numbers of moves count as the policy saw them.
+
+    reason: for people; alone, it says why nothing changes. figures: what the policy goes by, for the record.
+    """
 
     moves: tuple[Move, ...] = ()
     rescales: tuple[Rescale, ...] = ()
     reason: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 class Policy(Protocol):

@@ -52,9 +52,9 @@ class BalanceSpec(Round, PolicySpec):
     """What of it can be set."""
 
     name: Literal["balance"] = "balance"
-    solver: Annotated[
-        Literal["search", "milp", "flux", "flux-best-fit"], Field(description="as in docs/albic.md")
-    ] = "search"
+    solver: Annotated[Literal["search", "milp", "flux", "flux-best-fit"], Field(description="as in docs/albic.md")] = (
+        "search"
+    )
     seconds: Annotated[float, Field(gt=0, le=3600, description="that HiGHS has for a round, if milp is the solver")] = 5
 
     def start(self, deployment: Deployment) -> Rounds:
@@ -111,8 +111,9 @@ class Rounds:
         found = self.solver.solve(balance)
         if found.distance >= before or balance.violation(found.node_g):
             return None
-        moves = here.moves(found.node_g)
-        return Reconfiguration(moves=moves, reason=f"load distance {before:.3g}, planned {found.distance:.3g}")
+        figures = {"load_distance": before, "planned": found.distance, "bound": found.bound}
+        reason = f"load distance {before:.3g}, planned {found.distance:.3g}"
+        return Reconfiguration(moves=here.moves(found.node_g), reason=reason, figures=figures)
 
     def _movable(self, operator: str) -> bool:
         deployment = self.deployment

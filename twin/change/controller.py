@@ -56,6 +56,7 @@ class Controller:
             "reason": decision.reason,
             "moves": len(decision.moves),
             "rescales": {each.operator: len(each.placement) for each in decision.rescales},
+            **decision.figures,
         }
         if self.latency_s > 0.0:
             yield change.env.timeout(self.latency_s)
