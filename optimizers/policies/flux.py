@@ -1,4 +1,4 @@
-"""Flux (Shah et al., ICDE 2003) as a policy: from the host with most to that with least, the biggest group that fits."""
+"""Flux (Shah et al., ICDE 2003) as a policy: the biggest group that fits, from the fullest host to the emptiest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running job as a balancing problem, and its answer as moves: hosts are nodes, the key groups of all operators groups.
+"""A running job as a balancing problem, and its answer as moves: nodes are hosts; groups, those of all operators.
 
 What else runs on a host is one more group, which stays. A replica works on one core at a time: a host counts as no more
 cores than it has replicas that key groups can go to, beside those that whatever else it runs keeps busy.

@@ -156,8 +156,15 @@ def test_what_a_plan_moves_is_what_it_says() -> None:
 # the loop ------------------------------------------------------------------------------------------------------------
 
 
-@BOTH
-@pytest.mark.parametrize("spec", [BalanceSpec(), BalanceSpec(solver="milp", seconds=0.3), FluxSpec()])
+@pytest.mark.parametrize(
+    ("fidelity", "spec"),
+    [
+        ("fast", BalanceSpec()),
+        ("fast", BalanceSpec(solver="milp", seconds=0.3)),
+        ("fast", FluxSpec()),
+        ("exact", BalanceSpec()),
+    ],
+)
 def test_hosts_get_even(fidelity: str, spec: PolicySpec) -> None:
     """Fixed skew: without migrations it stays; what tuples chance to do is left."""
     unmoved, moved = (
@@ -185,15 +192,15 @@ def test_a_round_keeps_to_its_budget() -> None:
 
 
 def test_rounds_take_as_many_periods_as_asked() -> None:
-    result = run(skewed(), BalanceSpec(every_periods=2, band=0), horizon_s=90)
-    assert [row["at_s"] for row in result.event_rows if row["kind"] == "decision"] == [20, 40, 60, 80]
+    result = run(skewed(), BalanceSpec(every_periods=2, band=0), horizon_s=50)
+    assert [row["at_s"] for row in result.event_rows if row["kind"] == "decision"] == [20, 40]
 
 
 def test_a_band_that_holds_moves_nothing() -> None:
     assert not run(skewed(), BalanceSpec(band=100)).event_rows
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     fidelity=st.sampled_from(["exact", "fast"]),
     zipf=st.floats(0, 2),
@@ -206,10 +213,10 @@ def test_nothing_is_lost_or_doubled_however_much_moves(
     fidelity: str, zipf: float, drift_s: float, seed: int, moves: int, failing: bool
 ) -> None:
     """`simulate` itself checks that tuples are conserved; without a failure no result comes twice either."""
-    job = skewed(rate=200, zipf=zipf, drift_every_s=drift_s)
-    events = [Failure(at_s=7.3, host="w1", recover_after_s=1)] if failing else []
+    job = skewed(rate=150, zipf=zipf, drift_every_s=drift_s)
+    events = [Failure(at_s=5.3, host="w1", recover_after_s=1)] if failing else []
     scenario = Scenario.of(
-        job, RunSettings(horizon_s=20, period_s=2, fidelity=fidelity, seed=seed, segments=300), events
+        job, RunSettings(horizon_s=10, period_s=2, fidelity=fidelity, seed=seed, segments=300), events
     )
     result = simulate(scenario.with_policy(BalanceSpec(max_migrations=moves, band=0)))
     migrations = [row for row in result.event_rows if row["kind"] == "migration"]

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-
 from twin.change.group_meter import Counted, GroupMeter
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.engine.measure.statistics import Row
