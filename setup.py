@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,22 +23,27 @@ EXACT = "-ffp-contract=off"
 class Build(build_ext):
     """Notes what was compiled, beside it, so that a change of the sources is noticed."""
 
+    built: tuple[str, dict[str, str]]
+    """Name of the note; hashes of the sources, from before the compiler read them."""
+
     def run(self) -> None:
-        """Compiles, then writes the hashes of the sources."""
+        """Compiles, then writes the note."""
         super().run()
-        compiled = runpy.run_path(str(ENGINE / "compiled.py"))
+        name, digests = self.built
         folder = ENGINE if self.inplace else Path(self.build_lib) / ENGINE
         folder.mkdir(parents=True, exist_ok=True)
-        digests = compiled["fingerprint"](ENGINE, compiled["sources"](ENGINE))
-        (folder / compiled["BUILT"]).write_text(json.dumps(digests, indent=0), encoding="utf-8")
+        (folder / name).write_text(json.dumps(digests, indent=0), encoding="utf-8")
 
 
 def extensions() -> list[Any]:
     """The engine's modules as extensions."""
     from mypyc.build import mypycify
 
+    sys.path.insert(0, str(Path.cwd()))
     compiled = runpy.run_path(str(ENGINE / "compiled.py"))
-    paths = [str(ENGINE / name) for name in compiled["sources"](ENGINE)]
+    digests = compiled["fingerprint"](ENGINE, compiled["sources"](ENGINE))
+    Build.built = compiled["BUILT"], digests
+    paths = [str(ENGINE / name) for name in digests]
     made = mypycify(paths, opt_level="3", strip_asserts=False, group_name="twin.engine")
     for extension in made:
         if os.name == "posix":

@@ -15,7 +15,8 @@ import numpy as np
 
 from benchmarks.table import print_table
 from optimizers.enumeration import PlacementSpace
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
 from twin.randomness import stream

@@ -14,7 +14,8 @@ from itertools import count, islice, pairwise
 import numpy as np
 
 from benchmarks.table import print_table
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.engine import ENGINE

@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, new_figure
-
-_COLOURS = (BLUE, ORANGE, GREEN, GREY)
+from figures.style import FONT_PT, looks, new_figure
 
 
 def distributions(
     samples: Mapping[str, Sequence[float]], quantity: str, *, marked: float | None = None, log: bool = False
 ) -> Figure:
-    """A step function a sample, at most four. quantity: labels the axis. marked: a value to draw a line at."""
+    """A step function a sample. quantity: labels the axis. marked: a value to draw a line at."""
     figure, axes = new_figure(5.4, 3.2)
-    for (name, values), colour in zip(samples.items(), _COLOURS, strict=False):
-        axes.ecdf(np.asarray(values, dtype=float), color=colour, label=name)
+    for name, look in looks(samples).items():
+        axes.ecdf(np.asarray(samples[name], dtype=float), color=look.colour, linestyle=look.dashes, label=name)
     if marked is not None:
         axes.axvline(marked, color="#333333", linewidth=0.9, linestyle="--")
     if log:

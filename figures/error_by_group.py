@@ -9,9 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, quiet
-
-_LOOKS = ((BLUE, "o-"), (ORANGE, "s--"), (GREEN, "^:"))
+from figures.style import FONT_PT, GREY, looks, quiet
 
 
 def error_by_group(table: Mapping[str, Sequence[Any]], bounds: Mapping[str, float], bound_label: str) -> Figure:
@@ -44,12 +42,12 @@ def error_by_group(table: Mapping[str, Sequence[Any]], bounds: Mapping[str, floa
 def _panel(axes: Axes, table: Mapping[str, Sequence[Any]], dimension: str, quantity: str) -> None:
     mine = [i for i, each in enumerate(table["dimension"]) if each == dimension and table["quantity"][i] == quantity]
     groups = list(dict.fromkeys(table["group"][i] for i in mine))
-    metrics = list(dict.fromkeys(table["metric"][i] for i in mine))
-    for (colour, look), metric in zip(_LOOKS, metrics, strict=False):
+    for metric, look in looks(table["metric"][i] for i in mine).items():
         rows = [i for i in mine if table["metric"][i] == metric]
         where = [groups.index(table["group"][i]) for i in rows]
         values = np.array([table["value"][i] for i in rows], dtype=float)
-        axes.plot(where, values, look, color=colour, linewidth=1.3, markersize=4, label=metric)
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": look.dashes}
+        axes.plot(where, values, **style, linewidth=1.3, markersize=4, label=metric)
     axes.set_xticks(range(len(groups)), groups, rotation=40, ha="right")
     axes.set_xlim(-0.4, len(groups) - 0.6)
     quiet(axes)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, quiet
+from figures.style import BLUE, FONT_PT, GREY, looks, quiet
 
-COLOURS = (BLUE, ORANGE, GREEN)
 MOST = 2.0
 
 
@@ -30,13 +29,13 @@ def exact_vs_fast(table: Mapping[str, Sequence[Any]], quantities: Sequence[str])
         with np.errstate(invalid="ignore"):
             there = (exact > 0) & (second > 0) & (fast > 0)
         above, below = grid[0][column], grid[1][column]
-        for kind, colour in zip(dict.fromkeys(sorted(kinds, reverse=True)), COLOURS, strict=False):
+        for kind, look in looks(sorted(kinds, reverse=True)).items():
             for hollow in (False, True):
                 mask = there & (kinds == kind) & (behind == hollow)
                 ratio = np.clip(fast[mask] / exact[mask], 1 / MOST, MOST)
                 above.plot(
-                    exact[mask], ratio, "o", markersize=4, color=colour, alpha=0.8, linestyle="none",
-                    markerfacecolor="none" if hollow else colour, label=None if hollow else str(kind),
+                    exact[mask], ratio, "o", markersize=4, color=look.colour, alpha=0.8, linestyle="none",
+                    markerfacecolor="none" if hollow else look.colour, label=None if hollow else str(kind),
                 )  # fmt: skip
         above.axhline(1.0, color=GREY, linewidth=1.0)
         above.set(xscale="log", yscale="log", ylim=(1 / MOST / 1.05, MOST * 1.05), xlabel=f"exact {quantity}")

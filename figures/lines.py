@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from figures.style import BLUE, FONT_PT, GREEN, GREY, ORANGE, new_figure
+from figures.style import FONT_PT, looks, new_figure
 
-_STYLES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (GREY, "D"), ("#000000", "v"))
+MARKED = 15
+"""Ticks of the horizontal axis, at most."""
 
 
 def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *, logarithmic: bool = False) -> Figure:
     """From 0 upwards, or both axes logarithmic.
 
-    Columns, one entry a point: series (text, at most five, in order of appearance), x, y (numbers). horizontal,
-    vertical: label the axes; each x is marked.
+    Columns, one entry a point: series (text, in order of appearance), x, y (numbers). horizontal,
+    vertical: label the axes; each x is marked, or every so many beyond MARKED.
     """
     figure, axes = new_figure(5.2, 3.2)
-    for name, (colour, marker) in zip(dict.fromkeys(table["series"]), _STYLES, strict=False):
+    for name, look in looks(table["series"]).items():
         rows = [row for row, each in enumerate(table["series"]) if each == name]
         points = sorted((table["x"][row], table["y"][row]) for row in rows)
-        axes.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=4, linewidth=1.4, label=name)
+        axes.plot(
+            *zip(*points, strict=True), color=look.colour, marker=look.marker, markersize=4, linewidth=1.4, label=name
+        )
     if logarithmic:
         axes.set_xscale("log")
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
     marked = sorted(set(table["x"]))
+    marked = marked[:: math.ceil(len(marked) / MARKED)]
     axes.set_xticks(marked, [f"{value:g}" for value in marked])
     axes.minorticks_off()
     axes.set_xlabel(horizontal)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -9,6 +12,36 @@ BLUE, ORANGE, GREEN, GREY = "#3465a4", "#d9730d", "#2e8b57", "#7a7a7a"
 """Chosen to differ in lightness as well as in hue."""
 
 FONT_PT = 9
+
+_COLOURS = (BLUE, ORANGE, GREEN, GREY, "#111111", "#a05ab4")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1)), (0, (1, 2)))
+_HATCHES = ("", "///", "...", "xxx", "+++")
+
+
+class Look(NamedTuple):
+    """How one series is drawn: no two series of a figure share all of it."""
+
+    colour: str
+    marker: str
+    dashes: str | tuple[int, tuple[int, ...]]
+    hatch: str
+
+
+def looks(series: Iterable[str]) -> dict[str, Look]:
+    """A look for each different name, in order; once colours come round again, with other markers, dashes and hatches.
+
+    Raises ValueError if there are more than 30 series: nobody could tell them apart.
+    """
+    names = list(dict.fromkeys(series))
+    if len(names) > len(_COLOURS) * len(_HATCHES):
+        raise ValueError(f"{len(names)} series cannot be told apart; draw fewer")
+    found = {}
+    for index, name in enumerate(names):
+        turn, which = divmod(index, len(_COLOURS))
+        other = (which + turn) % len(_COLOURS)
+        found[name] = Look(_COLOURS[which], _MARKERS[other], _DASHES[other], _HATCHES[turn])
+    return found
 
 
 def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:

@@ -1,7 +1,11 @@
-"""One file an ensemble: msgpack of weights, network config, label scaling, feature version and manifest."""
+"""One file an ensemble: msgpack of weights, network config, label scaling, feature version and manifest.
+
+Its first line is a checksum over the rest.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -10,6 +14,7 @@ from typing import Any
 
 from flax import serialization
 
+from models.checkpoint_body import Body
 from models.coverage import Coverage
 from models.features import FEATURE_VERSION
 from models.labels import Scaling
@@ -22,6 +27,7 @@ from twin.spec import parse
 
 SUFFIX = ".msgpack"
 _FORMAT = "streamtwin cost model 2"
+_SUM = b"streamtwin cost model, sha256 "
 
 
 @dataclass(frozen=True)
@@ -62,45 +68,53 @@ def save(ensemble: Ensemble, folder: Path) -> None:
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
     }
-    write_bytes(folder / f"{ensemble.name}{SUFFIX}", serialization.msgpack_serialize(body))
+    write_bytes(folder / f"{ensemble.name}{SUFFIX}", _signed(serialization.msgpack_serialize(body)))
 
 
 def read(path: Path) -> Ensemble:
-    """One ensemble. Raises BadInput if the file is corrupt, or made for other features than this version computes."""
-    body = _body(path)
-    if body["feature_version"] != FEATURE_VERSION:
+    """One ensemble. Raises BadInput if the file is damaged, or made for other features than this version computes."""
+    raw = _raw(path)
+    if raw.get("feature_version") not in (None, FEATURE_VERSION):
         raise BadInput(
-            f"{path} was trained on features {body['feature_version']}, this version computes {FEATURE_VERSION}; "
+            f"{path} was trained on features {raw['feature_version']}, this version computes {FEATURE_VERSION}; "
             f"train again with 'twin train'"
         )
     try:
-        return Ensemble(
-            metrics=tuple(body["metrics"]),
-            config=parse(NetworkConfig, body["config"], str(path)),
-            scaling=Scaling(
-                tuple(body["scaling"]["mean"]), tuple(body["scaling"]["deviation"]), body["scaling"]["scale"]
-            ),
-            members=tuple(body["members"][str(index)] for index in range(len(body["members"]))),
-            manifest=_complete(body["manifest"]),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"{path} lacks {error}; train again with 'twin train'") from None
+        body = parse(Body, raw, "checkpoint")
+    except BadInput as error:
+        raise BadInput(f"{path} is damaged ({error}); train again with 'twin train'") from None
+    return Ensemble(
+        metrics=body.metrics,
+        config=body.config,
+        scaling=Scaling(body.scaling.mean, body.scaling.deviation, body.scaling.scale),
+        members=tuple(body.members[str(index)] for index in range(len(body.members))),
+        manifest=raw["manifest"],
+    )
 
 
-def _complete(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Raises KeyError for an entry without which a model would answer for what it never saw."""
-    return {**manifest, "seen": manifest["seen"]}
-
-
-def _body(path: Path) -> dict[str, Any]:
+def _raw(path: Path) -> dict[str, Any]:
     corrupt = f"{path} is not a cost model, or damaged; train again with 'twin train'"
     try:
-        body = serialization.msgpack_restore(path.read_bytes())
+        body = serialization.msgpack_restore(_checked(path.read_bytes()))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(f"{corrupt} ({type(error).__name__})") from None
-    if not isinstance(body, dict) or body.get("format") != _FORMAT or "feature_version" not in body:
+    if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise BadInput(corrupt)
     return body
+
+
+def _signed(content: bytes) -> bytes:
+    return b"%s%s\n%s" % (_SUM, hashlib.sha256(content).hexdigest().encode(), content)
+
+
+def _checked(content: bytes) -> bytes:
+    """What was signed; as it is, if it was written before there were checksums. Raises ValueError if it is damaged."""
+    if not content.startswith(_SUM):
+        return content
+    head, _, rest = content.partition(b"\n")
+    if head.removeprefix(_SUM) != hashlib.sha256(rest).hexdigest().encode():
+        raise ValueError("checksum")
+    return rest
 
 
 def read_all(folder: Path) -> tuple[Ensemble, ...]:

@@ -151,7 +151,10 @@ def _columns(path: Path) -> dict[str, list[object]]:
         if missing:
             raise BadInput(f"{file} lacks the column {missing[0]!r} of training rows; {REMEDY}")
         tables.append(_typed(file, table.select(list(NEEDED))))
-    columns: dict[str, list[object]] = pa.concat_tables(tables).to_pydict()
+    try:
+        columns: dict[str, list[object]] = pa.concat_tables(tables).to_pydict()
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} holds text that is not UTF-8; {REMEDY}") from None
     if not columns["run"]:
         raise BadInput(f"{path} has no rows; no run of the corpus succeeded, or it is empty")
     return columns

@@ -21,7 +21,7 @@ smallest and largest of their features."""
 def description(deployment: Deployment, facts: Sequence[OperatorFacts]) -> list[float]:
     """One row, in the order of NAMES. facts: of the deployment's operators."""
     kinds = [each.spec.kind for each in facts]
-    used = {text.partition("/")[0] for places in deployment.plan.placement.values() for text in places}
+    used = {place.host for name in deployment.plan.placement for place in deployment.plan.locations(name)}
     hosts = [host for host in deployment.cluster.hosts if host.name in used]
     counts = [
         *(kinds.count(kind) for kind in ("source", "filter", "aggregate", "join")),

@@ -10,10 +10,10 @@ import numpy as np
 from models.physics import NO_HOST_STATE, NO_OPERATOR_STATE, HostState, OperatorState
 from twin.cluster import Host
 from twin.deployment import Deployment
+from twin.job import Component, Job, compile
 from twin.kinds.flow import OperatorRates
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator, Columns
-from twin.rates.flow import nominal_rates
 from twin.rates.placements import Placements
 
 
@@ -64,31 +64,30 @@ LOADS = ("cpu_load", "network_load", "memory_load", "tasks")
 
 def operator_facts(deployment: Deployment) -> list[OperatorFacts]:
     """The facts of all operators, in data-flow order."""
-    query, rates = deployment.query, nominal_rates(deployment.query, deployment.workload.arrivals)
-    sent_per_s = {name: each.out_per_s for name, each in rates.items()}
-    return [_facts(deployment, operator, rates[operator.name], sent_per_s) for operator in query.topological]
+    job = compile(deployment)
+    sent_per_s = {name: each.out_per_s for name, each in job.rates.items()}
+    return [_facts(job, component, sent_per_s) for component in job.components]
 
 
-def _facts(
-    deployment: Deployment, operator: AnyOperator, rates: OperatorRates, sent_per_s: Mapping[str, float]
-) -> OperatorFacts:
-    query, engine = deployment.query, deployment.engine
+def _facts(job: Job, component: Component, sent_per_s: Mapping[str, float]) -> OperatorFacts:
+    query, engine, operator = job.query, job.engine, component.operator
+    rates = job.rates[operator.name]
     inputs = [query.columns_out[name] for name in query.feeds(operator.name)]
     service_s = engine.service_s(query, operator, sent_per_s)
     bytes_in = engine.input_bytes(query, operator.name, sent_per_s)
     scans_per_s = rates.fires_per_s * rates.window_tuples
-    results_s = rates.out_per_s * engine.result_s(operator)
+    results_s = rates.out_per_s * component.result_s
     return OperatorFacts(
         spec=operator,
         width_in=sum(columns.width for columns in inputs) / len(inputs),
         columns_out=query.columns_out[operator.name],
         rates=rates,
         bytes_in=bytes_in,
-        bytes_out=engine.output_bytes(query, operator.name),
+        bytes_out=component.bytes_out,
         service_s=service_s,
-        cpu_cores=rates.in_per_s * service_s + scans_per_s * engine.scan_s(operator) + results_s,
+        cpu_cores=rates.in_per_s * service_s + scans_per_s * component.scan_s + results_s,
         state_mb=rates.state_tuples * bytes_in * engine.memory.object_overhead / 1e6,
-        replicas=deployment.plan.replicas(operator.name),
+        replicas=component.replicas,
     )
 
 
@@ -101,8 +100,8 @@ def replica_counts(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> np
     counts_PxOxH = np.zeros((len(plans), len(names), len(host_of)), np.float32)
     for p, plan in enumerate(plans):
         for o, name in enumerate(names):
-            for text in plan.placement[name]:
-                counts_PxOxH[p, o, host_of[text.partition("/")[0]]] += 1
+            for place in plan.locations(name):
+                counts_PxOxH[p, o, host_of[place.host]] += 1
     return counts_PxOxH
 
 

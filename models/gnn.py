@@ -7,7 +7,8 @@ Two deviations from Algorithm 1, both configuration: sums and own state are conc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -147,6 +148,18 @@ def initial(config: NetworkConfig, seed: int) -> Parameters:
 
     Drawn by numpy from one stream a parameter: compiling flax's own initialisers takes longer than a small training.
     """
+
+    def draw(path: tuple[object, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
+        if len(leaf.shape) == 1:
+            return np.zeros(leaf.shape, np.float32)
+        normal = stream(seed, jax.tree_util.keystr(path)).standard_normal(leaf.shape)
+        return (normal / np.sqrt(leaf.shape[0])).astype(np.float32)
+
+    return dict(jax.tree_util.tree_map_with_path(draw, shapes(config)))
+
+
+def shapes(config: NetworkConfig) -> Mapping[str, Any]:
+    """What the parameters of such a network are like: a jax.ShapeDtypeStruct each."""
     empty = Batch(
         inputs=tuple(np.zeros((1, width), np.float32) for width in WIDTHS),
         operator_graph=np.zeros(HOST, np.int32),
@@ -158,12 +171,5 @@ def initial(config: NetworkConfig, seed: int) -> Parameters:
         sink_receivers=np.zeros(1, np.int32),
         context=np.zeros((1, CONTEXT_WIDTH), np.float32),
     )
-    shapes = jax.eval_shape(CostNetwork(config, WHOLE).init, jax.random.key(0), empty)["params"]
-
-    def draw(path: tuple[object, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
-        if len(leaf.shape) == 1:
-            return np.zeros(leaf.shape, np.float32)
-        normal = stream(seed, jax.tree_util.keystr(path)).standard_normal(leaf.shape)
-        return (normal / np.sqrt(leaf.shape[0])).astype(np.float32)
-
-    return dict(jax.tree_util.tree_map_with_path(draw, shapes))
+    found: Mapping[str, Any] = jax.eval_shape(CostNetwork(config, WHOLE).init, jax.random.key(0), empty)["params"]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -130,6 +131,7 @@ def _manifest(
         "version": VERSION,
         "feature_version": FEATURE_VERSION,
         "seed": seed,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "rows": {name: len(rows) for name, rows in parts._asdict().items()},
         "settings": settings.model_dump(mode="json"),
         "members": [{"seed": member.seed, "curve": [list(point) for point in member.curve]} for member in members],

@@ -28,7 +28,7 @@ from twin.blindness import unseen_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import METRICS, REGRESSION_METRICS, Estimates
-from twin.plan import ExecutionPlan
+from twin.plan import ExecutionPlan, Location
 from twin.rates.model import SEEN as SEEN_BY_RATES
 from twin.rates.model import RateModel
 from twin.rates.placements import Placements
@@ -208,7 +208,7 @@ def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> li
         except KeyError as error:
             raise BadInput(f"plan {row} places nothing for operator {error}; add it") from None
         for text in {text for place in places for text in place}:
-            host = text.partition("/")[0]
+            host = Location.parse(text).host
             if host not in hosts:
                 raise BadInput(f"plan {row} uses the unknown host {host!r}; {suggest(host, hosts)}")
         groups.setdefault(tuple(map(len, places)), []).append(row)

@@ -13,15 +13,13 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-import networkx as nx
-
 from optimizers.interface import Problem, Solution, plan_on
 from optimizers.rules import bin_range, capability
 from optimizers.selection import choose, estimate
 from twin.cluster import Host
 from twin.deployment import Deployment
+from twin.flow import nominal_rates
 from twin.kinds.flow import OperatorRates
-from twin.rates.flow import nominal_rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ def governor_placement(deployment: Deployment) -> dict[str, str]:
     used: Counter[str] = Counter()
     placement: dict[str, Host] = {}
     for operator in query.topological:
-        above = {placement[name].name for name in nx.ancestors(query.graph, operator.name)}
+        above = {placement[name].name for name in query.ancestors(operator.name)}
         producers = [placement[stream.producer] for stream in query.inputs(operator.name)]
         if operator.is_source:
             host = min(hosts[:-1], key=lambda each: (used[each.name], _strength(each)), default=strongest)

@@ -1,17 +1,16 @@
 """What can be named on the command line besides scenarios, a line each for `twin list`.
 
-Optimizers and spaces describe themselves: the line is the first sentence of their documentation.
+Everything describes itself: the line is the first sentence of its documentation.
 """
 
 from __future__ import annotations
 
-import inspect
-import sys
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from twin.control import PolicySpec
+from scenarios.sources import assigned_calls, registered, specs, summary
 
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
@@ -21,42 +20,40 @@ COST_MODELS: Mapping[str, str] = {
 
 
 def optimizers() -> dict[str, str]:
-    """Name and summary of every optimizer: what its module says it does."""
-    from optimizers.registry import OPTIMIZERS
-
-    return {name: _summary(sys.modules[type(optimizer).__module__]) for name, optimizer in sorted(OPTIMIZERS.items())}
+    """Name and summary of every optimizer: what its module says it does, and how it differs from its like."""
+    found = {}
+    for name, module, options in registered("optimizers.registry"):
+        found[name] = summary(module) + (f" ({options})" if options else "")
+    return dict(sorted(found.items()))
 
 
 def policies() -> dict[str, str]:
     """Name and summary of every policy: what its module says it does, and its options with their defaults."""
-    from optimizers.policies import POLICIES
-
-    specs = sorted(POLICIES.items())
-    return {name: _summary(sys.modules[spec.__module__]) + _options(spec) for name, spec in specs}
+    found = {}
+    for module, fields in specs("optimizers.policies.registry", "PolicySpec"):
+        name, options = fields.pop("name"), ", ".join(f"{option}: {default}" for option, default in fields.items())
+        found[name] = summary(module) + (f" ({options})" if options else "")
+    return dict(sorted(found.items()))
 
 
 def spaces() -> dict[str, str]:
     """Name and summary of every parameter space that `twin corpus --space` takes."""
-    from scenarios.spaces import generator
+    from scenarios.spaces.registry import SPACES
 
-    return {name: _space(space) for name, space in sorted(generator.SPACES.items())}
+    return {name: _space(space) for name, space in sorted(SPACES.items())}
 
 
 def experiments() -> dict[str, str]:
     """Name, summary and source of every experiment that `twin reproduce` takes."""
-    from scenarios.experiments.registry import EXPERIMENTS
-
-    return {name: f"{each.summary} ({each.source})" for name, each in EXPERIMENTS.items()}
-
-
-def _summary(documented: Any) -> str:
-    text = " ".join((inspect.getdoc(documented) or "").split())
-    return text.partition(". ")[0].rstrip(".")
+    files = sorted((Path(__file__).parent / "experiments").glob("*/*.py"))
+    found = [each for path in files for each in assigned_calls(path, "Experiment")]
+    found.sort(key=lambda each: _by_number(each["name"]))
+    return {each["name"]: f"{each['summary']} ({each['source']})" for each in found}
 
 
-def _options(spec: type[PolicySpec]) -> str:
-    options = {name: field.default for name, field in spec.model_fields.items() if name != "name"}
-    return f" ({', '.join(f'{name}: {value}' for name, value in options.items())})" if options else ""
+def _by_number(name: str) -> list[str]:
+    """So that fig9 comes before fig10."""
+    return [part.zfill(4) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _space(space: Any) -> str:

@@ -10,16 +10,32 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from typer._click.exceptions import ClickException, UsageError
 
-from scenarios.commands import corpus, demo, importing, learning, library, planning, profiling, reproduce, run
-from twin.errors import BadInput, suggest
+from scenarios.commands import (
+    capacity,
+    corpus,
+    demo,
+    importing,
+    learning,
+    library,
+    planning,
+    profiling,
+    reproduce,
+    run,
+    sensitivity,
+    whatif,
+)
+from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
+from twin.errors import BadInput, Unfinished, one_line, suggest
 from twin.version import VERSION
 
-INTERRUPTED = 130
+UsageError: Any = typer.BadParameter.__base__
+ClickException: Any = UsageError.__base__
+"""Of the click that typer stands on, be it installed or a part of typer."""
+PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
 
 app = typer.Typer(
     name="twin",
@@ -28,7 +44,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for group in (demo, library, run, corpus, learning, profiling, planning, reproduce, importing):
+questions = (whatif, capacity, sensitivity)
+for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 
 
@@ -60,25 +77,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = app([word for word in words if word != "--traceback"], prog_name="twin", standalone_mode=False)
         sys.stdout.flush()
         if status == INTERRUPTED:  # typer has swallowed the exception
-            status = _interrupted()
+            status = _say(in_words(None), INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):
-        status = _interrupted()
+        status = _say(in_words(None), INTERRUPTED)
+    except Interrupted as interrupted:
+        status = _say(in_words(interrupted), INTERRUPTED)
     except BadInput as error:
         status = _say(str(error), 2)
+    except Unfinished as error:
+        status = _say(str(error), 1)
     except ClickException as error:
         text = _one_line(error, words)
         status = _say(text, 2) if text else 2
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = 0
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] in PACKAGES:
+            raise  # `streamtwin.cli` knows what is in our place
+        status = _unexpected(error, show_traceback)
     except Exception as error:
-        if show_traceback:
-            traceback.print_exc()
-        status = _say(_internal(error), 1)
-    sys.exit(status if isinstance(status, int) else 0)
+        status = _unexpected(error, show_traceback)
+    leave(status if isinstance(status, int) else 0)
 
 
-def _one_line(error: ClickException, words: Sequence[str]) -> str:
+def _unexpected(error: Exception, show_traceback: bool) -> int:
+    if show_traceback:
+        traceback.print_exception(error)
+    return _say(_internal(error), 1)
+
+
+def _one_line(error: Any, words: Sequence[str]) -> str:
     """What was wrong with the command line; empty if the help was printed instead."""
     message = " ".join(error.format_message().split()).rstrip(".")
     if not isinstance(error, UsageError) or not message:
@@ -87,7 +116,7 @@ def _one_line(error: ClickException, words: Sequence[str]) -> str:
     return f"{message}{_given(error, words)}; see '{command} --help'{_similar(error)}"
 
 
-def _given(error: UsageError, words: Sequence[str]) -> str:
+def _given(error: Any, words: Sequence[str]) -> str:
     """The value that an option was given, where the message leaves it out."""
     for option in getattr(getattr(error, "param", None), "opts", ()):
         if option in words[:-1]:
@@ -95,7 +124,7 @@ def _given(error: UsageError, words: Sequence[str]) -> str:
     return ""
 
 
-def _similar(error: UsageError) -> str:
+def _similar(error: Any) -> str:
     """A near miss among the options of the command, where the message has none."""
     name = getattr(error, "option_name", None)
     if not name or getattr(error, "possibilities", None) or error.ctx is None:
@@ -106,18 +135,11 @@ def _similar(error: UsageError) -> str:
 
 
 def _internal(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    text = words if len(words) <= 300 else f"{words[:300]}..."
-    return f"internal error: {type(error).__name__}: {text} (add --traceback for details)"
-
-
-def _interrupted() -> int:
-    kept = "finished chunks of a corpus and finished networks of a training are kept"
-    return _say(f"interrupted; run the same command again to go on ({kept})", INTERRUPTED)
+    return f"internal error: {type(error).__name__}: {error} (add --traceback for details)"
 
 
 def _say(text: str, status: int) -> int:
-    print(f"twin: {text}", file=sys.stderr, flush=True)
+    print(f"twin: {one_line(text)}", file=sys.stderr, flush=True)
     return status
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -16,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from spark.jobs import run_job
 from twin.corpus.chunk import Chunk, ChunkResult, ChunkTask, Make, Simulate, simulate_chunk
-from twin.corpus.manifest import CHUNKS, CorpusSpec, open_corpus, sole_writer
-from twin.errors import BadInput
-from twin.trace import read_table
+from twin.corpus.chunks import CorpusSummary, Note, cut, failed_in, finished, keep_whole
+from twin.corpus.manifest import CorpusSpec, open_corpus, sole_writer
+from twin.errors import BadInput, Unfinished
 
 CHUNK_RUNS = 16
 """Large enough that a task's overhead (about 0.05 s) is small beside its runs, small enough to lose little."""
@@ -27,17 +25,6 @@ RUN_LIMIT_S = 300.0
 
 Progress = Callable[[int, int], None]
 """Called with the runs finished so far, those of earlier invocations included, and the runs of the corpus."""
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusSummary:
-    """runs, failed: of the whole corpus. resumed: runs that were there already. The seconds are of this invocation."""
-
-    runs: int
-    failed: int
-    resumed: int
-    wall_s: float
-    simulation_cpu_s: float
 
 
 def write_corpus(
@@ -50,14 +37,17 @@ def write_corpus(
     chunk_runs: int | None = None,
     run_limit_s: float = RUN_LIMIT_S,
     progress: Progress | None = None,
+    note: Note = lambda _: None,
 ) -> CorpusSummary:
     """Simulates the runs of `spec` that `folder` does not hold yet; the same call again resumes after any end.
+
+    One with more runs lets the corpus grow. Chunks that are not as they were written are simulated again.
 
     A run's seed is child_seed(spec.seed, index), so its trace (but for cpu_s) depends on nothing but spec and `make`.
     A run that raises, ends its process, or takes longer than `run_limit_s` becomes a row of status "failed".
     Interrupted (KeyboardInterrupt), it keeps the chunks that are done. With executors on other machines `folder` must
-    be on storage that they share. Raises BadInput if the folder holds something else, another corpus or a damaged
-    chunk, is in use, or cannot be written.
+    be on storage that they share. Raises BadInput if the folder holds something else or another corpus, is in use, or
+    cannot be written; Unfinished if Spark gives up.
     """
     started_s = time.monotonic()
     folder = folder.absolute()
@@ -65,15 +55,15 @@ def write_corpus(
     with sole_writer(folder):
         wanted = chunk_runs or default_chunk_runs(spec.runs, slots)
         chunks = cut(spec.runs, open_corpus(folder, spec, wanted))
-        done = finished(folder, chunks)
-        kept_failed = sum(_count_failed(folder, chunk) for chunk in done)
-        todo = [chunk for chunk in chunks if chunk not in done]
+        whole = keep_whole(folder, chunks, note)
+        kept_failed = failed_in(folder, whole)
+        todo = [chunk for chunk in chunks if chunk not in whole]
         task = ChunkTask(str(folder), spec.seed, make, simulate, run_limit_s)
         results = _fan_out(spark, task, todo, _watcher(folder, chunks, spec.runs, progress))
         return CorpusSummary(
             runs=spec.runs,
             failed=kept_failed + sum(result.failed for result in results),
-            resumed=sum(chunk.runs for chunk in done),
+            resumed=sum(chunk.runs for chunk in whole),
             wall_s=time.monotonic() - started_s,
             simulation_cpu_s=sum(result.cpu_s for result in results),
         )
@@ -83,27 +73,6 @@ def default_chunk_runs(runs: int, slots: int) -> int:
     """At most CHUNK_RUNS, and so few that every slot gets four chunks or more, as evenly as it goes."""
     chunks_a_slot = max(4, math.ceil(runs / (CHUNK_RUNS * slots)))
     return math.ceil(runs / (chunks_a_slot * slots))
-
-
-def cut(runs: int, chunk_runs: int) -> list[Chunk]:
-    """Runs 0 to runs - 1 in consecutive chunks. Raises BadInput if chunk_runs < 1."""
-    if chunk_runs < 1:
-        raise BadInput(f"chunk_runs must be >= 1, got {chunk_runs}")
-    starts = range(0, runs, chunk_runs)
-    return [Chunk(number, first, min(first + chunk_runs, runs)) for number, first in enumerate(starts)]
-
-
-def finished(folder: Path, chunks: Iterable[Chunk]) -> set[Chunk]:
-    """Those chunks that are in the corpus."""
-    present = set(os.listdir(folder / CHUNKS))
-    return {chunk for chunk in chunks if chunk.name in present}
-
-
-def _count_failed(folder: Path, chunk: Chunk) -> int:
-    statuses = read_table(folder / CHUNKS / chunk.name, "runs")["status"].to_pylist()
-    if len(statuses) != chunk.runs:
-        raise BadInput(f"{folder / CHUNKS / chunk.name} holds {len(statuses)} runs, not {chunk.runs}; remove it")
-    return sum(status != "ok" for status in statuses)
 
 
 def _watcher(folder: Path, chunks: Sequence[Chunk], runs: int, progress: Progress | None) -> Callable[[], None]:
@@ -137,7 +106,7 @@ def _fan_out(
     try:
         results = run_job(spark, tasks.collect, poll=look)
     except (PySparkException, Py4JError) as error:
-        raise RuntimeError(
+        raise Unfinished(
             f"Spark gave up on a chunk ({_last_line(error)}); finished chunks are kept, the same command resumes"
         ) from error
     for result in results:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TypeVar
 
+from py4j.protocol import Py4JError
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
@@ -43,7 +45,8 @@ def run_job(
             thread.join(every_s)
             poll()
     except BaseException:
-        spark.sparkContext.cancelJobGroup(group)
+        with suppress(Py4JError, OSError):  # there may be nobody left to be told
+            spark.sparkContext.cancelJobGroup(group)
         thread.join(CANCEL_TIMEOUT_S)
         raise
     return outcome.result()

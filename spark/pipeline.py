@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import re
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark.aggregate import labels, training_rows
-from spark.corpus import cut, finished
 from spark.jobs import run_job
 from twin.atomic import new_folder, write_text
 from twin.corpus.card import card
 from twin.corpus.card_text import card_text
+from twin.corpus.chunk import Chunk
+from twin.corpus.chunks import CARD, cut, finished, require_whole
 from twin.corpus.manifest import CHUNKS, MANIFEST, content_hash, read_manifest, write_json
 from twin.errors import BadInput
 from twin.trace import TABLES, read_table
 from twin.version import VERSION
 
 ROWS = "rows.parquet"
-CARD = "card"
 CARD_COLUMNS = ["run", "status", "error", "cpu_s", "deployment"]
 TABLES_READ = ("runs", "operators")
+LOOK_S, LOOKS = 0.1, 10
+"""How often, and how many times, a folder is looked for that was removed while Spark's tasks were ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,13 @@ def write_dataset(spark: SparkSession, corpus: Path, folder: Path, *, partial: b
     holds a damaged file; if nothing in it succeeded; or if `folder` exists.
     """
     corpus, folder = corpus.absolute(), folder.absolute()
-    runs, chunks = check_dataset(corpus, folder, partial=partial)
+    runs = check_dataset(corpus, folder, partial=partial)
     rows = training_rows(*(read_corpus_table(spark, corpus, table) for table in TABLES_READ))
-    with _aside(folder) as aside:
-        try:
-            run_job(spark, lambda: rows.sort("index").write.parquet(_uri(aside / ROWS)))
-        except (PySparkException, Py4JError):
-            _name_damaged(chunks)
-            raise
-        count = _check_rows(aside / ROWS, corpus)
+    with _made_aside(folder) as made:
+        run_job(spark, lambda: rows.sort("index").write.parquet(_uri(made / ROWS)))
+        count = _check_rows(made / ROWS, corpus)
         summary = DatasetSummary(runs=runs, rows=count, failed=runs - count)
-        write_json(aside / MANIFEST, _manifest(read_manifest(corpus), summary))
+        write_json(made / MANIFEST, _manifest(read_manifest(corpus), summary))
     return summary
 
 
@@ -72,24 +69,28 @@ def write_card(spark: SparkSession, corpus: Path, command: str) -> Path:
     corpus = corpus.absolute()
     manifest = read_manifest(corpus)
     chunks = _chunks(corpus, manifest, partial=False)
+    require_whole(corpus, chunks)
+    folders = [corpus / CHUNKS / chunk.name for chunk in chunks]
     tables = (read_corpus_table(spark, corpus, table) for table in TABLES_READ)
     labelled = run_job(spark, labels(*tables).collect)
-    runs = (row for chunk in chunks for row in read_table(chunk, "runs").select(CARD_COLUMNS).to_pylist())
+    runs = (row for each in folders for row in read_table(each, "runs").select(CARD_COLUMNS).to_pylist())
     found = card({"command": command, **manifest}, runs, (row.asDict() for row in labelled))
     write_json(corpus / f"{CARD}.json", found)
     write_text(corpus / f"{CARD}.md", card_text(found))
     return corpus / f"{CARD}.md"
 
 
-def check_dataset(corpus: Path, folder: Path, *, partial: bool = False) -> tuple[int, list[Path]]:
-    """The runs that a dataset would come from, and their chunks; needs no Spark, so it can be asked before one starts.
+def check_dataset(corpus: Path, folder: Path, *, partial: bool = False) -> int:
+    """The runs that a dataset would come from; needs no Spark, so it can be asked before one starts.
 
-    Raises BadInput as `write_dataset`, but for damage that only shows when a file is read to its end.
+    Raises BadInput as `write_dataset`.
     """
     chunks = _chunks(corpus, read_manifest(corpus), partial)
     if folder.exists():
         raise BadInput(f"{folder} exists; remove it or name another folder")
-    return _check_chunks(chunks), chunks
+    require_whole(corpus, chunks)
+    _check_schemas(corpus, chunks)
+    return sum(chunk.runs for chunk in chunks)
 
 
 def read_corpus_table(spark: SparkSession, corpus: Path, table: str) -> DataFrame:
@@ -100,48 +101,45 @@ def read_corpus_table(spark: SparkSession, corpus: Path, table: str) -> DataFram
     return reader.option("pathGlobFilter", f"{table}.parquet").parquet(escaped)
 
 
-def _chunks(corpus: Path, manifest: dict[str, Any], partial: bool) -> list[Path]:
+def _chunks(corpus: Path, manifest: dict[str, Any], partial: bool) -> list[Chunk]:
     expected = cut(manifest["runs"], manifest["chunk_runs"])
     done = sorted(finished(corpus, expected), key=lambda chunk: chunk.number)
     runs = sum(chunk.runs for chunk in done)
     if not done or (runs < manifest["runs"] and not partial):
         raise BadInput(f"{corpus} holds {runs} of its {manifest['runs']} runs; repeat the command that began it")
-    return [corpus / CHUNKS / chunk.name for chunk in done]
+    return done
 
 
-def _check_chunks(chunks: list[Path]) -> int:
-    """Runs in these chunks. Spark would fill a column that a file lacks with nulls, so schemas are compared here."""
-    counts = [{table: _rows_in(chunk, table) for table in TABLES_READ} for chunk in chunks]
-    return sum(count["runs"] for count in counts)
-
-
-def _rows_in(chunk: Path, table: str) -> int:
-    try:
-        footer = pq.ParquetFile(chunk / f"{table}.parquet")
-        if footer.schema_arrow.equals(TABLES[table]):
-            return int(footer.metadata.num_rows)
-    except (pa.ArrowInvalid, OSError):
-        pass
-    return int(read_table(chunk, table).num_rows)  # raises, and says what is wrong
-
-
-def _name_damaged(chunks: list[Path]) -> None:
-    """Raises BadInput for the first file that does not read to its end, if there is one."""
+def _check_schemas(corpus: Path, chunks: list[Chunk]) -> None:
+    """Spark would fill a column that a file lacks with nulls: an older version may have written another schema."""
     for chunk in chunks:
         for table in TABLES_READ:
-            read_table(chunk, table)
+            file = corpus / CHUNKS / chunk.name / f"{table}.parquet"
+            if not pq.read_schema(file).equals(TABLES[table]):
+                raise BadInput(f"{file} has another schema than this version reads; simulate {corpus} again")
 
 
 @contextmanager
-def _aside(folder: Path) -> Iterator[Path]:
+def _made_aside(folder: Path) -> Iterator[Path]:
     """A folder to write to, which becomes `folder` if all goes well and vanishes if not."""
+    made: Path | None = None
     try:
-        with new_folder(folder) as aside:
-            yield aside
-            for left in [*aside.rglob(".*.crc"), *aside.rglob("_SUCCESS")]:
+        with new_folder(folder) as made:
+            yield made
+            for left in [*made.rglob(".*.crc"), *made.rglob("_SUCCESS")]:
                 left.unlink()
     except OSError as error:
         raise BadInput(f"cannot write to {folder.parent} ({error.strerror}); name another folder") from None
+    finally:
+        if made is not None:
+            _remove_for_good(made)
+
+
+def _remove_for_good(folder: Path) -> None:
+    """A task of a cancelled job may still be writing, and make its folder anew: it is watched for a moment."""
+    for _ in range(LOOKS if folder.exists() else 0):
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(LOOK_S)
 
 
 def _check_rows(written: Path, corpus: Path) -> int:

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -21,8 +20,10 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import twin
+from spark.gateway import end_told, quiet_bridge, stop
 from spark.java import find_java, write_java_home
 from spark.master import check_master, is_local, on_loopback, with_retries
+from spark.scratch import scratch_folder
 from spark.shipping import zip_packages
 from twin.errors import BadInput
 
@@ -47,20 +48,21 @@ def session(
     """A session that is stopped at the end; one at a time in a process, and the next one in it starts faster.
 
     Ctrl-C inside is a plain KeyboardInterrupt. Raises BadInput if the master is unknown, does not answer, takes no
-    application or offers no executor; RuntimeError if a local Spark does not start.
+    application or offers no executor; RuntimeError if a local Spark does not start; Unfinished if its Java
+    process ends.
     """
     check_master(master)
-    with tempfile.TemporaryDirectory(prefix="streamtwin-spark-", ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder)
+    with scratch_folder() as scratch, quiet_bridge():
         spark = _start(master, app_name, scratch)
         try:
-            if not is_local(master):
-                spark.sparkContext.addPyFile(str(zip_packages(shipped, scratch / "streamtwin.zip")))
-            if master.startswith("spark://"):
-                _wait_for_executors(spark, master)
-            yield spark
+            with end_told():
+                if not is_local(master):
+                    spark.sparkContext.addPyFile(str(zip_packages(shipped, scratch / "streamtwin.zip")))
+                if master.startswith("spark://"):
+                    _wait_for_executors(spark, master)
+                yield spark
         finally:
-            spark.stop()
+            stop(spark)
 
 
 def _start(master: str, app_name: str, scratch: Path) -> SparkSession:
@@ -103,6 +105,7 @@ def _settings(master: str, app_name: str, scratch: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # no module of the current folder in the place of ours
         "spark.executorEnv.OMP_NUM_THREADS": "1",  # one simulation a core; threads inside would only compete
     }
     if is_local(master):

@@ -14,6 +14,7 @@ from twin.partitionings.registry import PARTITIONINGS
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("twin/kinds/", "twin/partitionings/", "optimizers/fusion/")
 """Where the knowledge is; fusion has kinds of its own, the paper's, of which some are called alike."""
+PACKAGES = ("twin", "models", "optimizers", "scenarios", "spark")
 NAMES = {*BY_KIND, *PARTITIONINGS}
 CLASSES = {each.__name__ for each in BY_KIND.values()}
 OTHERS = {"phase_weights"}
@@ -55,7 +56,7 @@ def questions(text: str) -> Iterator[int]:
     yield from (node.lineno for node in ast.walk(ast.parse(text)) if asks(node))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("package", ["twin", "models", "optimizers", "scenarios", "spark"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_nobody_asks_for_a_kind_or_a_partitioning(package: str) -> None:
     found = []
     for path in sorted((ROOT / package).rglob("*.py")):
@@ -87,3 +88,13 @@ def test_a_question_is_found(question: str) -> None:
 )
 def test_other_things_may_be_said(code: str) -> None:
     assert not list(questions(code))
+
+
+def test_places_are_parsed_in_one_place() -> None:
+    found = [
+        path
+        for package in ("twin", "models", "optimizers", "scenarios", "spark")
+        for path in (ROOT / package).rglob("*.py")
+    ]
+    parse = [path.relative_to(ROOT).as_posix() for path in found if '("/")' in path.read_text(encoding="utf-8")]
+    assert parse == ["twin/plan.py"]

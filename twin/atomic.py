@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+HOST_LENGTH = 40
 PARTIAL = ".partial"
 """How the names of what is not yet whole end; they begin with a dot and the name of what it will be."""
 
@@ -62,7 +65,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    """A name that no other process takes, nor one of another machine or container, where process numbers repeat."""
+    host = re.sub(r"[^\w-]", "-", socket.gethostname())[:HOST_LENGTH]
+    return path.with_name(f".{path.name}.{host}.{os.getpid()}{PARTIAL}")
 
 
 def _sync(path: Path) -> None:

@@ -11,12 +11,15 @@ from twin.spec import Spec
 DataType = Literal["int", "string", "double"]
 
 
+Count = Annotated[int, Field(ge=0, le=10**9)]
+
+
 class Columns(Spec):
     """How many values of each data type a tuple holds. `width` is their number (Costream, Table I)."""
 
-    ints: Annotated[int, Field(ge=0)] = 0
-    strings: Annotated[int, Field(ge=0)] = 0
-    doubles: Annotated[int, Field(ge=0)] = 0
+    ints: Count = 0
+    strings: Count = 0
+    doubles: Count = 0
 
     @classmethod
     def one(cls, data_type: DataType) -> Columns:

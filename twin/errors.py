@@ -1,7 +1,8 @@
-"""What a user did wrong, in one line.
+"""What went wrong, in one line, where it is not our fault.
 
 Everything a person can mend (a file, a flag, a value) raises `BadInput`; the command line prints its
-message and exits with 2. Any other exception is our fault and exits with 1.
+message and exits with 2. What the machine did raises `Unfinished` and exits with 1. Any other exception is our fault
+and exits with 1 as well.
 """
 
 from __future__ import annotations
@@ -9,12 +10,31 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_CHARACTERS = 700
+"""Of a message: more is a value that was given, not a word about it."""
+
 
 class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInterrupt does
     """One line: where, what was given, what to do instead."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+        super().__init__(one_line(message))
+
+
+def one_line(text: str) -> str:
+    """`text` in one line; of a very long one the ends, where its place and its remedy are."""
+    line = " ".join(text.split())
+    if len(line) <= MOST_CHARACTERS:
+        return line
+    half = MOST_CHARACTERS // 2
+    return f"{line[:half]} [... {len(line) - 2 * half} characters ...] {line[-half:]}"
+
+
+class Unfinished(RuntimeError):  # noqa: N818  # it names a state
+    """One line: what ended the work from outside, what is kept, how to go on."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

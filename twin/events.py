@@ -48,6 +48,11 @@ class Rescale(Spec):
     operator: str
     placement: Replicas
 
+    @property
+    def locations(self) -> tuple[Location, ...]:
+        """One a replica."""
+        return tuple(map(Location.parse, self.placement))
+
 
 class Timed(Spec):
     """What all events share."""
@@ -198,7 +203,7 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
             "be idle; give it more key_groups or fewer replicas"
         )
     _no_limits(where, deployment)
-    _routes(where, [*deployment.plan.locations(operator.name), *map(Location.parse, rescale.placement)], deployment)
+    _routes(where, [*deployment.plan.locations(operator.name), *rescale.locations], deployment)
 
 
 def scaling_obstacle(name: str, deployment: Deployment) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from typing import Annotated, Literal, Self
 
-import networkx as nx
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
@@ -54,6 +56,22 @@ __all__ = [
 Overflow = Literal["block", "drop"]
 
 
+def in_order(upstream: Mapping[str, Collection[str]]) -> list[str]:
+    """Names in an order in which each follows those upstream of it: of those that may be next, the first by name.
+
+    Raises graphlib.CycleError, with a cycle in the direction of the data, if there is no such order.
+    """
+    sorter = TopologicalSorter(upstream)
+    sorter.prepare()
+    found, free = [], sorted(sorter.get_ready())
+    while free:
+        found.append(heappop(free))
+        sorter.done(found[-1])
+        for name in sorter.get_ready():
+            heappush(free, name)
+    return found
+
+
 class Stream(Spec):
     """Tuples from every replica of `producer` to the replicas of `consumer`."""
 
@@ -91,14 +109,15 @@ class Query(Spec):
         return self
 
     def _check_shape(self) -> None:
-        if not nx.is_directed_acyclic_graph(self.graph):
-            cycle = [edge[0] for edge in nx.find_cycle(self.graph)]
-            raise ValueError(f"the query has a cycle: {' -> '.join([*cycle, cycle[0]])}; a query must be acyclic")
+        try:
+            in_order(self.upstream)
+        except CycleError as error:
+            raise ValueError(f"the query has a cycle: {' -> '.join(error.args[1])}; a query must be acyclic") from None
         for kind, found in (("source", self.sources), ("sink", self.sinks)):
             if not found:
                 raise ValueError(f"the query has no {kind}; add an operator of kind {kind}")
         for operator in self.operators:
-            inputs, outputs = self.graph.in_degree(operator.name), self.graph.out_degree(operator.name)
+            inputs, outputs = len(self.inputs(operator.name)), len(self.outputs(operator.name))
             name = f"{operator.kind} {operator.name!r}"
             if operator.is_source and inputs:
                 raise ValueError(f"{name} has {inputs} input streams; a source has none")
@@ -127,17 +146,27 @@ class Query(Spec):
             raise ValueError(f"{name} has key_groups and a {others} input; use {by_key}")
 
     @cached_property
-    def graph(self) -> nx.DiGraph[str]:
-        """Operators as nodes, streams as edges."""
-        graph: nx.DiGraph[str] = nx.DiGraph()
-        graph.add_nodes_from(operator.name for operator in self.operators)
-        graph.add_edges_from((stream.producer, stream.consumer) for stream in self.streams)
-        return graph
+    def upstream(self) -> dict[str, set[str]]:
+        """The producers of each operator."""
+        found: dict[str, set[str]] = {operator.name: set() for operator in self.operators}
+        for stream in self.streams:
+            found[stream.consumer].add(stream.producer)
+        return found
+
+    def ancestors(self, name: str) -> set[str]:
+        """All operators whose tuples, or what becomes of them, reach operator `name`."""
+        found: set[str] = set()
+        ahead = [name]
+        while ahead:
+            new = self.upstream[ahead.pop()] - found
+            found |= new
+            ahead.extend(new)
+        return found
 
     @cached_property
     def topological(self) -> tuple[AnyOperator, ...]:
         """Operators in data-flow order; ties by name, as nothing may depend on the order in which they are listed."""
-        return tuple(self.operator(name) for name in nx.lexicographical_topological_sort(self.graph))
+        return tuple(self.operator(name) for name in in_order(self.upstream))
 
     @cached_property
     def _by_name(self) -> dict[str, AnyOperator]:

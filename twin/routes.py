@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-import networkx as nx
-
 HOP_MS = 1e-6
 """Added to each link's latency, so that of equally fast routes the shorter one is taken."""
 
@@ -15,6 +13,9 @@ class Routes:
     """All routes of one network; each is found when it is first asked for."""
 
     def __init__(self, nodes: Iterable[str], links: Iterable[tuple[str, str, float]]) -> None:
+        import networkx as nx  # an eighth of a second, for clusters with links alone
+
+        self._paths = nx.single_source_dijkstra_path
         self._graph: nx.Graph[str] = nx.Graph()
         self._graph.add_nodes_from(sorted(nodes))  # as the search follows this order, which decides among equals
         ends = sorted((min(one, other), max(one, other), latency_ms) for one, other, latency_ms in links)
@@ -34,6 +35,6 @@ class Routes:
         Raises KeyError if there is no route.
         """
         if start not in self._from:
-            self._from[start] = nx.single_source_dijkstra_path(self._graph, start)
+            self._from[start] = self._paths(self._graph, start)
         nodes = self._from[start][end]
         return tuple(pairwise(nodes))

@@ -6,14 +6,16 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twin.engine.measure.sketch import merge, quantile_s
 from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
 from twin.engine.measure.statistics import Row
 from twin.kinds.registry import SINKS, SOURCES
 from twin.metrics import TABLE, Latency, Metrics, Totals
-from twin.trace import Rows
+
+if TYPE_CHECKING:
+    from twin.trace import Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.effort import require_feasible
 from twin.guards.fidelity import settled
+from twin.job import Job, compile
 from twin.precision.batches import batches_of
 from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
@@ -52,20 +53,20 @@ def simulate(
     """
     started_s = time.process_time()
     asked, scenario = scenario, settled(scenario)
-    settings, events = scenario.run, scenario.events
-    _check(scenario)
+    settings, events, job = scenario.run, scenario.events, compile(scenario)
+    _check(job, settings, events)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
     if events or deciding is not None:
-        wiring: Wiring = Rewiring(scenario, settings, replayable=any(isinstance(each, Failure) for each in events))
+        wiring: Wiring = Rewiring(job, settings, replayable=any(isinstance(each, Failure) for each in events))
     else:
-        wiring = Wiring(scenario, settings)
+        wiring = Wiring(job, settings)
     world = wiring.build()
     statistics = Statistics(world.env, *wiring.meters(), settings.period_s)
     if isinstance(wiring, Rewiring):
         _prepare_change(wiring, statistics, events, deciding)
     if progress is not None:
         _report(statistics, settings, progress)
-    batches = None if change(scenario, events, deciding) else batches_of(scenario, settings, world, statistics)
+    batches = None if change(scenario, events, deciding) else batches_of(job, settings, world, statistics)
     crash: list[float] = []
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
     with _collector_paused():
@@ -73,15 +74,14 @@ def simulate(
     statistics.listeners.clear()
     chance = None if batches is None or crash else batches.table()
     statistics.close(settings.horizon_s)
-    conservation.check(scenario.query, world, settings.fidelity == "exact")
+    conservation.check(job, world, settings.fidelity == "exact")
     about = manifest(asked, policy) | {"fidelity": settings.fidelity}
-    return _outcome(scenario, about, world, statistics, crash, chance, started_s)
+    return _outcome(job, scenario, about, world, statistics, crash, chance, started_s)
 
 
-def _check(scenario: Scenario) -> None:
+def _check(job: Job, settings: RunSettings, events: Sequence[AnyEvent]) -> None:
     """Raises BadInput as `simulate` does."""
-    settings = scenario.run
-    require_feasible(scenario, settings, scenario.events)
+    require_feasible(job, settings, events)
     last_start_s = _last_period_start_s(settings)
     if settings.warmup_s > last_start_s:
         raise BadInput(
@@ -90,6 +90,7 @@ def _check(scenario: Scenario) -> None:
 
 
 def _outcome(
+    job: Job,
     scenario: Scenario,
     about: dict[str, Any],
     world: World,
@@ -108,7 +109,7 @@ def _outcome(
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
-            *cautions(scenario, scenario.run, world, scenario.events, rows, statistics.host_rows),
+            *cautions(job, scenario.run, world, scenario.events, rows, statistics.host_rows),
             *few_results(metrics.throughput_per_s, errors),
         ),
         manifest=about,

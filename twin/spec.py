@@ -24,7 +24,12 @@ class Spec(BaseModel):
     """A frozen value, validated whole when it is made. Unknown keys and non-finite numbers are errors."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=False, ser_json_inf_nan="null"
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=False,
+        ser_json_inf_nan="null",
+        defer_build=True,
     )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -6,6 +6,7 @@ runs; it appears whole or not at all.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -143,12 +144,16 @@ TABLES: Mapping[str, pa.Schema] = {
     "events": EVENTS,
 }
 
+FILES = tuple(f"{name}.parquet" for name in TABLES)
+SUMS = "SHA256SUMS"
+"""Checksums of the files, as the program sha256sum writes and checks them."""
+
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """For each table name, its rows; a table without rows may be left out."""
 
 
 def write_trace(rows: Rows, folder: Path) -> None:
-    """Writes all tables, empty where `rows` has none, to `folder`, which appears only when complete.
+    """Writes all tables, empty where `rows` has none, and their checksums to `folder`, which appears when complete.
 
     Raises BadInput if it exists.
     """
@@ -159,10 +164,36 @@ def write_trace(rows: Rows, folder: Path) -> None:
 
 
 def write_tables(rows: Rows, folder: Path) -> None:
-    """The same into a folder that exists, a file after the other."""
+    """The same into a folder that exists, a file after the other, and then their checksums."""
     for name, schema in TABLES.items():
         table = pa.Table.from_pylist([dict(row) for row in rows.get(name, ())], schema=schema)
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    (folder / SUMS).write_text("".join(f"{_sum(folder / file)}  {file}\n" for file in FILES))
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damage(folder: Path) -> str:
+    """What in a trace folder is not as it was written; empty if all is. Without checksums, what cannot be read."""
+    for name, file in zip(TABLES, FILES, strict=True):
+        if not (folder / file).is_file():
+            return f"{file} is missing"
+        if not (folder / SUMS).is_file():
+            try:
+                read_table(folder, name)
+            except BadInput as error:
+                return str(error)
+        elif _sum(folder / file) != _known_sums(folder).get(file):
+            return f"{file} is not as it was written"
+    return ""
+
+
+def _known_sums(folder: Path) -> dict[str, str]:
+    pairs = (line.split(maxsplit=1) for line in (folder / SUMS).read_text(errors="replace").splitlines())
+    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
 
 
 def read_table(folder: Path, table: str) -> pa.Table:
@@ -173,7 +204,7 @@ def read_table(folder: Path, table: str) -> pa.Table:
     try:
         found = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
-        raise BadInput(f"{path} is not a readable Parquet file ({error}); remove it and simulate again") from None
+        raise BadInput(f"{path} is not a readable Parquet file ({error}); simulate again") from None
     if not found.schema.equals(TABLES[table]):
         raise BadInput(f"{path} has another schema than this version writes; simulate again")
     return found

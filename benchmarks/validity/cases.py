@@ -12,12 +12,15 @@ import numpy as np
 from benchmarks.validity import ordinary
 from benchmarks.validity.ordinary_queries import KINDS as ORDINARY_KINDS
 from optimizers.enumeration import PlacementSpace
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
+from twin.job import compile
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
-from twin.rates.layout import Job, Layout
+from twin.rates.arrays import JobArrays
+from twin.rates.layout import Layout
 from twin.rates.load import flow_at, load, pressure
 from twin.scenario import RunSettings
 from twin.workload import Arrivals, Poisson, Workload
@@ -106,7 +109,7 @@ def _at_rates(job: Deployment, factor: float) -> Deployment | None:
 
 def _rate_factor(job: Deployment, target: float) -> float:
     """By how much to multiply all rates so that the most loaded resource has that utilisation (bisection)."""
-    layout = Layout.of_plans(Job(job), [job.plan])
+    layout = Layout.of_plans(JobArrays(compile(job)), [job.plan])
     calm = np.ones((len(job.query.operators), 1))
     low, high = np.log(1e-4), np.log(1e4)
     for _ in range(50):

@@ -15,9 +15,9 @@ import numpy as np
 
 from benchmarks.validity.ordinary_queries import KINDS, Sketch, log_uniform
 from twin.deployment import Deployment
+from twin.flow import steady_rates
 from twin.query import Aggregate, Join, Query
 from twin.randomness import stream
-from twin.rates.flow import steady_rates
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 from twin.spec import parse

@@ -16,10 +16,10 @@ from optimizers.fusion.job import Job
 from optimizers.fusion.operators import Kind
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
+from twin.flow import nominal_rates
 from twin.keys import key_groups_of
 from twin.kinds.windowed import Windowed
 from twin.query import AnyOperator, Query
-from twin.rates.flow import nominal_rates
 from twin.spec import parse
 
 Names = Mapping[str, Collection[str]]

@@ -25,6 +25,7 @@ from optimizers.milp.program import Limits
 from optimizers.milp.rated import at_rate
 from optimizers.milp.space import Space, counts_of
 from optimizers.milp.youngest import youngest
+from optimizers.selection import dealt_anew, said
 from twin.errors import BadInput
 from twin.rates.model import RateModel
 
@@ -55,7 +56,9 @@ class Milp:
         started_s = time.perf_counter()
         self.space.check(problem.deployment)
         solvers = {"objective": self._objective, "rate": self._rate, "hosts": self._hosts}
-        return replace(solvers[self.goal](problem), seconds=time.perf_counter() - started_s)
+        found = solvers[self.goal](problem)
+        message = said(found.message, dealt_anew(problem, found.plan))
+        return replace(found, message=message, seconds=time.perf_counter() - started_s)
 
     def _objective(self, problem: Problem) -> Solution:
         found = youngest(problem, self.space)

@@ -45,6 +45,7 @@ def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bo
         isinstance(problem.cost_model, RateModel)
         and problem.objective == "processing_latency_s"
         and not space.spreads(problem.deployment)
+        and not problem.scenario.plan.key_groups  # programs take contiguous ranges
         and not job.bursty
         and problem.deployment.engine.channel_tuples >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))
     )

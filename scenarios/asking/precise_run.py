@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
-
 from scenarios.telling import rounding
 from scenarios.telling.tables import of_rows
+from scenarios.telling.wide import Wide
 from twin.errors import BadInput
 from twin.precision.search import Answer, Step
 
@@ -67,7 +66,7 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def tables(name: str, found: Mapping[str, Any]) -> list[Table]:
+def tables(name: str, found: Mapping[str, Any]) -> list[Wide]:
     """The runs, then the answer; `found` is `document`."""
     columns = {
         "how": "run",

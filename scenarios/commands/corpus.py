@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
+
+if TYPE_CHECKING:
+    from scenarios.learning.corpora import Make, Request
+    from twin.corpus.chunks import CorpusSummary
+    from twin.corpus.manifest import CorpusSpec
 
 Master = Annotated[
     str,
@@ -23,7 +29,9 @@ def register(app: typer.Typer) -> None:
 
 
 def corpus(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the corpus; the same command resumes it.")],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Folder; the same command resumes it, more --runs let it grow.")
+    ],
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="How many runs.")],
     space: Annotated[str | None, typer.Option("--space", help="Random scenarios from this parameter space.")] = None,
     scenario: Annotated[
@@ -45,15 +53,14 @@ def corpus(
 ) -> None:
     """Simulates many scenarios and writes their traces, resumable at any moment, and a data card (OUT/card.md).
 
+    Given again, with the same or more runs, it simulates what is missing; damaged files are found and made again.
+
     Examples: `twin corpus corpus --runs 2000` · `twin corpus grid --runs 500 --scenario smart-grid --horizon 60` ·
     `twin corpus spikes --runs 100 --scenario spike-detection --space costream`
     """
     from scenarios.learning import corpora
-    from spark.corpus import write_corpus
-    from spark.pipeline import write_card
-    from spark.session import session
+    from twin.corpus.chunks import CARD, complete
     from twin.corpus.manifest import check_corpus
-    from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     request = corpora.Request(
@@ -61,14 +68,31 @@ def corpus(
     )
     make, spec = corpora.plan(**request)
     check_corpus(out, spec)  # before a JVM is started for nothing
+    if summary := complete(out, spec):
+        card = out / f"{CARD}.md"
+    else:
+        with kept(f"the finished runs in {out}"):
+            summary, card = _simulated(out, request, make, spec, master, terminal)
+    terminal.result({**asdict(summary), "card": card}, f"{corpora.in_words(summary, out)}; described in {card}")
+
+
+def _simulated(
+    out: Path, request: Request, make: Make, spec: CorpusSpec, master: str, terminal: Terminal
+) -> tuple[CorpusSummary, Path]:
+    """What is missing of the corpus, and its card."""
+    from scenarios.learning import corpora
+    from spark.corpus import write_corpus
+    from spark.pipeline import write_card
+    from spark.session import session
+    from twin.simulation import simulate
+
     terminal.stage("starting Spark")
     with session(master) as spark:
         terminal.stage(f"simulating {spec.runs} runs into {out}; Ctrl-C keeps what is finished")
         with terminal.progress("runs") as report:
-            summary = write_corpus(spark, out, spec, make, simulate, progress=report)
+            summary = write_corpus(spark, out, spec, make, simulate, progress=report, note=terminal.stage)
         terminal.stage("describing it")
-        card = write_card(spark, out, corpora.command(request))
-    terminal.result({**asdict(summary), "card": card}, f"{corpora.in_words(summary, out)}; described in {card}")
+        return summary, write_card(spark, out, corpora.command(request))
 
 
 def dataset(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
 
@@ -36,7 +37,8 @@ def demo(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     settings = Settings(seed=seed, runs=runs)
     prepare(out, settings)
-    outcome = play(out, settings, terminal)
+    with kept("the finished runs"):
+        outcome = play(out, settings, terminal)
     write(out, outcome)
     rows = [asdict(row) for row in outcome.rows]
     document = {

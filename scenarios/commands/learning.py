@@ -7,10 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 from twin.errors import BadInput
 
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `twin dataset` wrote.")]
+
+
+TrainingSeed = Annotated[
+    int, typer.Option("--seed", min=0, help="Same seed and number of cores, same networks, to the byte.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +48,7 @@ def train(
         Path | None,
         typer.Option("--rehearse", metavar="OLD", help="With --from: the dataset of MODEL, so that it forgets less."),
     ] = None,
-    seed: Seed = 0,
+    seed: TrainingSeed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -77,13 +83,13 @@ def train(
     settings = preset_of(preset or "ours")
     settings = settings.model_copy(update={"members": members or settings.members, "epochs": epochs})
     wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
-    kept = under_way(out, rows, settings, wanted, seed)
-    if len(kept):
-        terminal.note(f"goes on from an interrupted training; networks that are there: {len(kept)}")
-    with terminal.progress("steps at most; training stops early") as report:
-        ensembles = train_ensembles(rows, parts, settings, seed, wanted, steps(settings, wanted, report), kept)
+    there = under_way(out, rows, settings, wanted, seed)
+    if len(there):
+        terminal.note(f"goes on from an interrupted training; networks that are there: {len(there)}")
+    with kept("the finished networks"), terminal.progress("steps at most; training stops early") as report:
+        ensembles = train_ensembles(rows, parts, settings, seed, wanted, steps(settings, wanted, report), there)
     write_model(ensembles, out)
-    kept.discard()
+    there.discard()
     losses = [min(point[2] for point in each["curve"]) for one in ensembles for each in one.manifest["members"]]
     sizes = {name: len(part) for name, part in parts._asdict().items()}
     document: dict[str, Any] = {"model": out, "metrics": list(wanted), "rows": sizes, "validation_losses": losses}

@@ -11,9 +11,8 @@ import typer
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from scenarios.profiling.measuring import OperatorProfile
+    from scenarios.telling.wide import Wide
 
 Percentile = Annotated[
     float | None, typer.Option("--percentile", metavar="P", help="Of execution times, 0 to 100; default: 50.")
@@ -75,7 +74,7 @@ def profile(
     terminal.result(document, _table(loaded.name, found, chosen))
 
 
-def _table(name: str, found: Mapping[str, OperatorProfile], percentile: float) -> Table:
+def _table(name: str, found: Mapping[str, OperatorProfile], percentile: float) -> Wide:
     from scenarios.telling import tables
 
     shown = dict.fromkeys((5.0, percentile, 95.0, 99.0))

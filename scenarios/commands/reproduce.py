@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.commands.corpus import Master
+from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import AsJson, Quiet, Terminal
 
 
@@ -60,15 +61,17 @@ def reproduce(
         check_replaceable(out / experiment.name)
     sizes = SCALES[scale]
     workspace = Workspace(work, sizes, seed, terminal, fan_out(master))
-    workspace.prepare([recipe for each in experiments for recipe in each.recipes(sizes, seed)])
     document: dict[str, Any] = {}
     shown: list[Any] = []
-    for experiment in experiments:
-        terminal.stage(f"{experiment.name}: {experiment.summary}")
-        workspace.used.clear()
-        result = experiment.run(workspace, sizes)
-        write(experiment, result, out / experiment.name, manifest_of(experiment, workspace, scale))
-        document[experiment.name] = {name: [dict(row) for row in table.rows] for name, table in result.tables.items()}
-        shown += [tables.of_rows(table.title, table.columns, table.rows) for table in result.tables.values()]
-        shown += [*result.notes, f"written to {out / experiment.name}"]
+    with kept(f"finished runs and networks in {work}"):
+        workspace.prepare([recipe for each in experiments for recipe in each.recipes(sizes, seed)])
+        for experiment in experiments:
+            terminal.stage(f"{experiment.name}: {experiment.summary}")
+            workspace.used.clear()
+            result = experiment.run(workspace, sizes)
+            write(experiment, result, out / experiment.name, manifest_of(experiment, workspace, scale))
+            found = result.tables
+            document[experiment.name] = {name: [dict(row) for row in table.rows] for name, table in found.items()}
+            shown += [tables.of_rows(table.title, table.columns, table.rows) for table in found.values()]
+            shown += [*result.notes, f"written to {out / experiment.name}"]
     terminal.result(document, *shown)

@@ -56,15 +56,12 @@ def run(
     `twin run failover` · `twin run rush-hour-scaling --policy ds2 --set policy.margin=0.1` ·
     `twin run smart-grid --precision 2%` · `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
-    from scenarios.asking import precise_run
     from scenarios.files import scenario_file
     from scenarios.files.overrides import set_value, set_values
     from scenarios.files.traces import check_free
     from scenarios.telling import run_tables
     from twin.guards.effort import estimate
     from twin.guards.fidelity import settled
-    from twin.precision.plans import Question
-    from twin.precision.search import answer
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -80,6 +77,10 @@ def run(
             flag, path = option.split()
             loaded = set_value(loaded, f"{path}={value}", flag)
     if precision is not None:
+        from scenarios.asking import precise_run
+        from twin.precision.plans import Question
+        from twin.precision.search import answer
+
         asked = precise_run.share(precision)
 
         def one(settings: RunSettings, steps: float) -> Run:

@@ -12,8 +12,8 @@ from string import Template
 from scenarios.demo.loop import Outcome
 from scenarios.planning.validation import ValidationRow
 from scenarios.telling.tables import seconds
+from twin.flow import nominal_rates
 from twin.query import AnyOperator
-from twin.rates.flow import nominal_rates
 from twin.version import VERSION
 
 TEMPLATE = Path(__file__).parent / "templates" / "report.html"

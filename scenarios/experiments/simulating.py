@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from scenarios.learning.corpora import Make
 from scenarios.telling.progress import Audience, Progress
 from twin.atomic import new_folder
-from twin.corpus.chunk import Chunk, ChunkTask, Simulate, simulate_chunk
+from twin.corpus.chunk import ChunkTask, Simulate, simulate_chunk
+from twin.corpus.chunks import cut, keep_whole
 from twin.corpus.manifest import (
     CHUNKS,
     MANIFEST,
@@ -77,7 +78,7 @@ def by_spark(master: str) -> FanOut:
             for job in jobs:
                 audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}; Ctrl-C keeps what is finished")
                 with audience.progress("runs") as report:
-                    write_corpus(spark, job.corpus, job.spec, job.make, simulate, progress=report)
+                    write_corpus(spark, job.corpus, job.spec, job.make, simulate, progress=report, note=audience.stage)
                 audience.stage(f"aggregating {job.corpus}")
                 write_dataset(spark, job.corpus, job.dataset)
 
@@ -89,17 +90,17 @@ def in_process(jobs: Sequence[Job], audience: Audience, simulate: Simulate = sim
     for job in jobs:
         audience.stage(f"simulating {job.spec.runs} runs into {job.corpus}")
         with audience.progress("runs") as report:
-            _simulate(job, simulate, report)
+            _simulate(job, simulate, report, audience.stage)
         _aggregate(job)
 
 
-def _simulate(job: Job, simulate: Simulate, report: Progress) -> None:
+def _simulate(job: Job, simulate: Simulate, report: Progress, note: Callable[[str], None]) -> None:
     with sole_writer(job.corpus):
-        size = open_corpus(job.corpus, job.spec, _CHUNK_RUNS)
+        chunks = cut(job.spec.runs, open_corpus(job.corpus, job.spec, _CHUNK_RUNS))
         task = ChunkTask(str(job.corpus), job.spec.seed, job.make, simulate, _RUN_LIMIT_S)
-        for number, first in enumerate(range(0, job.spec.runs, size)):
-            chunk = Chunk(number, first, min(first + size, job.spec.runs))
-            if not (job.corpus / CHUNKS / chunk.name).exists():
+        whole = keep_whole(job.corpus, chunks, note)
+        for chunk in chunks:
+            if chunk not in whole:
                 result = simulate_chunk(task, chunk, attempt=0)
                 if result.problem:
                     raise BadInput(result.problem)

@@ -27,13 +27,30 @@ def set_value(scenario: Scenario, assignment: str, flag: str = "--set") -> Scena
     path = path.strip()
     if not equals or not path:
         raise BadInput(f"{flag} {assignment}: write PATH=VALUE, such as run.horizon_s=60")
-    data = scenario.model_dump(mode="json")
-    if path.startswith("engine."):  # a profile known by name is written as its name; open it
-        data["engine"] = scenario.engine.model_dump(mode="json")
     where = f"{flag} {path}"
-    parent, key = _resolve(data, path, where)
-    parent[key] = parse_text(text, where)  # type: ignore[index]
+    return put(scenario, path, parse_text(text, where), flag)
+
+
+def put(scenario: Scenario, path: str, value: Any, flag: str = "--set") -> Scenario:
+    """The scenario with `value`, as JSON would hold it, at `path`. Raises BadInput as `set_value` does."""
+    data = _opened(scenario, path)
+    parent, key = _resolve(data, path, f"{flag} {path}")
+    parent[key] = value  # type: ignore[index]
     return parse(Scenario, data, where=flag)
+
+
+def value_at(scenario: Scenario, path: str, flag: str = "--set") -> Any:
+    """What stands at `path` now, as JSON would hold it; None if nothing does. Raises BadInput if it leads nowhere."""
+    parent, key = _resolve(_opened(scenario, path), path, f"{flag} {path}")
+    return parent[key]  # type: ignore[index]
+
+
+def _opened(scenario: Scenario, path: str) -> dict[str, Any]:
+    """As plain data; a profile known by name is written as its name, so it is opened if the path leads into it."""
+    data = scenario.model_dump(mode="json")
+    if path.startswith("engine."):
+        data["engine"] = scenario.engine.model_dump(mode="json")
+    return data
 
 
 def set_values(scenario: Scenario, assignments: Iterable[str]) -> Scenario:

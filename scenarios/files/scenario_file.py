@@ -59,8 +59,9 @@ def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """`data` with the files that its arrival laws replay named from the root, if they are named from `folder`."""
 
     def named(law: object) -> object:
-        if isinstance(law, Mapping) and law.get("law") == "replay" and isinstance(law.get("path"), str):
-            return {**law, "path": str((folder / law["path"]).resolve())}
+        path = law.get("path") if isinstance(law, Mapping) and law.get("law") == "replay" else None
+        if isinstance(law, Mapping) and isinstance(path, str) and "\0" not in path:  # else reading it says why
+            return {**law, "path": str((folder / path).resolve())}
         return law
 
     workload = data.get("workload")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twin import atomic
 from twin.atomic import new_folder
 from twin.errors import BadInput
-from twin.run import Run
-from twin.trace import write_tables
+
+if TYPE_CHECKING:
+    from twin.run import Run
 
 
 def check_free(out: Path) -> None:
@@ -29,6 +31,8 @@ def write_run(run: Run, name: str, out: Path) -> None:
 
     Raises BadInput if `out` exists or cannot be written.
     """
+    from twin.trace import write_tables  # Parquet, which takes longer to import than a short run takes
+
     check_free(out)
     try:
         with new_folder(out) as aside:

@@ -7,7 +7,7 @@ an operator may be called `on`); `1e6` is a number. What `to_text` writes, `pars
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -17,6 +17,10 @@ from twin.errors import BadInput
 FLOW_WIDTH = 110
 """A mapping of scalars that fits into this many characters is written on one line."""
 
+MOST_COPIED = 100_000
+"""Keys: copies of copies of copies could fill the memory from a few lines."""
+
+_MERGE = "tag:yaml.org,2002:merge"
 _FLOAT = re.compile(r"^[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
 _INT = re.compile(r"^[-+]?\d+$")
 _BOOL = re.compile(r"^(true|True|TRUE|false|False|FALSE)$")
@@ -27,22 +31,38 @@ _RESOLVERS = (
     ("tag:yaml.org,2002:int", _INT, "-+0123456789"),
     ("tag:yaml.org,2002:float", _FLOAT, "-+0123456789."),
     ("tag:yaml.org,2002:null", _NULL, ["~", "n", "N", ""]),
-    ("tag:yaml.org,2002:merge", re.compile(r"^<<$"), "<"),
+    (_MERGE, re.compile(r"^<<$"), "<"),
 )
 
 
 class _Loader(yaml.SafeLoader):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._checked: set[yaml.MappingNode] = set()
+        self._copied = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Copies what `<<` names into a mapping, after a check of the keys that it has itself."""
+        if node not in self._checked:
+            self._checked.add(node)
+            self._check_keys(node)
+        own = len(node.value)
+        super().flatten_mapping(node)
+        self._copied += len(node.value) - own
+        if self._copied > MOST_COPIED:
+            message = f"'<<' copies more than {MOST_COPIED} keys; copy less"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark)
+
+    def _check_keys(self, node: yaml.MappingNode) -> None:
         seen: set[object] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float | bool):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a plain word", key_node.start_mark)
-            if key in seen and key_node.tag != "tag:yaml.org,2002:merge":
+            if key in seen:
                 message = f"key {str(key)!r} is given twice; remove one"
                 raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
             seen.add(key)
-        return super().construct_mapping(node, deep)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -64,6 +84,11 @@ def _plain_int(loader: _Loader, node: yaml.ScalarNode) -> int:
     return int(loader.construct_scalar(node))
 
 
+def _plain_text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+_Loader.add_constructor(_MERGE, _plain_text)  # `<<` is a word where it is no key
 _Loader.add_constructor("tag:yaml.org,2002:int", _plain_int)  # 010 is ten, 1:30 is text
 
 
@@ -123,7 +148,7 @@ def parse_text(text: str, where: str) -> object:
 
 def _hint(error: yaml.MarkedYAMLError) -> str:
     problem = error.problem or ""
-    if "twice" in problem or "plain word" in problem:
+    if "twice" in problem or "plain word" in problem or "copy less" in problem:
         return ""
     if "'\\t'" in problem:
         return "; indent with spaces, not tabs"

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from scenarios.importers.run_graph import ImportedRun, JoinInput, MeasuredOperator, read_run_graph
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.flow import nominal_rates
 from twin.kinds.registry import SOURCES
 from twin.query import Windowed
-from twin.rates.flow import nominal_rates
 from twin.scenario import RunSettings, Scenario
 
 CYCLES = 12.0

@@ -13,7 +13,7 @@ from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
 
 if TYPE_CHECKING:
-    from spark.corpus import CorpusSummary
+    from twin.corpus.chunks import CorpusSummary
 
 DEFAULT_SPACE = "costream"
 

@@ -23,6 +23,8 @@ def cost_model(name: str) -> CostModel:
     if not Path(name).is_dir():
         remedy = suggest(name, ("rates", "sim"))
         raise BadInput(f"--cost-model {name!r} is neither rates, sim, nor a folder that 'twin train' wrote; {remedy}")
-    from models import prediction  # the only cost model that needs JAX
-
+    try:
+        from models import prediction  # the only cost model that needs JAX
+    except ImportError as error:
+        raise BadInput(f"--cost-model {name!r} cannot be loaded: {error}; see 'twin --traceback'") from error
     return prediction.load(Path(name))

@@ -10,6 +10,7 @@ from optimizers.interface import Optimizer, Problem, Purposeful, Solution
 from optimizers.proving import Proving
 from optimizers.registry import optimizer_by_name
 from optimizers.selection import choose, estimate
+from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from scenarios.telling.progress import Progress
 from twin.errors import BadInput
@@ -21,6 +22,7 @@ from twin.simulation import simulate
 
 USUAL = "processing_latency_s"
 """The target metric of optimizers that take any."""
+BUDGET = 1000
 GIVEN = "as-given"
 PROOF = 2**31
 """The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
@@ -83,9 +85,31 @@ def blindness(scenario: Scenario, models: Iterable[CostModel]) -> dict[str, tupl
     return {name: words for name, words in found.items() if words}
 
 
+def optimize(
+    scenario: Scenario,
+    optimizer: str | Optimizer = "local-search",
+    cost_model: str | CostModel = "rates",
+    *,
+    objective: str | None = None,
+    budget: int = BUDGET,
+    prove: int = 0,
+    seconds: float | None = None,
+) -> Solution:
+    """A plan for a scenario, as `twin optimize` chooses it; `scenario.with_plan(solution.plan)` runs under it.
+
+    optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
+    towards. budget: plans that the cost model may be asked about. prove, seconds: as in `solve`, which says what is
+    raised.
+    """
+    chosen = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
+    model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
+    objective = objective or purpose([chosen])
+    return solve(scenario, chosen, model, objective=objective, budget=budget, prove=prove, seconds=seconds)
+
+
 def solve(
     scenario: Scenario,
-    optimizer: str,
+    optimizer: str | Optimizer,
     model: CostModel,
     *,
     objective: str,
@@ -99,7 +123,8 @@ def solve(
     seconds, report: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that the
     optimizer cannot take.
     """
-    chosen = proving(optimizer_by_name(optimizer), scenario.run.seed, prove)
+    named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
+    chosen = proving(named, scenario.run.seed, prove)
     problem = Problem(
         scenario=scenario,
         cost_model=model,

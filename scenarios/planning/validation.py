@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
@@ -215,5 +214,7 @@ def half_width95(values: np.ndarray) -> float | None:
     """Half of the 95 % confidence interval of a mean (Student's t); None for one value or for infinite ones."""
     if len(values) < 2 or not np.all(np.isfinite(values)):
         return None
+    from scipy import stats  # half a second
+
     quantile = float(stats.t.ppf(0.975, len(values) - 1))
     return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))

@@ -8,7 +8,8 @@ import numpy as np
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
-from scenarios.spaces.generator import SPACES, on_random_hardware, random_scenario
+from scenarios.spaces.generator import on_random_hardware, random_scenario
+from scenarios.spaces.registry import SPACES
 from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.randomness import child_seed, stream

@@ -23,10 +23,10 @@ import numpy as np
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
-from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace, Weights, chains
-from scenarios.spaces.unseen_hardware import UNSEEN_HARDWARE
+from scenarios.spaces.parameter_space import ParameterSpace, Weights
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
+from twin.flow import steady_rates
 from twin.plan import ExecutionPlan
 from twin.query import (
     Aggregate,
@@ -44,21 +44,11 @@ from twin.query import (
     Window,
 )
 from twin.randomness import stream
-from twin.rates.flow import steady_rates
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
 
 T = TypeVar("T")
 STRING_FUNCTIONS = ("startswith", "endswith")
-
-SPACES: Mapping[str, ParameterSpace] = {
-    "costream": COSTREAM,
-    "costream-chain2": chains(2),
-    "costream-chain3": chains(3),
-    "costream-chain4": chains(4),
-    "costream-chains": chains(2, 3, 4),
-    **UNSEEN_HARDWARE,
-}
 
 
 def random_scenario(space: ParameterSpace, seed: int, settings: RunSettings) -> Scenario:

@@ -9,7 +9,8 @@ from rich.table import Table
 
 from figures import units
 from scenarios.telling import rounding
-from scenarios.telling.tables import cell, empty, number, of_rows, seconds
+from scenarios.telling.tables import cell, number, of_rows, seconds
+from scenarios.telling.wide import Wide, empty
 from twin.engine.measure.standard_errors import ERRORS
 from twin.kinds.registry import SINKS
 
@@ -18,9 +19,9 @@ MOST_DIGITS = 3
 """Of what has no error of its own beside it."""
 
 
-def of_run(name: str, document: Mapping[str, Any]) -> list[Table]:
+def of_run(name: str, document: Mapping[str, Any]) -> list[Table | Wide]:
     """Metrics, operators, hosts and, if there were any, links and events; `document` is `Run.to_dict()`."""
-    tables = [_metrics(name, document), _operators(document), _hosts(document["hosts"])]
+    tables: list[Table | Wide] = [_metrics(name, document), _operators(document), _hosts(document["hosts"])]
     links = {link: totals for link, totals in document["links"].items() if "->" in link}  # hosts' cards are above
     if links:
         tables.append(_links(links))
@@ -62,7 +63,7 @@ def _latency(latency: Mapping[str, float], error_s: float | None) -> Iterator[st
             yield seconds(value_s)
 
 
-def _operators(document: Mapping[str, Any]) -> Table:
+def _operators(document: Mapping[str, Any]) -> Wide:
     rows = [{"operator": name, **totals} for name, totals in document["operators"].items()]
     for row in rows:
         if row["kind"] in SINKS:
@@ -89,7 +90,7 @@ def _results(rate_per_s: float, document: Mapping[str, Any]) -> Any:
     return rounding.significant(rate_per_s, min(MOST_DIGITS, digits))
 
 
-def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Table:
+def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Wide:
     rows = [{"host": name, **totals, **_shares(totals, "cpu")} for name, totals in hosts.items()]
     columns = {
         "host": "host",
@@ -101,13 +102,13 @@ def _hosts(hosts: Mapping[str, Mapping[str, Any]]) -> Table:
     return of_rows("hosts", columns, rows)
 
 
-def _links(links: Mapping[str, Mapping[str, Any]]) -> Table:
+def _links(links: Mapping[str, Mapping[str, Any]]) -> Wide:
     rows = [{"link": name, **totals, **_shares(totals, "utilisation", "busiest")} for name, totals in links.items()]
     columns = {"link": "link", "utilisation": "in use", "busiest": "busiest period", "sent_mbps": "sent (Mbit/s)"}
     return of_rows("links", columns, rows)
 
 
-def _events(events: Sequence[Mapping[str, Any]]) -> Table:
+def _events(events: Sequence[Mapping[str, Any]]) -> Wide:
     columns = {
         "at": "at",
         "kind": "event",

@@ -6,22 +6,20 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from figures import units
+from scenarios.telling.wide import Column, Wide
 
 
-def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Table:
+def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Wide:
     """One line a row; `columns` maps a key of the rows to its heading. Numbers are right-aligned."""
     listed = list(rows)
-    table = empty(title)
+    shown = []
     for key, heading in columns.items():
-        numeric = all(_numeric(row.get(key)) for row in listed)
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric)
-    for row in listed:
-        table.add_row(*(cell(row.get(key)) for key in columns))
-    return table
+        values = [row.get(key) for row in listed]
+        shown.append(Column((heading,), tuple(map(cell, values)), number=all(map(_numeric, values))))
+    return Wide(title, tuple(shown))
 
 
 def glossary(title: str, meanings: Mapping[str, str]) -> Table:
@@ -34,7 +32,7 @@ def glossary(title: str, meanings: Mapping[str, str]) -> Table:
     return table
 
 
-def of_regrets(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
+def of_regrets(rows: Sequence[Mapping[str, Any]]) -> list[Wide]:
     """A regret table a scenario; rows are `scenarios.planning.validation.ValidationRow` as mappings."""
     columns = {
         "optimizer": "optimizer",
@@ -72,7 +70,7 @@ def _regret_row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
+def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Wide:
     """Summaries of relative errors (`scenarios.importers.validate_runs.Summary`), a line a group."""
     columns = {
         "group": "of",
@@ -100,13 +98,6 @@ def seconds(value: float | None) -> str:
 
 def _numeric(value: Any) -> bool:
     return value is None or isinstance(value, int | float) or str(value)[:1].isdigit()
-
-
-def empty(title: str) -> Table:
-    """A table without columns, as all are drawn."""
-    return Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False, show_edge=False
-    )
 
 
 def cell(value: Any) -> str:

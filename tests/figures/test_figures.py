@@ -9,10 +9,18 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from figures.bars import bars
+from figures.distributions import distributions
+from figures.error_by_group import error_by_group
+from figures.exact_vs_fast import exact_vs_fast
+from figures.grouped_bars import grouped_bars
 from figures.learning_curve import learning_curve
+from figures.lines import lines
 from figures.placement_regret import placement_regret
 from figures.predicted_vs_simulated import predicted_vs_simulated
 from figures.profile_times import profile_times
+from figures.scalability import scalability
+from figures.style import looks
 
 PLANS = {
     "plan": ["naive", "random", "governor", "learned"],
@@ -87,3 +95,39 @@ def test_profiled_times_are_a_curve_an_operator_that_ends_at_its_longest_time() 
     assert list(axes.lines[3].get_xdata()) == pytest.approx([400, 800, 900])
     assert list(axes.lines[3].get_ydata()) == [0, 0.5, 1]
     assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 12
+
+
+MANY = [f"planner {number}" for number in range(9)]
+"""More series than there are colours."""
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 7, 9])
+def test_every_series_is_drawn_and_named_and_none_looks_like_another(count: int) -> None:
+    names = MANY[:count]
+    points = {"series": [name for name in names for _ in range(2)], "x": [1, 2] * count, "y": list(range(2 * count))}
+    sockets = {"series": points["series"], "sockets": points["x"], "speed_up": points["y"]}
+    shares = {"group": ["g"] * count, "series": names, "value": [1.0 + number for number in range(count)]}
+    errors = {name: [column] * count for name, column in (("dimension", "d"), ("group", "g"), ("quantity", "q_error"))}
+    runs = {f"T {run}": [1.0] * count for run in ("exact", "second", "fast")}
+    drawn = {
+        "bars": bars(shares, "q"),
+        "grouped_bars": grouped_bars(shares, "q"),
+        "lines": lines(points, "x", "y"),
+        "scalability": scalability(sockets),
+        "distributions": distributions({name: [1.0, 2.0] for name in names}, "q"),
+        "error_by_group": error_by_group({**errors, "metric": names, "value": [1.0] * count}, {}, ""),
+        "exact_vs_fast": exact_vs_fast({"kind": names, "behind": [False] * count, **runs}, ["T"]),
+    }
+    for name, figure in drawn.items():
+        figure.savefig("/dev/null", format="png")
+        legends = [each for axes in figure.axes if (each := axes.get_legend())] + list(figure.legends)
+        told = {text.get_text() for legend in legends for text in legend.get_texts()}
+        assert set(names) <= told, name
+    styles = looks(names)
+    assert len(set(styles.values())) == len(styles) == count
+
+
+def test_more_series_than_can_be_told_apart_are_refused() -> None:
+    assert len(set(looks(map(str, range(30))).values())) == 30
+    with pytest.raises(ValueError, match="31 series"):
+        looks(map(str, range(31)))

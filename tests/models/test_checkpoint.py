@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,6 +24,15 @@ CONFIG = NetworkConfig(hidden=4, outputs=1, features="rates")
 def ensemble(metric: str = "success") -> Ensemble:
     members = tuple(initial(CONFIG, seed) for seed in range(2))
     return Ensemble((metric,), CONFIG, Scaling((0.25,), (3.0,)), members, {"seed": 3, "seen": {"sink": 8}})
+
+
+def body_of(path: Path) -> dict[str, Any]:
+    return dict(serialization.msgpack_restore(path.read_bytes().partition(b"\n")[2]))
+
+
+def rewrite(path: Path, body: dict[str, Any]) -> None:
+    """As a version wrote it that knew no checksums."""
+    path.write_bytes(serialization.msgpack_serialize(body))
 
 
 def test_round_trip_is_bitwise(tmp_path: Path) -> None:
@@ -46,8 +57,7 @@ def test_saving_twice_gives_the_same_bytes_and_leaves_nothing_else(tmp_path: Pat
 def test_other_features_are_refused(tmp_path: Path) -> None:
     checkpoint.save(ensemble(), tmp_path)
     path = tmp_path / "success.msgpack"
-    body = serialization.msgpack_restore(path.read_bytes())
-    path.write_bytes(serialization.msgpack_serialize({**body, "feature_version": "0123456789ab"}))
+    rewrite(path, {**body_of(path), "feature_version": "0123456789ab"})
     with pytest.raises(BadInput, match=r"trained on features 0123456789ab, this version computes .*; train again"):
         prediction.load(tmp_path)
 
@@ -66,11 +76,68 @@ def test_damaged_file_is_refused(tmp_path: Path, damage: bytes | None) -> None:
 def test_missing_part_is_refused(tmp_path: Path, key: str) -> None:
     checkpoint.save(ensemble(), tmp_path)
     path = tmp_path / "success.msgpack"
-    body = serialization.msgpack_restore(path.read_bytes())
+    body = body_of(path)
     del body[key]
-    path.write_bytes(serialization.msgpack_serialize(body))
+    rewrite(path, body)
     with pytest.raises(BadInput, match=f"{key}.*train again"):
         checkpoint.read(path)
+
+
+def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
+    checkpoint.save(ensemble(), tmp_path)
+    path = tmp_path / "success.msgpack"
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 97):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises(BadInput, match="damaged"):
+            checkpoint.read(path)
+
+
+def nothing(leaf: np.ndarray) -> np.ndarray:
+    return np.full_like(leaf, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda body: body["members"]["0"].pop("head"), "head.* are missing"),
+        (lambda body: body["members"]["1"].update(tail={"w": np.zeros(2, np.float32)}), "tail.w are of no layer"),
+        (lambda body: body["members"]["0"]["head"].update(layer_0=3), "layer_0"),
+        (lambda body: body["members"]["0"]["head"].update(layer_2={}), "layer_2 are of no layer"),
+        (lambda body: body["members"]["0"]["head"].update(layer_2=None), "layer_2 are of no layer"),
+        (lambda body: body["members"].update({"0": {}}), "members.0: the weights"),
+        (lambda body: body["members"]["0"]["head"]["layer_1"].update(bias=np.zeros(2, np.float32)), "are not"),
+        (lambda body: body["members"]["0"].update(head=jax.tree.map(nothing, body["members"]["0"]["head"])), "finite"),
+        (lambda body: body["members"].update({"7": body["members"].pop("1")}), "numbered from 0"),
+        (lambda body: body.update(members={}), "members"),
+        (lambda body: body.update(members=[1]), "members"),
+        (lambda body: body.update(metrics=["wealth"]), "'wealth'"),
+        (lambda body: body.update(metrics=["success", "backpressured"]), "not of the same number"),
+        (lambda body: body["scaling"].update(mean=[float("nan")]), "scaling.mean"),
+        (lambda body: body["scaling"].update(deviation=[0.0]), "scaling.deviation"),
+        (lambda body: body["scaling"].update(scale="ln"), "scaling.scale"),
+        (lambda body: body["config"].update(outputs=2), "not of the same number"),
+        (lambda body: body["manifest"].update(seen="everything"), "manifest.seen"),
+        (lambda body: body["manifest"].update(rows={"train": "many"}), "manifest.rows"),
+        (lambda body: body["manifest"].update(members=[{"seed": 1, "curve": [[1]]}]), "manifest.members"),
+        (lambda body: body["manifest"].update(horizon_s=0), "manifest.horizon_s"),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(tmp_path: Path, damage: Callable[[dict[str, Any]], Any], says: str) -> None:
+    checkpoint.save(ensemble(), tmp_path)
+    path = tmp_path / "success.msgpack"
+    body = body_of(path)
+    damage(body)
+    rewrite(path, body)
+    with pytest.raises(BadInput, match=f"damaged.*{says}.*train again"):
+        checkpoint.read(path)
+
+
+def test_a_checkpoint_without_checksum_is_read(tmp_path: Path) -> None:
+    checkpoint.save(ensemble(), tmp_path)
+    path = tmp_path / "success.msgpack"
+    rewrite(path, body_of(path))
+    assert checkpoint.read(path).metrics == ("success",)
 
 
 def test_folder_without_a_model_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from models.gnn import initial
 from models.labels import Scaling
 from models.layers import NetworkConfig
 from models.prediction import LearnedCostModel
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from tests.models.deployments import random_deployment
 from twin.cluster import Link
 from twin.deployment import Deployment

@@ -82,6 +82,15 @@ def test_bad_row_is_named(tmp_path: Path, change: dict[str, Any], message: str) 
         read(written(tmp_path, some))
 
 
+def test_text_that_is_no_text_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path, rows())
+    table = pq.read_table(folder / "rows.parquet")
+    broken = pa.array([b"\xff\xfe"] * len(table), pa.binary()).view(pa.string())
+    pq.write_table(table.set_column(table.column_names.index("run"), "run", broken), folder / "rows.parquet")
+    with pytest.raises(BadInput, match="not UTF-8"):
+        read(folder)
+
+
 def test_bad_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no Parquet file"):
         read(tmp_path / "absent")

@@ -10,7 +10,7 @@ from models.facts import operator_facts
 from tests.models.deployments import random_deployment
 from twin.cluster import Cluster
 from twin.deployment import Deployment
-from twin.rates.flow import nominal_rates
+from twin.flow import nominal_rates
 from twin.rates.model import RateModel
 
 HORIZON_S = 120.0

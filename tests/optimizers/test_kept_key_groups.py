@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from optimizers import OPTIMIZERS
 from optimizers.interface import Problem
+from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate, ranked
 from tests.twin.worlds import deployment, sink, source
 from twin.plan import ExecutionPlan

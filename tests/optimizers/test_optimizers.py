@@ -8,14 +8,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from optimizers import OBJECTIVES, OPTIMIZERS, Problem, Status, optimizer_by_name
 from optimizers.costream import Costream
 from optimizers.enumeration import PlacementSpace
 from optimizers.exhaustive import Exhaustive
 from optimizers.governor import Governor, governor_placement
-from optimizers.interface import Candidate, Purposeful
+from optimizers.interface import OBJECTIVES, Candidate, Problem, Purposeful, Status
 from optimizers.local_search import LocalSearch
 from optimizers.random_plan import RandomPlan
+from optimizers.registry import OPTIMIZERS, optimizer_by_name
 from optimizers.rules import bin_ranges, capability, is_valid
 from optimizers.selection import Estimated, choose
 from scenarios.spaces.generator import random_scenario

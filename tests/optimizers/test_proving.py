@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from optimizers import OPTIMIZERS, Problem
+from optimizers.interface import Problem
 from optimizers.proving import Proving
+from optimizers.registry import OPTIMIZERS
 from twin.errors import BadInput
 from twin.metrics import CostModel, Estimates
 from twin.plan import ExecutionPlan

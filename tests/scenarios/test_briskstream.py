@@ -7,9 +7,9 @@ import pytest
 
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
+from twin.flow import nominal_rates
 from twin.numa import server_a, server_b
 from twin.plan import ExecutionPlan
-from twin.rates.flow import nominal_rates
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate

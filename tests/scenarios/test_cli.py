@@ -63,7 +63,8 @@ def test_run_prints_the_promised_json_and_nothing_else(tmp_path):
     assert "edge-1" in document["hosts"]
     assert all("few results" in line for line in document["warnings"])  # of so short a run
     assert {path.name for path in (tmp_path / "trace").iterdir()} == {f"{t}.parquet" for t in TABLES} | {
-        "manifest.json"
+        "SHA256SUMS",
+        "manifest.json",
     }
     assert json.loads((tmp_path / "trace" / "manifest.json").read_text()) == document["manifest"]
     assert read_table(tmp_path / "trace", "runs")["config_hash"].to_pylist() == [document["manifest"]["config_hash"]]
@@ -116,7 +117,7 @@ def test_validate_has_a_row_an_optimizer():
     assert {"scenario", "cost_model", "ci95", "plan_s"} <= set(rows[0])
 
 
-def test_interrupt_exits_with_130_and_says_how_to_go_on(tmp_path):
+def test_interrupt_exits_with_130_and_promises_nothing_where_nothing_is_kept(tmp_path):
     code = (
         "import sys; from scenarios import cli; import twin.simulation\n"
         "def stop(*_): raise KeyboardInterrupt\n"
@@ -124,7 +125,7 @@ def test_interrupt_exits_with_130_and_says_how_to_go_on(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 130
-    assert "same command again" in done.stderr
+    assert "interrupted; nothing half-made is left" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -48,6 +48,41 @@ def test_yaml_text_reads_back_as_written(data: dict[str, object]) -> None:
     assert parse_text(to_text(data), "text") == data
 
 
+def test_hosts_that_are_alike_are_written_once() -> None:
+    """What a mapping has itself goes before what it copies, also where that was copied."""
+    text = """
+        hosts:
+        - &small {name: a, cpu_percent: 100, ram_mb: 1000}
+        - &big {<<: *small, name: b, cpu_percent: 800}
+        - {<<: *big, name: c}
+        - {<<: [*small, *big], name: d}
+        """
+    hosts = parse_text(text, "it")["hosts"]
+    assert [(each["name"], each["cpu_percent"], each["ram_mb"]) for each in hosts] == [
+        ("a", 100, 1000), ("b", 800, 1000), ("c", 800, 1000), ("d", 100, 1000)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{<<: &a {x: 1}, <<: *a}", "key '<<' is given twice"),
+        ("a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}", "line 2.*key 'y' is given twice"),
+        ("<<: 3", "expected a mapping"),
+    ],
+)
+def test_copies_that_cannot_be_are_named(text: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        parse_text(text, "it")
+
+
+def test_copies_of_copies_do_not_fill_the_memory() -> None:
+    lines = ["a0: &a0 {" + ", ".join(f"k{i}: 1" for i in range(10)) + "}"]
+    lines += [f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}" for i in range(1, 40)]
+    with pytest.raises(BadInput, match="copy less"):
+        parse_text("\n".join(lines), "it")
+
+
 words = st.sampled_from(
     ["on", "yes", "1e6", "null", "0x10", "1_000", "-", "12:30:45", "2026-01-01", ".5", "a.b@c:#-", "true", "~x"]
 )

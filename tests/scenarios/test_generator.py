@@ -11,12 +11,13 @@ import pytest
 from scipy import stats
 
 from optimizers.rules import bin_ranges, is_valid
-from scenarios.spaces.generator import SPACES, random_cluster, random_query, random_scenario
+from scenarios.spaces.generator import random_cluster, random_query, random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.registry import SPACES
 from twin.cluster import Cluster
+from twin.flow import steady_rates
 from twin.query import CountWindow, Query
 from twin.randomness import stream
-from twin.rates.flow import steady_rates
 from twin.scenario import RunSettings, Scenario
 
 DRAWS = 10_000

@@ -18,7 +18,8 @@ from models.flat_vector import flat_vector
 from models.graph import JointGraph, joint_graph
 from optimizers.policies.ds2 import Ds2
 from scenarios.files import scenario_file
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from twin.deployment import Deployment
 from twin.guards.effort import estimate
 from twin.metrics import METRICS

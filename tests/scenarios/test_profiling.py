@@ -15,8 +15,8 @@ from scenarios.profiling import profile_files
 from scenarios.profiling.measuring import OperatorProfile, instantiate, profile
 from tests.scenarios.test_cli import refused, twin
 from twin.errors import BadInput
+from twin.flow import nominal_rates
 from twin.query import Join
-from twin.rates.flow import nominal_rates
 
 LR = scenario_file.load("briskstream-lr")
 SAMPLES = 3000

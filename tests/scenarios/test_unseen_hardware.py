@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.registry import SPACES
 from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, FEATURES, INTERPOLATION, UNSEEN_HARDWARE
 from twin.scenario import RunSettings
 

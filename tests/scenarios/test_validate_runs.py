@@ -22,7 +22,7 @@ from tests.scenarios.test_run_graph import (
 )
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.rates.flow import nominal_rates
+from twin.flow import nominal_rates
 from twin.scenario import RunSettings
 
 SETTINGS = RunSettings(horizon_s=60, warmup_s=20, period_s=10)

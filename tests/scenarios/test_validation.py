@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimizers import OPTIMIZERS
 from optimizers.exhaustive import Exhaustive
+from optimizers.registry import OPTIMIZERS
 from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
 from scenarios.planning.validation import Outcome, half_width95, regret_of, validate
 from scenarios.spaces.generator import random_scenario

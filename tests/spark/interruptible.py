@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from twin.corpus.manifest import CorpusSpec
 SPEC = CorpusSpec(runs=40, seed=7, space="fake")
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
     with session("local[1]") as spark:
         write_corpus(
             spark,

@@ -63,8 +63,7 @@ def test_totals_sum_over_sources_and_over_sinks(spark: SparkSession) -> None:
     periods.append({"run": "a", "kind": "filter", "start_s": 0.0, "end_s": 10.0, "numRecordsIn": 1000})
     expected = spark.createDataFrame(
         [("a", 20.0, 4, 0.75, 1.5, 160, 160)],
-        "run string, seconds double, results long, processingLatencySum_s double, e2eLatencySum_s double, "
-        "arrived long, taken long",
+        "run string, seconds double, results long, processing_s double, e2e_s double, arrived long, taken long",
     )
     assertDataFrameEqual(run_totals(frame(spark, periods, OPERATORS)), expected)
 

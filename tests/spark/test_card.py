@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.registry import SPACES
 from spark.corpus import write_corpus
 from spark.pipeline import write_card, write_dataset
 from tests.spark.fakes import Broken, make

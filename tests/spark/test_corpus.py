@@ -14,15 +14,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.corpus import cut, default_chunk_runs, write_corpus
+from spark.corpus import default_chunk_runs, write_corpus
 from tests.spark.fakes import Broken, DyingOnce, Slow, make, simulate
 from tests.spark.interruptible import SPEC
 from twin.corpus.chunk import Chunk
-from twin.corpus.manifest import CorpusSpec, read_manifest, sole_writer
+from twin.corpus.chunks import audit, cut
+from twin.corpus.manifest import CorpusSpec, check_corpus, open_corpus, read_manifest, sole_writer
 from twin.errors import BadInput
 from twin.randomness import child_seed
 from twin.scenario import RunSettings
-from twin.trace import TABLES, read_table
+from twin.trace import SUMS, TABLES, read_table
 
 pytestmark = pytest.mark.spark
 
@@ -138,7 +139,8 @@ def test_failed_runs_of_earlier_invocations_are_counted(spark: SparkSession, tmp
 
 
 @pytest.mark.parametrize(
-    ("changes", "key"), [({"seed": 8}, "seed"), ({"runs": 5}, "runs"), ({"settings": {"horizon_s": 1}}, "settings")]
+    ("changes", "key"),
+    [({"seed": 8}, "seed"), ({"space": "real"}, "space"), ({"settings": {"horizon_s": 1}}, "settings.horizon_s")],
 )
 def test_another_command_does_not_resume(
     spark: SparkSession, tmp_path: Path, changes: dict[str, object], key: str
@@ -166,11 +168,78 @@ def test_two_writers_do_not_meet(spark: SparkSession, tmp_path: Path) -> None:
         write_corpus(spark, tmp_path / "c", spec_of(2), make, simulate)
 
 
-def test_a_damaged_chunk_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    write_corpus(spark, tmp_path / "c", spec_of(4), make, simulate, chunk_runs=2)
-    (tmp_path / "c" / "chunks" / "chunk-000001" / "runs.parquet").write_bytes(b"PAR1 nonsense PAR1")
-    with pytest.raises(BadInput, match=r"chunk-000001/runs\.parquet is not a readable"):
-        write_corpus(spark, tmp_path / "c", spec_of(4), make, simulate)
+def spoil(path: Path, how: str) -> None:
+    """Damages a file as disks and people do."""
+    content = bytearray(path.read_bytes())
+    match how:
+        case "one bit":
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
+        case "cut off":
+            path.write_bytes(content[: len(content) // 2])
+        case "no Parquet":
+            path.write_bytes(b"PAR1 nonsense PAR1")
+        case "gone":
+            path.unlink()
+
+
+def test_damaged_chunks_are_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever of a chunk is damaged, and however little: each chunk but the first another way."""
+    ways = [*((table, "one bit") for table in TABLES), ("hosts", "gone"), ("runs", "cut off"), ("links", "no Parquet")]
+    corpus, spec, said = tmp_path / "c", spec_of(len(ways) + 1), list[str]()
+    write_corpus(spark, tmp_path / "whole", spec, make, simulate, chunk_runs=1)
+    shutil.copytree(tmp_path / "whole", corpus)
+    for number, (table, how) in enumerate(ways, start=1):
+        spoil(corpus / "chunks" / f"chunk-{number:06d}" / f"{table}.parquet", how)
+    assert write_corpus(spark, corpus, spec, make, simulate, note=said.append).resumed == 1
+    assert [line.partition(" is ")[0] for line in said] == [f"chunk-{n:06d}" for n in range(1, len(ways) + 1)]
+    assert all(f"({table}.parquet is" in line for line, (table, _) in zip(said, ways, strict=True))
+    assert_same_runs(corpus, tmp_path / "whole")
+    assert not audit(corpus, cut(spec.runs, 1)).damaged
+
+
+def test_chunks_of_a_version_without_checksums_are_read_instead(spark: SparkSession, tmp_path: Path) -> None:
+    write_corpus(spark, tmp_path / "c", spec_of(6), make, simulate, chunk_runs=2)
+    for sums in tmp_path.rglob(SUMS):
+        sums.unlink()
+    spoil(tmp_path / "c" / "chunks" / "chunk-000002" / "links.parquet", "cut off")
+    found = audit(tmp_path / "c", cut(6, 2))
+    assert {chunk.number for chunk in found.whole} == {0, 1}
+    assert {chunk.number for chunk in found.damaged} == {2}
+
+
+@pytest.mark.parametrize("more", [5, 11])
+def test_a_corpus_grows_to_the_runs_of_one_that_was_large_at_once(
+    spark: SparkSession, tmp_path: Path, more: int
+) -> None:
+    """Four runs in chunks of three: the second chunk is short, and simulated again if it gets more."""
+    corpus = tmp_path / "c"
+    write_corpus(spark, corpus, spec_of(4), make, simulate, chunk_runs=3)
+    summary = write_corpus(spark, corpus, spec_of(more), make, simulate)
+    assert (summary.runs, summary.resumed) == (more, 3)
+    assert read_manifest(corpus)["runs"] == more
+    write_corpus(spark, tmp_path / "large", spec_of(more), make, simulate, chunk_runs=3)
+    assert_same_runs(corpus, tmp_path / "large")
+    assert read_manifest(corpus) == read_manifest(tmp_path / "large")
+
+
+def test_a_corpus_does_not_shrink(spark: SparkSession, tmp_path: Path) -> None:
+    write_corpus(spark, tmp_path / "c", spec_of(4), make, simulate)
+    with pytest.raises(BadInput, match="has 4 runs, not 3; ask for as many or more"):
+        write_corpus(spark, tmp_path / "c", spec_of(3), make, simulate)
+
+
+@pytest.mark.parametrize(("version", "resumes"), [("0.1.7", True), ("0.2.0", False), ("1.1.0", False)])
+def test_patch_releases_resume_each_others_corpora(tmp_path: Path, version: str, resumes: bool) -> None:
+    """They simulate the same runs; others may not, and say with which version to go on."""
+    spec = spec_of(4)
+    (tmp_path / "manifest.json").write_text(json.dumps({**spec.manifest(), "version": version, "chunk_runs": 2}))
+    if resumes:
+        assert open_corpus(tmp_path, spec_of(8), 1) == 2
+        assert read_manifest(tmp_path)["version"] == version
+    else:
+        with pytest.raises(BadInput, match=f"begun by streamtwin {version}, .* go on with that version"):
+            check_corpus(tmp_path, spec)
 
 
 @pytest.mark.parametrize("runs", [0, -1])
@@ -221,11 +290,34 @@ def test_an_interrupted_corpus_resumes_to_the_same_runs(
     _, errors = program.communicate(timeout=60)
     assert program.returncode == -end
     assert errors.splitlines()[-1:] in ([], ["KeyboardInterrupt"])
+    assert "py4j" not in errors
     resumed = write_corpus(spark, corpus, SPEC, make, simulate)
     assert 8 <= resumed.resumed < SPEC.runs
     assert not leftovers(corpus)
     write_corpus(spark, tmp_path / "whole", SPEC, make, simulate, chunk_runs=4)
     assert_same_runs(corpus, tmp_path / "whole")
+
+
+def java_of(program: int) -> int:
+    """The process id of the program's Java."""
+    children = Path(f"/proc/{program}/task/{program}/children").read_text().split()
+    return next(int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the Java process in /proc")
+def test_a_killed_java_is_named_and_the_corpus_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """As by a machine that runs out of memory."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.interruptible", str(tmp_path / "c")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stdout is not None
+    next(line for line in program.stdout if int(line.split()[0]) >= 4)
+    os.kill(java_of(program.pid), signal.SIGKILL)
+    _, errors = program.communicate(timeout=60)
+    assert "Unfinished: Spark's Java process was ended by signal 9" in errors.splitlines()[-1]
+    assert "ERROR:" not in errors
+    assert write_corpus(spark, tmp_path / "c", SPEC, make, simulate).resumed >= 4
 
 
 def test_a_slow_corpus_stays_interruptible(spark: SparkSession, tmp_path: Path) -> None:

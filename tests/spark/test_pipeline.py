@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -16,7 +17,7 @@ from spark.pipeline import write_dataset
 from tests.spark.fakes import Broken, make
 from twin.corpus.manifest import CorpusSpec, content_hash
 from twin.errors import BadInput
-from twin.trace import OPERATORS, TRAINING_ROWS
+from twin.trace import OPERATORS, SUMS, TRAINING_ROWS
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +41,14 @@ def corpus(made: Path, tmp_path: Path) -> Path:
 
 def operators_of(corpus: Path, chunk: int) -> Path:
     return corpus / "chunks" / f"chunk-{chunk:06d}" / "operators.parquet"
+
+
+def sum_again(path: Path) -> None:
+    """As if the file had been written so."""
+    sums = path.with_name(SUMS)
+    kept = [line for line in sums.read_text().splitlines() if not line.endswith(path.name)]
+    mended = f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}"
+    sums.write_text("\n".join([*kept, mended]) + "\n")
 
 
 def test_a_dataset_holds_every_successful_run_in_order(spark: SparkSession, made: Path, tmp_path: Path) -> None:
@@ -87,7 +96,7 @@ def test_an_incomplete_corpus_is_taken_only_on_demand(spark: SparkSession, corpu
 
 def test_a_file_that_is_no_parquet_is_named(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
     operators_of(corpus, 1).write_text("no Parquet")
-    with pytest.raises(BadInput, match=r"chunk-000001/operators\.parquet is not a readable"):
+    with pytest.raises(BadInput, match=r"chunk-000001 is damaged \(operators\.parquet is .*\); repeat the command"):
         write_dataset(spark, corpus, tmp_path / "dataset")
 
 
@@ -97,7 +106,7 @@ def test_a_file_damaged_in_its_middle_is_named(spark: SparkSession, corpus: Path
     content = bytearray(path.read_bytes())
     content[4:400] = b"\xff" * 396
     path.write_bytes(content)
-    with pytest.raises(BadInput, match=r"chunk-000002/operators\.parquet is not a readable"):
+    with pytest.raises(BadInput, match=r"chunk-000002 is damaged \(operators\.parquet is .*\); repeat the command"):
         write_dataset(spark, corpus, tmp_path / "dataset")
     assert not (tmp_path / "dataset").exists()
     assert not list(tmp_path.glob(".dataset*"))
@@ -106,6 +115,7 @@ def test_a_file_damaged_in_its_middle_is_named(spark: SparkSession, corpus: Path
 def test_a_missing_column_is_not_taken_for_nulls(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
     path = operators_of(corpus, 0)
     pq.write_table(pq.read_table(path).drop_columns("arrived"), path)
+    sum_again(path)
     with pytest.raises(BadInput, match=r"chunk-000000/operators\.parquet has another schema"):
         write_dataset(spark, corpus, tmp_path / "dataset")
 
@@ -113,6 +123,7 @@ def test_a_missing_column_is_not_taken_for_nulls(spark: SparkSession, corpus: Pa
 def test_a_run_without_periods_is_no_training_row(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
     path = operators_of(corpus, 0)
     pq.write_table(pa.Table.from_pylist([], schema=OPERATORS), path)
+    sum_again(path)
     with pytest.raises(BadInput, match=r"2 runs of .* have no period after their warm-up"):
         write_dataset(spark, corpus, tmp_path / "dataset")
 

@@ -9,12 +9,14 @@ import pytest
 
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
+from twin.engine import ENGINE
 from twin.engine.compute.processor import Processor
 from twin.engine.streams.channel import Port
 from twin.engine.task import Task
 from twin.engine.windows.window import WindowTask
 from twin.guards.effort import LONG_STEPS, TASK_STEPS, estimate
-from twin.guards.effort_traffic import ACROSS, EVALUATED, SENT, WINDOWED
+from twin.guards.effort_traffic import ACROSS, EVALUATED, SENT, WINDOWED, traffic
+from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -95,6 +97,7 @@ EXACT = RunSettings(horizon_s=8, warmup_s=2, period_s=2, fidelity="exact")
 BRIEF = RunSettings(horizon_s=5, warmup_s=1, period_s=1)
 
 
+@pytest.mark.skipif(ENGINE == "compiled", reason="compiled code does not look up what is to be counted")
 @pytest.mark.parametrize(
     ("job", "settings"),
     [
@@ -131,3 +134,23 @@ def test_a_rate_is_long_only_where_it_is_more_than_what_is_taken_in():
     steps = [estimate(clicks(rate), RunSettings()).steps for rate in (1e4, 1e5, 1e6, 1e7)]
     assert steps[2] < 1.5 * steps[0]
     assert steps[2] < LONG_STEPS < steps[3]
+
+
+def test_no_more_is_handled_than_can_be():
+    """The map can serve 1,000 tuples a second of the 100,000 that are offered; half a channel's results more leave."""
+    job = chain([{"kind": "map", "name": "m", "service_time_s": 1e-3}], 1e5)
+    loads = {load.cause.split(" that ")[-1]: load for load in traffic(job, EXACT, ())}
+    assert loads["'m' takes in"].steps == pytest.approx(1000 * EXACT.horizon_s, rel=0.1)
+    assert loads["'sink' takes in"].steps == pytest.approx(1000 * EXACT.horizon_s, rel=0.1)
+
+
+def test_results_of_one_evaluation_wait_in_segments_of_what_may_travel():
+    """They are cut to half a channel at most: ten times the channel, a tenth of the segments."""
+    window = {"policy": "time", "size_s": 10, "slide_s": 10}
+    each = {"kind": "aggregate", "name": "a", "window": window, "group_by": "int", "groups": 20_000}
+    found = []
+    for channel in (100, 1000):
+        engine = STORM.model_copy(update={"channel_tuples": channel}).model_dump(mode="json")
+        (held,) = (load.held for load in traffic(chain([each], 1e5, engine=engine), FAST, ()) if load.held)
+        found.append(held)
+    assert found[0] == pytest.approx(10 * found[1]) and found[0] > 100

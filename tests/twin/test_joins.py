@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine.windows.oldest import older, oldest
-from twin.rates.flow import nominal_rates
+from twin.flow import nominal_rates
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate

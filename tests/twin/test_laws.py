@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from tests.twin.worlds import HOST, chain, deployment, sink, source
-from twin.rates.flow import nominal_rates
+from twin.flow import nominal_rates
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -57,13 +58,14 @@ def _numbers(node: Any) -> list[float]:
 
 SCRIPT = """
 import json, sys
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from twin.scenario import RunSettings
 from twin.simulation import simulate
 out = []
 for seed in (1, 2, 3, 12):
     scenario = random_scenario(SPACES["costream"], seed, RunSettings(horizon_s=20))
-    run = simulate(scenario.deployment, scenario.run)
+    run = simulate(scenario)
     out.append([run.operator_rows, run.host_rows, run.manifest])
 print(json.dumps(out))
 """

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.twin.worlds import deployment, sink, source
-from twin.change.checkpoint import KEPT
 from twin.deployment import Deployment
 from twin.engine.draws import Draws
 from twin.engine.windows.join import JoinTask
@@ -248,7 +247,3 @@ def test_more_matches_than_key_groups_allow_are_named() -> None:
             Scenario.of(parse(Deployment, join([30, 30], selectivity, 1.0, key_groups=16)), RunSettings(horizon_s=5))
         )
         assert any("only tuples of one key group match" in line for line in run.warnings) == named
-
-
-def test_a_checkpoint_keeps_what_there_is() -> None:
-    assert all(name in dir(kind) for kind, names in KEPT.items() for name in names)

@@ -13,7 +13,8 @@ from twin.change.scaling import even_flows
 from twin.engine.measure.ledger import Buffer
 from twin.engine.segment import Segment
 from twin.engine.windows.history import History
-from twin.events import AnyEvent, LinkDegradation, Migration, Scale
+from twin.engine.windows.window import divided
+from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Scale
 from twin.run import Run
 
 BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
@@ -65,6 +66,37 @@ def test_the_pause_shows_in_the_latency(fidelity: str) -> None:
     worst = max(latency for latency in e2e_s(result) if latency is not None)
     assert paused_s < 0.1 or worst > 0.3 * paused_s
     assert result.metrics.tuples_out == pytest.approx(result.metrics.tuples_in, rel=0.02)
+
+
+CROWDED = {"a": ["h1", "h1", "h1", "h1", "h1"]}
+"""More replicas than cores: they share the processor."""
+
+
+@BOTH
+@pytest.mark.parametrize("replicas", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
+def test_state_may_still_be_on_its_way_out_at_the_end(fidelity: str, replicas: list[str]) -> None:
+    """Serialising it is work that is booked as it begins, and cannot be done by the horizon: work <= capacity * time
+    must know."""
+    deployment = job(key_groups=8, state_bytes_per_group=2e8)
+    plan = deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": tuple(replicas)}})
+    move = Migration(at_s=1, operator="a", replica=0, to="h3")
+    result = run(deployment.with_plan(plan), move, fidelity=fidelity, horizon_s=1.1, period_s=0.1)
+    assert not result.crashed
+    assert result.event_rows[0]["end_s"] is None
+    assert all(row["cpuUtilisation"] <= 1 for row in result.host_rows)
+
+
+@BOTH
+@pytest.mark.parametrize("replicas", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
+def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(fidelity: str, replicas: list[str]) -> None:
+    """The move is made again after each of six failures, and none of those attempts ends."""
+    deployment = job(key_groups=8, state_bytes_per_group=2e8)
+    plan = deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": tuple(replicas)}})
+    fails = [Failure(at_s=at_s, host="h1", recover_after_s=0.05) for at_s in (0.3, 0.5, 0.7, 0.9, 1.1, 1.3)]
+    move = Migration(at_s=0.2, operator="a", replica=0, to="h3")
+    result = run(deployment.with_plan(plan), move, *fails, fidelity=fidelity, horizon_s=1.4, period_s=0.1)
+    moved = next(row for row in result.event_rows if row["kind"] == "migration")
+    assert moved["detail"]["interrupted"] == 6
 
 
 MOVES = st.lists(
@@ -189,7 +221,7 @@ def test_a_buffer_hands_over_in_order_and_then_passes_on() -> None:
     for n in (1, 2, 3):
         buffer.deliver(Segment(n, n, n, n, n, n, n))
     assert buffer.queued == 6
-    buffer.open(target, 10.0)  # type: ignore[arg-type]
+    buffer.open(target, 10.0)
     buffer.deliver(Segment(4, 11.0, 11.0, 11.0, 11.0, 11.0, 11.0))
     assert buffer.queued == 0
     assert target.taken == [(1, 10.0), (2, 10.0), (3, 10.0), (4, 11.0)]
@@ -216,15 +248,13 @@ def test_even_flows_make_shares_even(shares: list[float], data: st.DataObject) -
 def test_state_that_is_split_and_joined_again_is_the_same_number_of_tuples(
     counts: list[int], forgotten: int, share: float
 ) -> None:
-    from twin.engine.windows import state
-
     history = History()
     for k, n in enumerate(counts):
         history.add(k, k + 0.5, n, (k, k, k, k))
     history.forget_until(forgotten)
     before = history.held()
-    pieces = state._pieces(history)
-    assert sum(piece[2] for piece in pieces) == before
-    state._replace(history, pieces)
-    assert history.held() == before
-    assert history.count_until(1e9) - history.count_until(10) == sum(counts[max(10, forgotten) :])
+    taken, kept = divided(history.pieces(), share)
+    assert sum(piece[2] for piece in taken) == pytest.approx(share * before, abs=0.5)
+    again = history.replaced(sorted(taken + kept, key=lambda piece: piece[1]))
+    assert again.held() == history.held() == before
+    assert again.count_until(1e9) - again.count_until(10) == sum(counts[max(10, forgotten) :])

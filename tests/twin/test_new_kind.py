@@ -1,4 +1,4 @@
-"""A kind of operator costs one file and one line: a copy of the house gets both, and all of it knows the kind."""
+"""A kind of operator costs one file and one line, a partitioning one line: a copy of the house gets and knows them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,19 @@ JOB = {
             {"kind": "distinct", "name": "distinct", "keys": KEYS, "window": {"policy": "time", "size_s": SIZE_S}},
             {"kind": "sink", "name": "sink"},
         ],
-        "streams": [{"producer": "source", "consumer": "distinct"}, {"producer": "distinct", "consumer": "sink"}],
+        "streams": [
+            {"producer": "source", "consumer": "distinct"},
+            {"producer": "distinct", "consumer": "sink", "partitioning": "last"},
+        ],
     },
     "cluster": {"hosts": [{"name": "h", "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}]},
-    "plan": {"placement": {"source": "h", "distinct": {"h": 2}, "sink": "h"}},
+    "plan": {"placement": {"source": "h", "distinct": {"h": 2}, "sink": {"h": 3}}},
     "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": RATE_PER_S}}},
 }
+
+
+LAST = 'Partitioning("last", lambda ends: [float(k == ends.consumers - 1) for k in range(ends.consumers)], whole=True)'
+"""A partitioning that a test adds, as an entry of the table: all to the last replica."""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +54,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     registry.write_text(
         text.replace("from twin.kinds.filter", "from twin.kinds.distinct import Distinct\nfrom twin.kinds.filter", 1)
     )
+    partitionings = house / "twin" / "partitionings" / "registry.py"
+    text = partitionings.read_text()
+    assert "        REBALANCE,\n" in text
+    partitionings.write_text(text.replace("        REBALANCE,\n", f"        REBALANCE,\n        {LAST},\n"))
     shutil.copy(TOYS / "use_distinct.py", house)
     saved = STORM.model_dump(mode="json")
     command = [sys.executable, "use_distinct.py", json.dumps(JOB), json.dumps(saved)]
@@ -66,6 +77,12 @@ def test_the_new_kind_runs_and_the_rate_model_predicts_it(found: dict[str, Any])
     error = math.sqrt(KEYS / 4.0 / windows) / SIZE_S  # a key is in a window or not
     for simulated in found["simulated_per_s"].values():
         assert abs(simulated - expected) < 5.0 * error
+
+
+def test_a_new_partitioning_is_an_entry_in_a_table(found: dict[str, Any]) -> None:
+    *others, last = found["at_sinks"]
+    assert others == [0, 0]
+    assert last > 0
 
 
 def test_the_new_kind_is_keyed_and_weighed(found: dict[str, Any]) -> None:

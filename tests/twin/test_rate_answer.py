@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
+from twin.flow import flows
 from twin.plan import ExecutionPlan
 from twin.profiles import STORM
 from twin.query import AnyOperator, CountWindow, Filter, Join, Query, Sink, Source, Stream, TimeWindow, Window
-from twin.rates.flow import flows
 from twin.rates.model import RateModel
 from twin.rates.throttle import fair_rate
 from twin.workload import Poisson, Workload

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twin.flow import flows, nominal_rates, steady_rates
 from twin.kinds.pairing import pairs
 from twin.query import (
     Aggregate,
@@ -24,7 +25,6 @@ from twin.query import (
     TimeWindow,
     Window,
 )
-from twin.rates.flow import flows, nominal_rates, steady_rates
 from twin.workload import Constant, Poisson
 
 positive = st.floats(0.01, 1e4)

@@ -116,6 +116,10 @@ def test_parquet_and_csv_are_the_same(tmp_path: Path) -> None:
         ("time_s\n1\nsoon\n", {}, ["numbers"]),
         ("time_s,rate_per_s\n1,-5\n", {}, ["row 1", ">= 0"]),
         ("time_s,rate_per_s\n1,0\n2,0\n", {}, ["0 throughout"]),
+        ("time_s,rate_per_s\n1,1e308\n2,1\n", {}, ["row 1", "1e+308", "<= 1e+09"]),
+        ("time_s,rate_per_s\n1,1e9\n2,1\n", {"speed": 2}, ["2e+09 tuples a second", "most"]),
+        ("time_s\n1\n1e308\n", {}, ["row 2", "seconds"]),
+        ("time_s\n-1e308\n1e308\n", {}, ["row 1", "seconds"]),
         ("time_s\n1\n", {}, ["two or more"]),
         ("time_s\n1\n1\n", {}, ["over in 0 s"]),
         ("time_s\n1\n5\n", {"start_s": 6}, ["after the last row", "earlier"]),
@@ -127,6 +131,17 @@ def test_bad_recordings_are_explained(tmp_path: Path, text: str, more: dict[str,
         law_of(recorded(tmp_path / "r.csv", text) | more)
     assert all(part in str(error.value) for part in ["arrivals.source", str(tmp_path / "r.csv"), *expected])
     assert "\n" not in str(error.value)
+
+
+def test_a_column_whose_name_is_no_text_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_bytes(b"time_s,\xf4\n1,2\n2,3\n")
+    with pytest.raises(BadInput, match=r"r\.csv is no CSV or Parquet file with a header.*name another file"):
+        law_of({"law": "replay", "path": str(tmp_path / "r.csv")})
+
+
+def test_a_path_that_no_file_can_have_is_bad_input() -> None:
+    with pytest.raises(BadInput, match=r"cannot be read.*check the path"):
+        law_of({"law": "replay", "path": "rates\0.csv"})
 
 
 def test_a_recording_lies_beside_its_scenario_file(tmp_path: Path) -> None:

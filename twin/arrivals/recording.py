@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import csv, parquet
 
+from twin.arrivals.law import MAX_RATE_PER_S
 from twin.errors import BadInput
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 COLUMNS = ("time_s", "rate_per_s")
+FARTHEST_S = 1e12
+"""From zero: 30,000 years. Today's Unix time in milliseconds or less is farther."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +37,8 @@ def read(path: str) -> Recording:
         status = Path(path).stat()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}; check the path") from None
+    except ValueError as error:  # it holds what no name can
+        raise BadInput(f"{path!r} cannot be read: {error}; check the path") from None
     return _read(path, status.st_mtime_ns, status.st_size)
 
 
@@ -48,6 +55,9 @@ def _read(path: str, _modified_ns: int, _bytes: int) -> Recording:
     times, rates = columns["time_s"], columns.get("rate_per_s")
     if not len(times):
         raise BadInput(f"{path} has no rows; record at least one")
+    if (far := np.abs(times) > FARTHEST_S).any():
+        row = int(np.argmax(far))
+        raise BadInput(f"{path}: time_s in row {row + 1} is {times[row]:g}; it must be in seconds")
     steps = np.diff(times)
     wrong = np.flatnonzero(steps < 0.0 if rates is None else steps <= 0.0)
     if len(wrong):
@@ -56,20 +66,27 @@ def _read(path: str, _modified_ns: int, _bytes: int) -> Recording:
     if rates is not None and (rates < 0.0).any():
         row = int(np.argmax(rates < 0.0))
         raise BadInput(f"{path}: rate_per_s in row {row + 1} is {rates[row]:g}; rates are >= 0")
+    if rates is not None and (rates > MAX_RATE_PER_S).any():
+        row = int(np.argmax(rates > MAX_RATE_PER_S))
+        raise BadInput(f"{path}: rate_per_s in row {row + 1} is {rates[row]:g}; rates are <= {MAX_RATE_PER_S:g}")
     return Recording(times, rates)
 
 
 def _table(path: str) -> pa.Table:
+    import pyarrow as pa  # a seventh of a second, for recordings alone
+    from pyarrow import csv, parquet
+
     try:
-        if Path(path).suffix in (".parquet", ".pq"):
-            return parquet.read_table(path)
-        return csv.read_csv(path)
-    except (pa.ArrowException, OSError) as error:
+        table = parquet.read_table(path) if Path(path).suffix in (".parquet", ".pq") else csv.read_csv(path)
+        return table.rename_columns([str(name) for name in table.column_names])
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last of a name
         what = str(error).splitlines()[0]
         raise BadInput(f"{path} is no CSV or Parquet file with a header: {what}; name another file") from None
 
 
 def _numbers(column: pa.ChunkedArray, where: str) -> np.ndarray:
+    import pyarrow as pa
+
     try:
         values = np.array(column.cast(pa.float64()).to_pylist(), dtype=float)
     except pa.ArrowException:

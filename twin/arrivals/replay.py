@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.arrivals.law import MIN_RATE_PER_S, Phase, Varying
+from twin.arrivals.law import MAX_RATE_PER_S, MIN_RATE_PER_S, Phase, Varying
 from twin.arrivals.recording import Recording, read
 from twin.arrivals.steps import extent_s, staircase
 
@@ -42,6 +42,11 @@ class Replay(Varying):
             raise ValueError(f"{self.path} holds {self._rows_played} time to play; a recording needs two or more")
         if (singles or rows > 1) and self.cycle_s < SHORTEST_S:
             raise ValueError(f"{self.path} at speed {self.speed:g} is over in {self.cycle_s:g} s; play more, or slower")
+        if self.peak_rate_per_s > MAX_RATE_PER_S:
+            raise ValueError(
+                f"{self.path} has up to {self.peak_rate_per_s:g} tuples a second at this speed and factor; "
+                f"{MAX_RATE_PER_S:g} is the most"
+            )
         if self.mean_rate_per_s < MIN_RATE_PER_S:
             raise ValueError(
                 f"the rate in {self.path} is 0 throughout, so that nothing ever arrives; record a rate > 0"

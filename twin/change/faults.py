@@ -186,7 +186,7 @@ class Recovery:
     def _restart(self, checkpoint: Checkpoint) -> int:
         """All tasks go on from the checkpoint; the tuples that sources read again."""
         replayed = restore(self.world, checkpoint)
-        finish(self.world, checkpoint)
+        finish(checkpoint)
         outage, self.change.outage = self.change.outage, None
         for inbox in (inbox for inboxes in self.world.inboxes.values() for inbox in inboxes):
             inbox.lane.last_s = self.env.now  # the outage is no gap between segments

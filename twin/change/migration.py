@@ -15,11 +15,10 @@ import simpy
 
 from twin.change.fan import Fan
 from twin.change.transfer import carry
-from twin.engine.measure.ledger import Buffer, EventRecord
+from twin.engine.measure.ledger import Buffer, EventRecord, Ledger
 from twin.engine.task import Task
 from twin.engine.windows.aggregate import AggregateTask
 from twin.engine.windows.join import JoinTask
-from twin.engine.windows.state import give, held_bytes, take
 from twin.plan import Location
 
 if TYPE_CHECKING:
@@ -63,37 +62,47 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
         change.refuse(record, f"it is at {place} already")
         return
     task.block()
-    while task.busy:
+    while task.busy or task.engaged_until_s > env.now:
         yield env.timeout(LOOK_S)
     paused_s = env.now
     size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)
     send_s, fetch_s = wiring.network.costs_s(start, place, size)
-    yield from _work(task, send_s)
+    yield from _work(change.world.ledger, task, send_s)
     yield from carry(wiring, start, place, size)
     wiring.relocate(task, operator, place)
-    yield from _work(task, fetch_s)
+    yield from _work(change.world.ledger, task, fetch_s)
     record.paused_s = float(env.now - paused_s)
     record.bytes = float(size)
     task.unblock()
 
 
-def _work(task: Task, work_s: float) -> Process:
-    """CPU work of a paused task, at the speed that its processor gives it."""
+def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
+    """CPU work of a paused task, at the speed that its processor gives it; none was done if it is interrupted."""
     if work_s <= 0.0:
         return
     processor = task.processor
     work_s *= processor.slowdown
     processor.work_s += work_s
-    if processor.shared:
-        done = task.env.event()
+    ledger.moving_s[processor] += work_s
+    try:
+        yield _served(task, work_s) if processor.shared else task.env.timeout(work_s / processor.speed)
+    except simpy.Interrupt:
+        processor.cancel(task.share)
+        processor.work_s -= work_s
+        raise
+    finally:
+        ledger.moving_s[processor] -= work_s
 
-        def finished() -> None:
-            done.succeed()
 
-        processor.start(task.share, work_s, finished)
-        yield done
-    else:
-        yield task.env.timeout(work_s / processor.speed)
+def _served(task: Task, work_s: float) -> simpy.Event:
+    """That its processor, shared with others, has done that work for the task."""
+    done = task.env.event()
+
+    def finished() -> None:
+        done.succeed()
+
+    task.processor.start(task.share, work_s, finished)
+    return done
 
 
 # a share of an operator to another replica -------------------------------------------------------------------------
@@ -114,15 +123,15 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
         while source.tuples_in < until or (source.busy and not fan.shares[flow.source]):
             yield env.timeout(LOOK_S)
         paused_s = env.now
-        size = part * held_bytes(source)
+        size = part * source.held_bytes()
         size += len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0
         start, place = fan.places[flow.source], fan.places[flow.target]
         send_s, fetch_s = wiring.network.costs_s(start, place, size)
-        state = take(source, part)
+        state = source.take(part)
         yield from _beside(source, send_s)
         yield from carry(wiring, start, place, size)
         yield from _beside(target, fetch_s)
-        give(target, state)
+        target.give(state)
         record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
         record.bytes = float((record.bytes or 0.0) + size)
     except simpy.Interrupt:  # the job is down; the state comes back from the checkpoint

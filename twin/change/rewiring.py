@@ -12,7 +12,6 @@ from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter
 from twin.engine.operators import SourceTask
 from twin.engine.task import Task
-from twin.engine.windows.state import held_bytes
 from twin.plan import Location
 from twin.wiring.wiring import Wiring, acquaint
 
@@ -56,7 +55,7 @@ class Rewiring(Wiring):
 
     def state_bytes(self, task: Task, operator: str) -> float:
         """What a replica's windows and key groups hold."""
-        size = held_bytes(task)
+        size = task.held_bytes()
         keys = self.world.key_groups.get(operator)
         if keys is not None:
             size += keys.owner.count(self.fan(operator).index(task)) * keys.state_bytes_each

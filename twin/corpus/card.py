@@ -15,6 +15,7 @@ import numpy as np
 
 from twin.kinds.registry import SOURCES
 from twin.metrics import REGRESSION_METRICS
+from twin.plan import Location
 
 QUANTILES = {"p1": 0.01, "p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 FEW_RESULTS = (20, 200)
@@ -115,7 +116,7 @@ def parameters(deployment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for operator in operators:
         yield from _operator(operator)
     places = deployment["plan"]["placement"].values()
-    used = {text.partition("/")[0] for each in places for text in ([each] if isinstance(each, str) else each)}
+    used = {Location.parse(text).host for each in places for text in ([each] if isinstance(each, str) else each)}
     yield "hosts in use", len(used)
     for host in hosts:
         if host["name"] in used:

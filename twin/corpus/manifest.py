@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import shutil
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from twin.atomic import PARTIAL, write_text
+from twin.corpus.removal import remove
 from twin.errors import BadInput
-from twin.version import VERSION
+from twin.version import VERSION, same_runs
 
 MANIFEST = "manifest.json"
 CHUNKS = "chunks"
@@ -50,17 +49,26 @@ def content_hash(body: Mapping[str, Any]) -> str:
 
 
 def open_corpus(folder: Path, spec: CorpusSpec, chunk_runs: int) -> int:
-    """Makes `folder` the corpus of that spec, or finds that it is; gives the runs a chunk, settled at the first time.
+    """Makes `folder` the corpus of that spec, or finds that it is one, of as many runs or fewer, and lets it grow.
 
-    Raises BadInput if the folder holds something else, or a corpus of another spec.
+    Gives the runs a chunk, settled at the first time. Raises BadInput if the folder holds something else, or a corpus
+    of another spec.
     """
     wanted = spec.manifest()
     if (folder / MANIFEST).exists():
         found = read_manifest(folder)
         _refuse_another(folder, found, wanted)
+        if found["runs"] < spec.runs:
+            write_json(folder / MANIFEST, _grown(found, spec.runs))
         return int(found["chunk_runs"])
     write_json(folder / MANIFEST, {**wanted, "chunk_runs": chunk_runs})
     return chunk_runs
+
+
+def _grown(found: Mapping[str, Any], runs: int) -> dict[str, Any]:
+    """The manifest of the same corpus with more runs: which version began it stays told."""
+    body = {key: value for key, value in found.items() if key not in ("chunk_runs", "config_hash")} | {"runs": runs}
+    return {**body, "config_hash": content_hash(body), "chunk_runs": found["chunk_runs"]}
 
 
 def check_corpus(folder: Path, spec: CorpusSpec) -> None:
@@ -107,7 +115,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(f"{folder} is being written by another process; wait for it, or name another") from None
-        _remove_partials(folder)
+        remove([*(folder / CHUNKS).glob(".chunk-*"), *folder.glob(f".*{PARTIAL}")])
         yield
 
 
@@ -124,26 +132,26 @@ def _unfinished(name: str) -> bool:
     return name.startswith(f".{MANIFEST}.") and name.endswith(PARTIAL)
 
 
-def _remove_partials(folder: Path) -> None:
-    """A worker whose job was cancelled may still be writing: renamed first, its folder cannot become a chunk while
-    its files are being removed one by one.
-    """
-    for left in [*(folder / CHUNKS).glob(".chunk-*"), *folder.glob(f".*{PARTIAL}")]:
-        condemned = left.with_name(f".chunk-{uuid.uuid4().hex}.removed")
-        try:
-            left.rename(condemned)
-        except FileNotFoundError:  # its worker has just finished it
-            continue
-        if condemned.is_dir():
-            shutil.rmtree(condemned, ignore_errors=True)
-        else:
-            condemned.unlink(missing_ok=True)
-
-
 def _refuse_another(folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    for key in ("version", "space", "seed", "runs", "settings"):
-        if found.get(key) != wanted[key]:
-            raise BadInput(
-                f"{folder} is a corpus with {key} {found.get(key)!r}, not {wanted[key]!r}; "
-                f"repeat its own command to resume it, or name another folder"
-            )
+    if not same_runs(str(found.get("version")), wanted["version"]):
+        raise BadInput(
+            f"{folder} was begun by streamtwin {found.get('version')}, and {wanted['version']} simulates other runs; "
+            f"go on with that version, or name another folder"
+        )
+    if found["runs"] > wanted["runs"]:
+        raise BadInput(f"{folder} has {found['runs']} runs, not {wanted['runs']}; ask for as many or more")
+    for key, (there, asked) in _differences(found, wanted).items():
+        raise BadInput(
+            f"{folder} is a corpus with {key} {there!r}, not {asked!r}; "
+            f"repeat its own command to resume it, or name another folder"
+        )
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What decides a run and is another in the two, setting by setting."""
+    there, asked = ({key: each.get(key) for key in ("space", "seed")} for each in (found, wanted))
+    for flat, each in ((there, found), (asked, wanted)):
+        flat |= {f"settings.{key}": value for key, value in dict(each.get("settings") or {}).items()}
+    names = sorted({*there, *asked}, key=lambda name: (name.startswith("settings."), name != "space", name))
+    both = {name: (there.get(name), asked.get(name)) for name in names}
+    return {name: pair for name, pair in both.items() if pair[0] != pair[1]}

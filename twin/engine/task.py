@@ -11,12 +11,16 @@ from twin.engine.alarm import Alarm
 from twin.engine.compute.hidden import HiddenWait
 from twin.engine.compute.inputs import Inputs
 from twin.engine.segment import Segment
+from twin.engine.snapshot import Snapshot
 from twin.engine.streams.confluence import Confluence
+from twin.engine.streams.control import Alignment, Mark
 from twin.engine.streams.sender import Sender
+from twin.engine.windows.state import State
 
 if TYPE_CHECKING:
     from twin.engine.compute.processor import Processor
     from twin.engine.draws import Draws
+    from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.pool import Pool
 
 
@@ -39,6 +43,7 @@ class Task(Sender):
         "_finish_alarm",
         "_job_since_s",
         "_last_s",
+        "alignment",
         "busy_s",
         "confluence",
         "debt_s",
@@ -77,6 +82,7 @@ class Task(Sender):
         self.load = self.hidden.load
         self.pool: Pool | None = None  # of replicas that take from one queue, in an exact run
         self.confluence: Confluence | None = None  # where segments come that may overlap
+        self.alignment: Alignment | None = None  # where control items come
         self._last_s = 0.0
         self._job_since_s = 0.0
         self._finish_alarm = Alarm(env, self._finish)
@@ -110,6 +116,53 @@ class Task(Sender):
         """Tuples taken up and not yet emitted."""
         return self._current[0].n if self.busy else 0
 
+    @property
+    def engaged_until_s(self) -> float:
+        """When evaluations and pauses that have begun end; a time gone by if there are none."""
+        return max(self.free_s, self._blocked_since_s)  # a window that fills a channel is evaluated first
+
+    # what it holds -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """What it would take to go on from here. What is in service has left no trace yet: it is served again."""
+        queue = [segment.copy() for segment in self.queue]
+        if self.busy:
+            queue.insert(0, self._current[0].copy())
+        return Snapshot(queue, alignment=self.alignment)
+
+    def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
+        """Goes back to what it was at `at_s`, without its queue; how many tuples it will read again by itself."""
+        self.alignment = snapshot.alignment.copy() if snapshot.alignment is not None else None
+        return 0
+
+    def finish(self, snapshot: Snapshot) -> None:
+        """Sends what it was about to send at the checkpoint."""
+
+    def held(self) -> float:
+        """Tuples in its windows."""
+        return 0.0
+
+    def held_bytes(self) -> float:
+        """Their size."""
+        return 0.0
+
+    def window_bytes(self) -> float:
+        """Size of the `state_tuples`: as held_bytes, of what the last evaluation left, and of what waits to merge."""
+        return 0.0
+
+    def take(self, share: float) -> State:
+        """Takes that share of the windows' content out, evenly over their length.
+
+        What is in service is not there yet: its last piece may still be corrected, so it stays.
+        """
+        return State()
+
+    def give(self, state: State) -> None:
+        """Merges windows' content into its own, by positions."""
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """Its part of the operator's key groups has changed."""
+
     # input ---------------------------------------------------------------------------------------------------------
 
     def deliver(self, segment: Segment) -> None:
@@ -123,9 +176,30 @@ class Task(Sender):
     def work(self) -> None:
         """Serves what is there until a service takes time or the task is blocked."""
         while self.queue and not self.busy and not self.blocked and not self.halted:
-            self._begin(self.queue.popleft())
+            segment = self.queue.popleft()
+            if segment.n:
+                self._begin(segment)
+            else:
+                self.heed(segment)
         if self.pool is not None:
             self.pool.feed(self)
+
+    # control items -------------------------------------------------------------------------------------------------
+
+    def mark(self, kind: str, value: float) -> None:
+        """Sends a control item to all consumers, behind what was sent so far."""
+        at_s = self.env.now if self.exact else self.free_s  # later tuples leave later, on the axis of the stamps
+        for port in self.ports:
+            port.mark(Mark(kind, value, self.name, at_s))
+
+    def heed(self, mark: Segment) -> None:
+        """A control item's turn has come. When all inputs are as far, so is this task, and says so."""
+        assert isinstance(mark, Mark) and mark.inbox is not None
+        alignment = self.alignment
+        if alignment is not None and alignment.take(mark.inbox.side, mark):
+            least = alignment.least(mark.kind)
+            alignment.reached(mark.kind, least)
+            self.mark(mark.kind, least)
 
     # service -------------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-import networkx as nx
-
 from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
+from twin.job import Job, compile
 from twin.keys import KeySkew
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
@@ -29,7 +28,7 @@ saturated, and what waits in channels decides."""
 
 
 def cautions(
-    deployment: Deployment,
+    what: Deployment | Job,
     settings: RunSettings,
     world: World,
     events: Sequence[AnyEvent],
@@ -37,27 +36,28 @@ def cautions(
     hosts: Sequence[Row],
 ) -> tuple[str, ...]:
     """One line each, with the remedy. rows: those of the operators; hosts: of the hosts."""
+    job = compile(what)
     totals = _totals(rows)
-    unevaluated = _unevaluated(deployment, settings, totals)
+    unevaluated = _unevaluated(job, settings, totals)
     return (
         *_dropped(rows),
-        *_coarse(deployment, settings, rows),
-        *_nearly_full(deployment, settings, hosts),
+        *_coarse(job, settings, rows),
+        *_nearly_full(job, settings, hosts),
         *unevaluated.values(),
-        *_idle(deployment),
-        *_crowded(deployment),
-        *_silent(deployment, settings, totals, unevaluated, rows),
+        *_idle(job),
+        *_crowded(job),
+        *_silent(job, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
     )
 
 
-def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+def _coarse(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
     """That segments are too long for what a window does while its results block it."""
     if settings.fidelity == "exact":
         return []
-    found = resolution(deployment, settings)
+    found = resolution(job, settings)
     behind, slide_s = ("", math.inf) if found.fine_enough else (found.operator, found.needed_s * PARTS)
-    for operator in deployment.query.operators:
+    for operator in job.query.operators:
         if isinstance(operator, Windowed) and operator.window.policy == "time":
             mine = [row["backPressuredTimeMsPerSecond"] for row in rows if row["operator"] == operator.name]
             blocked = sum(mine) > 1000 * BLOCKED_SHARE * len(mine)
@@ -65,7 +65,7 @@ def _coarse(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) 
                 behind, slide_s = operator.name, operator.window.slide
     if not behind:
         return []
-    enough = math.ceil(settings.horizon_s * len(deployment.query.sources) * PARTS / slide_s)
+    enough = math.ceil(settings.horizon_s * len(job.query.sources) * PARTS / slide_s)
     line = (
         f"{behind}: it is blocked now and then, and segments of {found.span_s:.2g} s hide how that goes with its slide "
         f"of {slide_s:.2g} s: throughput and latencies may be far off; set run.segments to {enough}, or fidelity: exact"
@@ -84,13 +84,13 @@ def _dropped(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _nearly_full(deployment: Deployment, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+def _nearly_full(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
     """Where many tasks share a processor that is all but full, what each waits is a matter of chance."""
     if settings.fidelity == "exact":
         return []
-    tasks = Counter(place.host for name in deployment.plan.placement for place in deployment.plan.locations(name))
+    tasks = sum((each.on for each in job.components), start=Counter[str]())
     lines = []
-    for host in deployment.cluster.hosts:
+    for host in job.deployment.cluster.hosts:
         used = [row["cpuUtilisation"] for row in rows if row["host"] == host.name]
         share = sum(used) / max(1, len(used))
         if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and NEARLY_FULL < share < FULL:
@@ -115,10 +115,10 @@ def _totals(rows: Sequence[Row]) -> Totals:
     return totals
 
 
-def _unevaluated(deployment: Deployment, settings: RunSettings, totals: Totals) -> dict[str, str]:
+def _unevaluated(job: Job, settings: RunSettings, totals: Totals) -> dict[str, str]:
     """By operator, that its window was never evaluated."""
     lines = {}
-    for operator in deployment.query.operators:
+    for operator in job.query.operators:
         if not isinstance(operator, Windowed):
             continue
         window, name = operator.window, operator.name
@@ -128,7 +128,7 @@ def _unevaluated(deployment: Deployment, settings: RunSettings, totals: Totals) 
                 f"{settings.horizon_s:g} s, so it is never evaluated; run longer or shorten the window"
             )
         elif window.policy == "count":
-            seen, replicas = totals[name]["numRecordsIn"], deployment.plan.replicas(name)
+            seen, replicas = totals[name]["numRecordsIn"], job.component(name).replicas
             if seen < window.slide or (seen < window.slide * replicas and not totals[name]["numRecordsOut"]):
                 among = f" to its {replicas} replicas" if replicas > 1 else ""
                 lines[name] = (
@@ -138,18 +138,18 @@ def _unevaluated(deployment: Deployment, settings: RunSettings, totals: Totals) 
     return lines
 
 
-def _idle(deployment: Deployment) -> list[str]:
+def _idle(job: Job) -> list[str]:
     return [
         f"plan.key_groups.{name} gives replica {replica} no key group, so it is idle; give it one or leave it out"
-        for name, owners in deployment.plan.key_groups.items()
-        for replica in range(deployment.plan.replicas(name))
+        for name, owners in job.deployment.plan.key_groups.items()
+        for replica in range(job.component(name).replicas)
         if replica not in owners
     ]
 
 
-def _crowded(deployment: Deployment) -> list[str]:
+def _crowded(job: Job) -> list[str]:
     """Operators whose parameters cannot be, given their key groups."""
-    query, keys = deployment.query, deployment.workload.keys
+    query, keys = job.deployment.query, job.deployment.workload.keys
     lines = [
         operator.crowded(len(query.inputs(operator.name)), keys.get(operator.name, KeySkew()).zipf)
         for operator in query.operators
@@ -158,11 +158,11 @@ def _crowded(deployment: Deployment) -> list[str]:
 
 
 def _silent(
-    deployment: Deployment, settings: RunSettings, totals: Totals, explained: dict[str, str], rows: Sequence[Row]
+    job: Job, settings: RunSettings, totals: Totals, explained: dict[str, str], rows: Sequence[Row]
 ) -> list[str]:
     """For each sink that nothing reached, where the flow ended; or that nothing did after the warm-up."""
     lines = []
-    for sink in deployment.query.sinks:
+    for sink in job.query.sinks:
         results = totals[sink.name]["latencyCount"]
         if results:
             mine = [row for row in rows if row["operator"] == sink.name]
@@ -172,14 +172,14 @@ def _silent(
                     f"{results} tuples did before; run longer or shorten run.warmup_s"
                 )
             continue
-        behind = {sink.name, *nx.ancestors(deployment.query.graph, sink.name)}
-        path = [operator for operator in deployment.query.topological if operator.name in behind]
-        causes = [cause for operator in path if (cause := _stop(deployment, operator, totals, explained))]
+        behind = {sink.name, *job.query.ancestors(sink.name)}
+        path = [operator for operator in job.query.topological if operator.name in behind]
+        causes = [cause for operator in path if (cause := _stop(job, operator, totals, explained))]
         lines.append(f"nothing reached {sink.name!r}: {', and '.join(causes) or 'the horizon came first; run longer'}")
     return lines
 
 
-def _stop(deployment: Deployment, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:
+def _stop(job: Job, operator: AnyOperator, totals: Totals, explained: dict[str, str]) -> str:
     """Why nothing flows beyond an operator that something came to; empty if something does, or nothing came."""
     name, mine = operator.name, totals[operator.name]
     if operator.is_source:
@@ -187,7 +187,7 @@ def _stop(deployment: Deployment, operator: AnyOperator, totals: Totals, explain
             return f"no tuple arrived at source {name!r}; raise its rate or run longer"
         came = mine["arrived"]
     else:
-        came = sum(totals[each.producer]["numRecordsOut"] for each in deployment.query.inputs(name))
+        came = sum(totals[each.producer]["numRecordsOut"] for each in job.query.inputs(name))
     taken = mine["numRecordsIn"]
     if not came or mine["numRecordsOut"]:
         return ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from twin.engine.compute.processor import Processor
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.streams.route import Leg
 from twin.engine.task import Task
-from twin.query import Query
+from twin.job import Job
 from twin.wiring.world import World
 
 SHARING_TOLERANCE = 0.05
@@ -22,11 +23,12 @@ class ConservationError(RuntimeError):
     """A run created or lost tuples, or did more work than its processors can."""
 
 
-def check(query: Query, world: World, exact: bool) -> None:
+def check(job: Job, world: World, exact: bool) -> None:
     """Raises ConservationError, naming the law and the place, if a finished run breaks one."""
     _brokers(world)
-    _streams(query, world)
+    _streams(job, world)
     _routes(world)
+    _restarts(world)
     _operators(world)
     _work(world, 0.0 if exact else SHARING_TOLERANCE)
 
@@ -44,20 +46,20 @@ def _brokers(world: World) -> None:
             _require(offered == taken, "arrived + replayed = taken + backlog", broker.source.name, offered, taken)
 
 
-def _streams(query: Query, world: World) -> None:
-    for stream in query.streams:
-        producers = [*world.tasks[stream.producer], *world.ledger.retired.get(stream.producer, ())]
-        inboxes = world.inboxes[stream.producer, stream.consumer]
-        place = f"{stream.producer} -> {stream.consumer}"
-        copies = query.partitioning(stream).count_of_copies(len(inboxes))
-        position = [each.consumer for each in query.outputs(stream.producer)].index(stream.consumer)
+def _streams(job: Job, world: World) -> None:
+    for number, edge in enumerate(job.edges):
+        producer, _ = edge.ends
+        producers = [*world.tasks[producer], *world.ledger.retired.get(producer, ())]
+        inboxes = world.inboxes[edge.ends]
+        copies = edge.how.count_of_copies(len(inboxes))
+        position = job.components[edge.producer].outputs.index(number)
         waiting = sum(task.ports[position].waiting() for task in producers)
         made = sum(task.tuples_out for task in producers) * copies
         ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
-        lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[stream.producer, stream.consumer]
+        lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[edge.ends]
         known = sent + waiting + lost
-        _require(made == known, "made = sent + waiting + lost unsent", place, made, known)
+        _require(made == known, "made = sent + waiting + lost unsent", " -> ".join(edge.ends), made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
     ledger = world.ledger
     here = sum(task.tuples_in + task.queued for task in _tasks(world) if not isinstance(task, SourceTask))
@@ -71,6 +73,14 @@ def _streams(query: Query, world: World) -> None:
 def _tasks(world: World) -> list[Task]:
     """All tasks that there ever were."""
     return [task for tasks in (*world.tasks.values(), *world.ledger.retired.values()) for task in tasks]
+
+
+def _restarts(world: World) -> None:
+    """What a checkpoint held is what was restored from it."""
+    ledger = world.ledger
+    _require(ledger.restored == ledger.due, "held by checkpoints = restored", "queues", ledger.due, ledger.restored)
+    due, restored = ledger.windows_due, ledger.windows_restored
+    _require(math.isclose(due, restored, abs_tol=1e-6), "held by checkpoints = restored", "windows", due, restored)
 
 
 def _routes(world: World) -> None:
@@ -109,12 +119,18 @@ def _operators(world: World) -> None:
 
 
 def _work(world: World, tolerance: float) -> None:
-    ahead: dict[int, float] = defaultdict(float)  # work is booked when its service begins: it may lie beyond the end
+    ahead = defaultdict[Processor, float](float, world.ledger.moving_s)
     for task in _tasks(world):
-        ahead[id(task.processor)] += task.in_service_work_s if task.busy else 0.0
+        ahead[task.processor] += _ahead_s(task)
     for location, processor in world.processors.items():
-        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[id(processor)]
+        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[processor]
         if tolerance > 0.0:
             limit += processor.capacity * SHARING_START_S
         limit += world.ledger.overlap_s.get(location, 0.0)
         _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)
+
+
+def _ahead_s(task: Task) -> float:
+    """Work is booked as it begins: core-seconds that may lie beyond the end."""
+    service_s = task.in_service_work_s if task.busy else 0.0
+    return service_s + max(0.0, task.engaged_until_s - task.env.now) * task.processor.speed

@@ -16,7 +16,7 @@ from twin.errors import BadInput
 from twin.events import AnyEvent, Scale
 from twin.guards.effort_segments import most_replicas
 from twin.guards.effort_traffic import Load, traffic
-from twin.keys import group_count
+from twin.job import Job, compile
 from twin.scenario import RunSettings
 
 MAX_STEPS = 1e9
@@ -72,16 +72,17 @@ class Effort:
         return f"about {self.steps:.1e} steps, mostly {worst.cause}; {worst.remedy}"
 
 
-def require_feasible(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
+def require_feasible(what: Deployment | Job, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
     """The effort of a run. Raises BadInput, naming the largest part of it, if it would not finish within hours."""
-    rows = settings.horizon_s / settings.period_s * len(deployment.query.operators)
+    job = compile(what)
+    rows = settings.horizon_s / settings.period_s * len(job.query.operators)
     if rows > MAX_ROWS:
         raise BadInput(
             f"run.period_s = {settings.period_s:g} makes about {rows:.1e} rows of statistics, more than "
             f"{MAX_ROWS:.0e}; make it at least {settings.period_s * rows / MAX_ROWS:.2g}"
         )
-    _require_memory(deployment, events)
-    effort = estimate(deployment, settings, events)
+    _require_memory(job, events)
+    effort = estimate(job, settings, events)
     for load in effort.loads:
         if load.held > MAX_HELD:
             raise BadInput(f"the run would have to hold {load.cause}; {load.remedy}")
@@ -90,31 +91,32 @@ def require_feasible(deployment: Deployment, settings: RunSettings, events: Sequ
     return effort
 
 
-def estimate(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
+def estimate(what: Deployment | Job, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
     """The effort of a run, without running it."""
-    loads = [*traffic(deployment, settings, events), *_clocks(deployment, settings), *_replicas(deployment, events)]
+    job = compile(what)
+    loads = [*traffic(job, settings, events), *_clocks(job, settings), *_replicas(job, events)]
     return Effort(tuple(sorted(loads, key=lambda load: -load.steps)))
 
 
 # memory --------------------------------------------------------------------------------------------------------------
 
 
-def _require_memory(deployment: Deployment, events: Sequence[AnyEvent]) -> None:
-    replicas = most_replicas(deployment, events)
+def _require_memory(job: Job, events: Sequence[AnyEvent]) -> None:
+    replicas = most_replicas(job, events)
     pairs: dict[str, float] = {}
-    for each in deployment.query.streams:
-        paired = deployment.query.partitioning(each).paired
-        count = replicas[each.producer] * (1 if paired else replicas[each.consumer])
-        pairs[f"stream {each.producer} -> {each.consumer} connects {count:,} pairs of replicas"] = count
+    for each in job.edges:
+        producer, consumer = each.ends
+        count = replicas[producer] * (1 if each.how.paired else replicas[consumer])
+        pairs[f"stream {producer} -> {consumer} connects {count:,} pairs of replicas"] = count
     worst = max(pairs, key=pairs.__getitem__)
     if sum(pairs.values()) > MAX_PAIRS:
         raise BadInput(f"the plan is too large to simulate: {worst}; use fewer replicas")
-    places = [each for event in events if isinstance(event, Scale) for each in event.placement]
-    places += [each for placement in deployment.plan.placement.values() for each in placement]
+    places = [each for event in events if isinstance(event, Scale) for each in event.locations]
+    places += [each for component in job.components for each in component.places]
     for place, count in Counter(places).items():
         if count > MAX_TOGETHER:
             raise BadInput(
-                f"the plan is too large to simulate: {place!r} holds {count:,} replicas, more than {MAX_TOGETHER:,}, "
+                f"the plan is too large to simulate: '{place}' holds {count:,} replicas, more than {MAX_TOGETHER:,}, "
                 "which all share its processor; use fewer replicas"
             )
 
@@ -122,14 +124,14 @@ def _require_memory(deployment: Deployment, events: Sequence[AnyEvent]) -> None:
 # clocks --------------------------------------------------------------------------------------------------------------
 
 
-def _clocks(deployment: Deployment, settings: RunSettings) -> list[Load]:
+def _clocks(job: Job, settings: RunSettings) -> list[Load]:
     """What comes by itself again and again: statistics, drifting keys, pauses of hosts."""
-    rows = settings.horizon_s / settings.period_s * len(deployment.query.operators)
+    rows = settings.horizon_s / settings.period_s * len(job.query.operators)
     loads = [Load(rows * ROW_STEPS, f"the {rows:.1e} rows of statistics", "make run.period_s longer")]
-    for name, skew in deployment.workload.keys.items():
+    for name, skew in job.deployment.workload.keys.items():
         if skew.drift_every_s is not None:
             drifts = settings.horizon_s / skew.drift_every_s
-            groups = group_count(deployment.query, name, deployment.plan.replicas(name)) or 1
+            groups = job.component(name).key_groups or 1
             loads.append(
                 Load(
                     drifts * (DRIFT_STEPS + DRIFT_STEPS_A_GROUP * groups),
@@ -137,19 +139,19 @@ def _clocks(deployment: Deployment, settings: RunSettings) -> list[Load]:
                     "make drift_every_s longer",
                 )
             )
-    noise = deployment.engine.noise
+    noise = job.engine.noise
     if settings.noise and noise.gc_interval_s is not None:
         pauses = settings.horizon_s / (noise.gc_interval_s + noise.gc_pause_s)
-        tasks = sum(len(places) for places in deployment.plan.placement.values())
+        tasks = sum(each.replicas for each in job.components)
         loads.append(Load(pauses * tasks, f"the {pauses:.1e} pauses a host", "make engine.noise.gc_interval_s longer"))
     return loads
 
 
-def _replicas(deployment: Deployment, events: Sequence[AnyEvent]) -> list[Load]:
+def _replicas(job: Job, events: Sequence[AnyEvent]) -> list[Load]:
     """What it takes to make them; each one that comes later is made known to all that share its processor."""
     return [
-        Load(len(places) * TASK_STEPS, f"the {len(places):,} replicas of {name!r} that are made", "use fewer")
-        for name, places in deployment.plan.placement.items()
+        Load(each.replicas * TASK_STEPS, f"the {each.replicas:,} replicas of {each.name!r} that are made", "use fewer")
+        for each in job.components
     ] + [
         Load(
             len(event.placement) ** 2 / SCALE_SHARE,

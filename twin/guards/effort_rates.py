@@ -7,16 +7,16 @@ up is slowed by the worst that its tuples meet.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from twin.deployment import Deployment
+from twin.job import Edge, Job
 from twin.kinds.flow import MIXED, Flow
 from twin.plan import Location
-from twin.query import AnyOperator, Stream, Windowed
+from twin.query import AnyOperator, Windowed
 
 SHARPNESS = 20.0
 """Steepness of the chance that a channel is full in the log of the utilisation behind it: 11 % at 0.9, 87 % at 1.1."""
@@ -37,7 +37,7 @@ class Outlook:
     busy: Mapping[str, float]
     felt: Mapping[str, float]
     flows: Mapping[str, Flow]
-    leaving: Mapping[Stream, float]
+    leaving: Mapping[Edge, float]
 
     def accepted_per_s(self, operator: str) -> float:
         """Tuples a second that it takes in at most."""
@@ -48,38 +48,36 @@ class Outlook:
         """Share of its time that a replica works, held up as it is."""
         return self.busy[operator] / max(1.0, self.felt[operator])
 
-    def full(self, each: Stream) -> float:
+    def full(self, each: Edge) -> float:
         """Chance that a stream's channels hold their producers up."""
-        felt = self.felt[each.consumer]
-        return 1.0 / (1.0 + felt**-SHARPNESS) if each.overflow == "block" and felt > 0.1 else 0.0
+        felt = self.felt[each.stream.consumer]
+        return 1.0 / (1.0 + felt**-SHARPNESS) if each.blocks and felt > 0.1 else 0.0
 
 
-def outlook(deployment: Deployment, offered_per_s: Mapping[str, float], horizon_s: float) -> Outlook:
+def outlook(job: Job, offered_per_s: Mapping[str, float], horizon_s: float) -> Outlook:
     """From the mean rates of the sources."""
-    query = deployment.query
-    places = {each.name: Counter(deployment.plan.locations(each.name)) for each in query.operators}
-    sockets = _sockets(deployment, {place for count in places.values() for place in count})
+    sockets = _sockets(job, {place for each in job.components for place in each.at})
     flows: dict[str, Flow] = {}
     asked: dict[str, float] = {}
-    carried: dict[Stream, float] = {}  # tuples a second
-    for operator in query.topological:
-        name, inputs = operator.name, query.inputs(operator.name)
-        coming = [float(flows[each.producer].out_per_s[0]) for each in inputs] or [offered_per_s[name]]
+    carried: dict[Edge, float] = {}  # tuples a second
+    for component in job.components:
+        name, inputs = component.name, job.inputs(component.name)
+        coming = [float(flows[each.stream.producer].out_per_s[0]) for each in inputs] or [offered_per_s[name]]
         if inputs:
-            several = [query.partitioning(each).count_of_copies(places[name].total()) for each in inputs]
+            several = [each.how.count_of_copies(component.replicas) for each in inputs]
             coming = [rate * count for rate, count in zip(coming, several, strict=True)]
-        cores = sum(replicas * sockets[place][1] for place, replicas in places[name].items())
-        fits = min(1.0, cores / max(sum(coming) * deployment.engine.service_s(query, operator), 1e-300))
-        flows[name] = flow_through(operator, [rate * fits for rate in coming], horizon_s)
+        cores = sum(replicas * sockets[place][1] for place, replicas in component.at.items())
+        fits = min(1.0, cores / max(sum(coming) * component.service_s, 1e-300))
+        flows[name] = flow_through(component.operator, [rate * fits for rate in coming], horizon_s)
         for each, rate in zip(inputs, coming, strict=False):
-            carried[each] = rate * fits if each.overflow == "drop" else rate
+            carried[each] = rate if each.blocks else rate * fits
         asked[name] = sum(carried[each] for each in inputs) if inputs else coming[0]
-    busy, own = _utilisations(deployment, asked, flows, places, sockets)
-    cards, leaving = _cards(deployment, carried, places)
+    busy, own = _utilisations(job, asked, flows, sockets)
+    cards, leaving = _cards(job, carried)
     felt: dict[str, float] = {}
-    for operator in reversed(query.topological):
-        name, outputs = operator.name, query.outputs(operator.name)
-        ahead = max((max(cards[each], felt[each.consumer]) for each in outputs if each.overflow == "block"), default=0)
+    for component in reversed(job.components):
+        name, outputs = component.name, job.outputs(component.name)
+        ahead = max((max(cards[each], felt[each.stream.consumer]) for each in outputs if each.blocks), default=0)
         felt[name] = min(max(own[name], ahead * max(1.0, busy[name])), MOST)  # what lies ahead is asked for what fits
     return Outlook(asked, busy, felt, flows, leaving)
 
@@ -100,9 +98,9 @@ def flow_through(operator: AnyOperator, inputs: Sequence[float], horizon_s: floa
     return flow._replace(out_per_s=np.minimum(flow.out_per_s, MOST))
 
 
-def _sockets(deployment: Deployment, places: Iterable[Location]) -> dict[Location, tuple[float, float]]:
+def _sockets(job: Job, places: Iterable[Location]) -> dict[Location, tuple[float, float]]:
     """(reference cores of a socket, what a task can use of them)."""
-    hosts, found = {host.name: host for host in deployment.cluster.hosts}, {}
+    hosts, found = {host.name: host for host in job.deployment.cluster.hosts}, {}
     for place in places:
         capacity = hosts[place.host].socket_capacity(place.socket)
         found[place] = capacity, min(capacity, hosts[place.host].core_speed(place.socket))
@@ -110,50 +108,40 @@ def _sockets(deployment: Deployment, places: Iterable[Location]) -> dict[Locatio
 
 
 def _utilisations(
-    deployment: Deployment,
+    job: Job,
     asked_per_s: Mapping[str, float],
     flows: Mapping[str, Flow],
-    places: Mapping[str, Counter[Location]],
     sockets: Mapping[Location, tuple[float, float]],
 ) -> tuple[dict[str, float], dict[str, float]]:
     """(of a core by a replica, on the slowest; of the most loaded socket or core that it works on), by operator."""
-    engine = deployment.engine
     busy: dict[str, float] = {}
     used: defaultdict[Location, float] = defaultdict(float)
-    for operator in deployment.query.operators:
-        name, flow, count = operator.name, flows[operator.name], places[operator.name]
-        work = asked_per_s[name] * engine.service_s(deployment.query, operator)
-        work += float(flow.fires_per_s[0]) * float(flow.window_tuples[0]) * engine.scan_s(operator)
-        work += float(flow.out_per_s[0]) * engine.result_s(operator)
-        each = min(work, MOST) / count.total()
-        busy[name] = each / min(sockets[place][1] for place in count)
-        for place, replicas in count.items():
+    for component in job.components:
+        name, flow = component.name, flows[component.name]
+        work = asked_per_s[name] * component.service_s
+        work += float(flow.fires_per_s[0]) * float(flow.window_tuples[0]) * component.scan_s
+        work += float(flow.out_per_s[0]) * component.result_s
+        each = min(work, MOST) / component.replicas
+        busy[name] = each / min(sockets[place][1] for place in component.at)
+        for place, replicas in component.at.items():
             used[place] += min(each, sockets[place][1]) * replicas
     shared = {place: used[place] / capacity for place, (capacity, _) in sockets.items()}
-    return busy, {name: max(busy[name], *(shared[place] for place in count)) for name, count in places.items()}
+    return busy, {each.name: max(busy[each.name], *(shared[place] for place in each.at)) for each in job.components}
 
 
-def _cards(
-    deployment: Deployment, carried: Mapping[Stream, float], places: Mapping[str, Counter[Location]]
-) -> tuple[dict[Stream, float], dict[Stream, float]]:
+def _cards(job: Job, carried: Mapping[Edge, float]) -> tuple[dict[Edge, float], dict[Edge, float]]:
     """(highest utilisation among the network cards that its tuples leave by, share of these that leave), by stream."""
-    query = deployment.query
-    by_host = {name: Counter[str]() for name in places}
-    for name, count in places.items():
-        for place, replicas in count.items():
-            by_host[name][place.host] += replicas
     used: defaultdict[str, float] = defaultdict(float)
-    leaves: dict[Stream, dict[str, float]] = {}
-    for each in query.streams:
-        begin, end = by_host[each.producer], by_host[each.consumer]
-        sent = carried[each] / begin.total()
-        size = deployment.engine.output_bytes(query, each.producer)
-        leaves[each] = {host: count * (1.0 - end[host] / end.total()) for host, count in begin.items()}
+    leaves: dict[Edge, dict[str, float]] = {}
+    for each in job.edges:
+        begin, end = job.components[each.producer], job.components[each.consumer]
+        sent = carried[each] / begin.replicas
+        leaves[each] = {host: count * (1.0 - end.on[host] / end.replicas) for host, count in begin.on.items()}
         for host, leaving in leaves[each].items():
-            used[host] += leaving * min(sent * size, MOST)
-    room = {host.name: host.bandwidth_mbps * 1e6 / 8.0 for host in deployment.cluster.hosts}
+            used[host] += leaving * min(sent * each.bytes_each, MOST)
+    room = {host.name: host.bandwidth_mbps * 1e6 / 8.0 for host in job.deployment.cluster.hosts}
     worst = {
         each: max((used[host] / room[host] for host, leaving in by.items() if leaving > 0.0), default=0.0)
         for each, by in leaves.items()
     }
-    return worst, {each: sum(by.values()) / by_host[each.producer].total() for each, by in leaves.items()}
+    return worst, {each: sum(by.values()) / job.components[each.producer].replicas for each, by in leaves.items()}

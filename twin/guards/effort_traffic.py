@@ -7,14 +7,14 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from twin.deployment import Deployment
 from twin.engine.windows.window import MERGE_ABOVE
 from twin.events import AnyEvent, RateChange, Scale
 from twin.guards.effort_rates import Outlook, flow_through, outlook
 from twin.guards.effort_segments import Cut, most_replicas
+from twin.job import Edge, Job
 from twin.kinds.flow import Flow
 from twin.plan import Location
-from twin.query import AnyOperator, Stream, Windowed
+from twin.query import AnyOperator, Windowed
 from twin.randomness import stream
 from twin.scenario import RunSettings
 from twin.workload import ArrivalLaw
@@ -39,13 +39,13 @@ class Load:
     held: float = 0.0
 
 
-def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyEvent]) -> list[Load]:
+def traffic(job: Job, settings: RunSettings, events: Sequence[AnyEvent]) -> list[Load]:
     """What operators handle and send, sources first; each takes in no more than its processors and cards allow."""
     horizon_s = settings.horizon_s
     offered, loads = {}, []
-    replicas = most_replicas(deployment, events)
-    for source in deployment.query.sources:
-        name, law = source.name, deployment.workload.arrivals[source.name]
+    replicas = most_replicas(job, events)
+    for source in job.sources:
+        name, law = source.name, job.deployment.workload.arrivals[source.name]
         phases, tuples = _offered(law, horizon_s)
         offered[name] = tuples * _mean_factor(name, law, events, horizon_s) / horizon_s
         loads.append(
@@ -55,9 +55,9 @@ def traffic(deployment: Deployment, settings: RunSettings, events: Sequence[AnyE
                 "make its phases longer or run.horizon_s shorter",
             )
         )
-    seen = outlook(deployment, offered, horizon_s)
-    walk = _Walk(offered, seen, Cut(deployment, settings, replicas, seen), _shared(deployment, events))
-    return loads + [load for operator in deployment.query.topological for load in walk.through(operator)]
+    seen = outlook(job, offered, horizon_s)
+    walk = _Walk(offered, seen, Cut(job, settings, replicas, seen), _shared(job, events))
+    return loads + [load for component in job.components for load in walk.through(component.operator)]
 
 
 class _Walk:
@@ -68,15 +68,15 @@ class _Walk:
         self.seen = seen
         self.cut = cut
         self.shared = shared
-        self.query = cut.deployment.query
+        self.job = cut.job
         self.horizon_s = cut.settings.horizon_s
         self.exact = cut.settings.fidelity == "exact"
-        self.sent: dict[Stream, float] = {}  # tuples a second
-        self.segments: dict[Stream, float] = {}  # in all
+        self.sent: dict[Edge, float] = {}  # tuples a second
+        self.segments: dict[Edge, float] = {}  # in all
 
     def through(self, operator: AnyOperator) -> Iterator[Load]:
         """The loads of the next operator."""
-        name, inputs = operator.name, self.query.inputs(operator.name)
+        name, inputs = operator.name, self.job.inputs(operator.name)
         flow = self._flow(operator)
         taken = float(flow.in_per_s[0]) * self.horizon_s
         if operator.is_source:
@@ -93,33 +93,33 @@ class _Walk:
             made = _evaluated(operator, flow, self.cut.replicas[name], handled, self.horizon_s)
             yield _evaluations(operator, made)
             yield _results(operator, self.seen.flows[name], self.cut.cap)
-        for each in self.query.outputs(name):
+        for each in self.job.outputs(name):
             yield self._send(operator, flow, each, made)
 
     def _flow(self, operator: AnyOperator) -> Flow:
         name = operator.name
-        coming = [self.sent[each] for each in self.query.inputs(name)] or [self.offered_per_s[name]]
+        coming = [self.sent[each] for each in self.job.inputs(name)] or [self.offered_per_s[name]]
         share = min(1.0, self.seen.accepted_per_s(name) / max(sum(coming), 1e-300))
         let_in = [rate * share for rate in coming]
         flow = self.seen.flows[name]
         same = let_in == [float(rate[0]) for rate in flow.inputs_per_s]
         return flow if same else flow_through(operator, let_in, self.horizon_s)
 
-    def _send(self, operator: AnyOperator, flow: Flow, each: Stream, made: float) -> Load:
+    def _send(self, operator: AnyOperator, flow: Flow, each: Edge, made: float) -> Load:
         """A stream carries what its consumer accepts and what is sent at once, or all. made: segments not yet dealt."""
         emitted = float(flow.out_per_s[0]) * self.cut.copies(each)
-        if each.overflow == "block":
+        if each.blocks:
             if isinstance(operator, Windowed):
                 at_once = results_at_once(flow)
             else:
                 at_once = operator.gain * self.cut.cap
-            emitted = min(emitted, self.seen.accepted_per_s(each.consumer) + at_once / self.horizon_s)
+            emitted = min(emitted, self.seen.accepted_per_s(each.stream.consumer) + at_once / self.horizon_s)
         self.sent[each] = emitted
         tuples = emitted * self.horizon_s
         self.segments[each] = self.cut.sent(operator, each, made, tuples)
         return Load(
             self.segments[each] * (SENT + ACROSS * self.seen.leaving[each]),
-            f"the {tuples:.1e} tuples on stream {each.producer} -> {each.consumer}",
+            f"the {tuples:.1e} tuples on stream {' -> '.join(each.ends)}",
             f"lower the rate or the selectivity of {operator.name!r}, or use fewer replicas",
         )
 
@@ -129,15 +129,14 @@ def _weight(operator: AnyOperator, shared: bool, full: float) -> float:
     return (WINDOWED if isinstance(operator, Windowed) else 1.0) + (1.0 + full if shared else 0.0)
 
 
-def _shared(deployment: Deployment, events: Sequence[AnyEvent]) -> set[str]:
+def _shared(job: Job, events: Sequence[AnyEvent]) -> set[str]:
     """Operators of which replicas ever are on a processor with fewer cores than tasks."""
-    hosts = {host.name: host for host in deployment.cluster.hosts}
-    placements = [*deployment.plan.placement.items()]
-    placements += [(event.operator, event.placement) for event in events if isinstance(event, Scale)]
-    here = Counter(place for _, places in placements for place in places)
-    places = {text: Location.parse(text) for text in here}
-    crowded = {text for text, place in places.items() if here[text] > hosts[place.host].socket_capacity(place.socket)}
-    return {name for name, texts in placements if not crowded.isdisjoint(texts)}
+    hosts = {host.name: host for host in job.deployment.cluster.hosts}
+    placements = [(each.name, each.at) for each in job.components]
+    placements += [(event.operator, Counter(event.locations)) for event in events if isinstance(event, Scale)]
+    here = sum((at for _, at in placements), start=Counter[Location]())
+    crowded = {place for place, tasks in here.items() if tasks > hosts[place.host].socket_capacity(place.socket)}
+    return {name for name, at in placements if not crowded.isdisjoint(at)}
 
 
 def _evaluated(operator: Windowed, flow: Flow, replicas: int, handled: float, horizon_s: float) -> float:

@@ -6,6 +6,7 @@ Segments save nothing where tuples are hardly more than them, dealt to many repl
 from __future__ import annotations
 
 from twin.guards.effort import LONG_STEPS, estimate
+from twin.job import compile
 from twin.scenario import Scenario
 
 WORTH = 3.0
@@ -19,5 +20,6 @@ def settled(scenario: Scenario) -> Scenario:
     fast, exact = (scenario.with_run(fidelity=each) for each in ("fast", "exact"))
     if scenario.run.segments is not None:
         return fast
-    segments, tuples = (estimate(each, each.run, each.events).steps for each in (fast, exact))
+    job = compile(scenario)
+    segments, tuples = (estimate(job, each.run, each.events).steps for each in (fast, exact))
     return exact if tuples <= segments or tuples <= min(WORTH * segments, LONG_STEPS) else fast

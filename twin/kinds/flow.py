@@ -53,7 +53,7 @@ class Mixing(NamedTuple):
 
     by_chance: of which side the tuples of a count window are is random, so of all pairs in it some are of a tuple with
     itself. burst_s: how long the longest of the bursts takes to come. services_s: by input; none, and they take no
-    time. The others: as in `twin.rates.flow.Channels`.
+    time. The others: as in `twin.flow.Channels`.
     """
 
     by_chance: bool = False

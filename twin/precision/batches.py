@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from twin.deployment import Deployment
 from twin.engine.measure.batches import Batches
 from twin.engine.measure.standard_errors import edges_s
 from twin.engine.measure.statistics import Statistics
 from twin.engine.operators import SinkTask
+from twin.job import Job
 from twin.precision.steadiness import memory_s, slides_s
 from twin.scenario import RunSettings
 from twin.wiring.resolution import resolution
@@ -18,17 +18,17 @@ SPANS_A_BATCH = 4.0
 """Segments of a source: shorter batches would see one and then none."""
 
 
-def batches_of(deployment: Deployment, settings: RunSettings, world: World, statistics: Statistics) -> Batches | None:
+def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statistics) -> Batches | None:
     """Batches of a run that is about to begin, after its warm-up; None if it is too short for them.
 
     Nor do they begin before windows are full: that they fill is no chance.
     """
-    span_s = 0.0 if settings.fidelity == "exact" else resolution(deployment, settings).span_s
-    long_s = memory_s(deployment)
+    span_s = 0.0 if settings.fidelity == "exact" else resolution(job, settings).span_s
+    long_s = memory_s(job)
     start_s = math.ceil(settings.warmup_s / settings.period_s - 1e-9) * settings.period_s
     filled_s = min(2.0 * long_s, settings.horizon_s / 4)
     ends_s = edges_s(
-        max(start_s, filled_s), settings.horizon_s, max(long_s, SPANS_A_BATCH * span_s), slides_s(deployment)
+        max(start_s, filled_s), settings.horizon_s, max(long_s, SPANS_A_BATCH * span_s), slides_s(job.deployment)
     )
     if not ends_s:
         return None

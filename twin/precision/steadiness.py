@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from twin.control import Policy
 from twin.deployment import Deployment
 from twin.events import AnyEvent
+from twin.job import Job, compile
 from twin.query import Windowed
-from twin.rates.flow import nominal_rates
 from twin.workload import Bursty, Constant, Poisson, Spikes
 
 
@@ -34,24 +34,25 @@ def slides_s(deployment: Deployment) -> list[float]:
     return [each.slide for each in windows if each.policy == "time"]
 
 
-def memory_s(deployment: Deployment) -> float:
+def memory_s(what: Deployment | Job) -> float:
     """Seconds for which what comes out depends on what came in, queues apart.
 
     The longest of windows, of a round of bursts or spikes, and of the time between drifts of keys.
     """
-    lengths_s = [0.0]
-    for name, rates in nominal_rates(deployment.query, deployment.workload.arrivals).items():
-        operator = deployment.query.operator(name)
+    job, lengths_s = compile(what), [0.0]
+    for component in job.components:
+        operator = component.operator
         if isinstance(operator, Windowed):
-            rate = rates.in_per_s / deployment.plan.replicas(name)
+            rate = job.rates[operator.name].in_per_s / component.replicas
             window = operator.window
             lengths_s.append(window.size if window.policy == "time" else window.size / max(rate, 1e-300))
-    for law in deployment.workload.arrivals.values():
+    workload = job.deployment.workload
+    for law in workload.arrivals.values():
         if isinstance(law, Bursty):
             lengths_s.append(sum(state.mean_s for state in law.states))
         elif isinstance(law, Spikes):
             lengths_s.append(law.every_s)
-    lengths_s += [skew.drift_every_s or 0.0 for skew in deployment.workload.keys.values()]
+    lengths_s += [skew.drift_every_s or 0.0 for skew in workload.keys.values()]
     return max(lengths_s)
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.rates.layout import Job, Layout
+from twin.rates.arrays import JobArrays
+from twin.rates.layout import Layout
 from twin.rates.load import Load
 
 WHOLE = 0.02
@@ -61,7 +62,7 @@ def batch_waits_s(
     return before_sn, turn_on
 
 
-def _longest(job: Job, o: int, bursts: list[Burst], each: np.ndarray) -> tuple[Burst, np.ndarray]:
+def _longest(job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray) -> tuple[Burst, np.ndarray]:
     """Of what comes together to an operator on its streams, that which waits longest for its turn, and how long. [N]"""
     sizes, gaps_s = (np.stack([bursts[s][i] for s in job.inputs[o]]) for i in (0, 1))
     turns_s = (sizes - 1.0) / 2.0 * np.maximum(each - gaps_s, 0.0)
@@ -89,7 +90,7 @@ def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst
 
 
 def _batched(
-    job: Job, s: int, per_s: np.ndarray, mine: Burst, theirs: Burst, *, windowed: bool
+    job: JobArrays, s: int, per_s: np.ndarray, mine: Burst, theirs: Burst, *, windowed: bool
 ) -> tuple[np.ndarray, Burst]:
     """The mean wait of a tuple for its batch [N], and what a consumer's replica then gets at once.
 

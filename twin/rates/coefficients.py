@@ -19,13 +19,14 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from twin.deployment import Deployment
+from twin.job import compile
 from twin.keys import key_groups_of
 from twin.kinds.ages import Held, group_age_s, length_s
 from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
+from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.keys import crowding
 from twin.rates.latency import RHO_MAX
-from twin.rates.layout import MEGA, Job
 from twin.rates.load import flow_at
 from twin.rates.queues import mmc_wait_s
 
@@ -120,7 +121,7 @@ class PlacementCoefficients:
     @classmethod
     def of(cls, deployment: Deployment, factor: float = 1.0) -> Self:
         """factor: on the rates of all sources, > 0."""
-        job = Job(deployment)
+        job = JobArrays(compile(deployment))
         flow = flow_at(job, {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()})
         replicas_o = np.array([float(deployment.plan.replicas(name)) for name in job.names])
         operators = _operators(job, flow, replicas_o)
@@ -186,7 +187,7 @@ class PlacementCoefficients:
         return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * (1.0 + each.scv[:, None]) / 2.0
 
 
-def _operators(job: Job, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
+def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
     in_on, out_on, window_on, fires_on, bursts_on = (
         np.stack([getattr(flow[name], field) for name in job.names])
         for field in ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "bursts_per_s")
@@ -215,7 +216,7 @@ def _operators(job: Job, flow: dict[str, Flow], replicas_o: np.ndarray) -> Opera
     )
 
 
-def _window_s(job: Job, flow: dict[str, Flow], o: int) -> float:
+def _window_s(job: JobArrays, flow: dict[str, Flow], o: int) -> float:
     operator, found = job.operators[o], flow[job.names[o]]
     if not isinstance(operator, Windowed):
         return 0.0
@@ -225,7 +226,7 @@ def _window_s(job: Job, flow: dict[str, Flow], o: int) -> float:
     return float(group_age_s(operator.window, Held(taken, found.window_tuples, found.groups_per_fire))[0])
 
 
-def _streams(job: Job, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
+def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
     engine = job.deployment.engine
     rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s])
     copies_s = np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)
@@ -240,19 +241,18 @@ def _streams(job: Job, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamC
     )
 
 
-def _places(job: Job) -> PlaceCoefficients:
-    fastest_l = np.ones(len(job.capacity_l)) if job.sockets is None else job.sockets.speed_l
+def _places(job: JobArrays) -> PlaceCoefficients:
     return PlaceCoefficients(
         host_l=job.host_l,
         capacity_l=job.capacity_l,
-        core_l=np.minimum(fastest_l, job.capacity_l),
+        core_l=np.minimum(job.sockets.speed_l, job.capacity_l),
         bandwidth_h=job.bandwidth_h,
         latency_h=job.latency_h,
         ram_mb_h=job.ram_h,
     )
 
 
-def _bursty(job: Job, flow: dict[str, Flow]) -> bool:
+def _bursty(job: JobArrays, flow: dict[str, Flow]) -> bool:
     windows = [flow[job.names[o]] for o in job.windowed]
     return any(
         float(each.out_per_s[0]) > job.deployment.engine.channel_tuples * float(each.fires_per_s[0]) for each in windows

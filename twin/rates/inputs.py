@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from twin.query import AnyOperator, Query
+from twin.job import Component, Edge, Job
 
 
 class Inputs(NamedTuple):
@@ -25,14 +25,12 @@ class Inputs(NamedTuple):
     ends: tuple[tuple[int, int, int], ...]
 
     @classmethod
-    def of(cls, query: Query, each: Callable[[AnyOperator, str], float], mean: Callable[[AnyOperator], float]) -> Self:
-        """each: by consumer and the name of the producer."""
-        row = {operator.name: number for number, operator in enumerate(query.topological)}
-        mean_o = np.array([mean(operator) for operator in query.topological])
-        ends = [(row[stream.producer], row[stream.consumer]) for stream in query.streams_by_name]
-        own = [each(query.operator(stream.consumer), stream.producer) for stream in query.streams_by_name]
-        beyond_s = np.array([value - mean_o[end] for value, (_, end) in zip(own, ends, strict=True)])
-        return cls(mean_o, beyond_s, tuple((s, *ends[s]) for s in np.flatnonzero(beyond_s).tolist()))
+    def of(cls, job: Job, each: Callable[[Edge], float], mean: Callable[[Component], float]) -> Self:
+        """each: of a tuple of a stream. mean: of one that comes if all streams bring as many."""
+        mean_o = np.array([mean(component) for component in job.components])
+        beyond_s = np.array([each(edge) - mean_o[edge.consumer] for edge in job.edges])
+        ends = ((s, job.edges[s].producer, job.edges[s].consumer) for s in np.flatnonzero(beyond_s).tolist())
+        return cls(mean_o, beyond_s, tuple(ends))
 
     def total(self, in_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
         """Of all that comes in a second, at these rates of input and output. [O, N]"""

@@ -9,78 +9,21 @@ plans, one after the other; cells that a plan does not need hold no replicas.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
-from twin.deployment import Deployment
-from twin.plan import ExecutionPlan
-from twin.query import Windowed
-from twin.rates.flow import Channels
-from twin.rates.inputs import Inputs
+from twin.plan import ExecutionPlan, Location
+from twin.rates.arrays import JobArrays
 from twin.rates.keys import crowding
 from twin.rates.links import LinkLayout
-from twin.rates.sockets import SocketLayout, Sockets
-
-MEGA = 1e6
-
-
-class Job:
-    """What all plans of a deployment have in common: its operators, streams, sockets and hosts as arrays."""
-
-    def __init__(self, deployment: Deployment, horizon_s: float = np.inf) -> None:
-        query, engine, hosts = deployment.query, deployment.engine, deployment.cluster.hosts
-        self.deployment = deployment
-        self.operators = query.topological
-        self.names = tuple(operator.name for operator in self.operators)
-        row = {name: number for number, name in enumerate(self.names)}
-        self.row = row
-        self.streams = query.streams_by_name
-        self.producer_s = [row[stream.producer] for stream in self.streams]
-        self.consumer_s = [row[stream.consumer] for stream in self.streams]
-        self.inputs = [[s for s, end in enumerate(self.consumer_s) if end == o] for o in range(len(self.names))]
-        self.outputs = [[s for s, end in enumerate(self.producer_s) if end == o] for o in range(len(self.names))]
-        self.sources = [row[source.name] for source in query.sources]
-        self.sinks = [row[sink.name] for sink in query.sinks]
-        self.broadcast_s = [query.partitioning(stream).copies for stream in self.streams]
-        self.forward_s = [query.partitioning(stream).paired for stream in self.streams]
-        self.shared_o = [any(query.partitioning(each).one_queue for each in query.inputs(name)) for name in self.names]
-        self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
-        self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
-        self.bytes_o = np.array([engine.output_bytes(query, name) for name in self.names])
-        self.held_bytes = Inputs.of(
-            query, lambda _, end: engine.output_bytes(query, end), lambda each: engine.input_bytes(query, each.name)
-        )
-        self.service = Inputs.of(query, partial(engine.service_s_of, query), partial(engine.service_s, query))
-        self.scv_o = np.array([engine.service_scv_of(operator) for operator in self.operators])
-        self.scan_o = np.array([engine.scan_s(operator) for operator in self.operators])
-        self.result_o = np.array([engine.result_s(operator) for operator in self.operators])
-        services_s = {
-            each.name: tuple(engine.service_s_of(query, each, end) for end in query.feeds(each.name))
-            for each in self.operators
-        }
-        self.channels = Channels(engine.channel_tuples, services_s, horizon_s=horizon_s)
-        self.bytes_s = self.bytes_o[self.producer_s]
-        self.batch_s = [
-            1 if stream.overflow == "drop" or engine.flush_s is None else engine.batch_of(float(size))
-            for stream, size in zip(self.streams, self.bytes_s, strict=True)
-        ]
-        self.offered_per_s = {name: law.mean_rate_per_s for name, law in deployment.workload.arrivals.items()}
-        sockets = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
-        self.column = {(hosts[number].name, socket): index for index, (number, socket) in enumerate(sockets)}
-        self.host_l = np.array([number for number, _ in sockets])
-        self.capacity_l = np.array([hosts[number].socket_capacity(socket) for number, socket in sockets])
-        self.capacity_h = np.bincount(self.host_l, self.capacity_l)
-        self.bandwidth_h = np.array([host.bandwidth_mbps for host in hosts]) * MEGA / 8  # bytes a second
-        self.latency_h = np.array([host.latency_ms for host in hosts]) * 1e-3
-        self.ram_h = np.array([host.ram_mb for host in hosts])
-        self.sockets = Sockets.of(deployment)
+from twin.rates.sockets import SocketLayout
 
 
 class Layout:
     """The cells of N plans and what follows from them alone. Build it by `of_plans` or `of_counts`."""
 
-    def __init__(self, job: Job, counts: Sequence[np.ndarray], codes: Sequence[np.ndarray]) -> None:
+    def __init__(self, job: JobArrays, counts: Sequence[np.ndarray], codes: Sequence[np.ndarray]) -> None:
         """By operator: replicas by socket in each of some variants [V, L], and the variant in each plan [N]."""
         self.job = job
         self.size = len(codes[0])
@@ -101,7 +44,7 @@ class Layout:
         self._place()
 
     @classmethod
-    def of_plans(cls, job: Job, plans: Sequence[ExecutionPlan]) -> Layout:
+    def of_plans(cls, job: JobArrays, plans: Sequence[ExecutionPlan]) -> Layout:
         """Raises KeyError if a plan does not fit the deployment."""
         counts, codes = [], []
         for name in job.names:
@@ -110,8 +53,7 @@ class Layout:
             count_vl = np.zeros((len(variants), len(job.column)))
             for replicas, variant in variants.items():
                 for text in replicas:
-                    host, _, socket = text.partition("/")
-                    count_vl[variant, job.column[host, int(socket or 0)]] += 1.0
+                    count_vl[variant, job.column[Location.parse(text)]] += 1.0
             counts.append(count_vl)
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
@@ -119,7 +61,7 @@ class Layout:
         return layout
 
     @classmethod
-    def of_counts(cls, job: Job, counts_pol: np.ndarray) -> Layout:
+    def of_counts(cls, job: JobArrays, counts_pol: np.ndarray) -> Layout:
         """From replicas by plan, operator in data-flow order, and socket [P, O, L]."""
         counts = [np.asarray(counts_pol[:, o], dtype=float) for o in range(len(job.names))]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
@@ -234,7 +176,9 @@ class Layout:
     @cached_property
     def sockets(self) -> SocketLayout | None:
         """Distances, bandwidths and clocks of sockets, if a host has any."""
-        return None if self.job.sockets is None else SocketLayout(self, self.job.sockets)
+        if not self.job.has_sockets or self.job.sockets.alike:
+            return None
+        return SocketLayout(self, self.job.sockets)
 
     def host_share_nh(self, operator: int) -> np.ndarray:
         """Share of an operator's replicas on each host. [N, H]"""

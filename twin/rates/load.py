@@ -13,18 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from twin.flow import flows
 from twin.keys import key_groups_of
 from twin.kinds.flow import Flow
+from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.bursts import burst_blocking
 from twin.rates.cores import share_cores
-from twin.rates.flow import flows
-from twin.rates.layout import MEGA, Job, Layout
+from twin.rates.layout import Layout
 from twin.rates.sockets import Cells
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The state of N plans at some source rates. The first six are those of `twin.rates.flow.Flow`, [O, N].
+    """The state of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
 
     service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation, also
     between streams. busy_on: demand of one replica, in cores. used_on: share of its time that a replica works, on its
@@ -73,7 +74,7 @@ def _with_part(mine: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarr
     return whole
 
 
-def pressure(job: Job, load: Load) -> np.ndarray:
+def pressure(job: JobArrays, load: Load) -> np.ndarray:
     """The highest utilisation among what an operator depends on: its CPU and its output streams. [O, N]"""
     worst_on, stream_sn = load.cpu_on.copy(), load.stream_sn
     for s, producer in enumerate(job.producer_s):
@@ -81,15 +82,15 @@ def pressure(job: Job, load: Load) -> np.ndarray:
     return worst_on
 
 
-def offered_flow(job: Job) -> dict[str, Flow]:
+def offered_flow(job: JobArrays) -> dict[str, Flow]:
     """What flows if every source keeps up; arrays of one entry, as it is the same under all plans."""
     return flow_at(job, {name: np.array([rate]) for name, rate in job.offered_per_s.items()})
 
 
 def flow_at(
-    job: Job, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
+    job: JobArrays, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, Flow]:
-    """What flows at given rates of the sources. stalls_s: see `twin.rates.flow.Channels`."""
+    """What flows at given rates of the sources. stalls_s: see `twin.flow.Channels`."""
     channels = job.channels if not stalls_s else job.channels._replace(stalls_s=stalls_s)
     return flows(job.deployment.query, rates, True, channels)
 
@@ -141,23 +142,23 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
             cpu_on[o] = np.where(blocked > 0, np.maximum(cpu_on[o], used_on[o] + blocked), cpu_on[o])
     return Load(
-        in_on,
-        out_on,
-        window_on,
-        fires_on,
-        groups_on,
-        bursts_on,
-        service_on,
-        job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on,
-        busy_on,
-        used_on,
-        speed_on,
-        cpu_on,
-        nic_sn,
-        credits_sn,
-        layout.by_host(busy_cn * layout.count_cn) / job.capacity_h[:, None],
-        nic_hn,
-        cells,
+        in_on=in_on,
+        out_on=out_on,
+        window_on=window_on,
+        fires_on=fires_on,
+        groups_on=groups_on,
+        bursts_on=bursts_on,
+        service_on=service_on,
+        scv_on=job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on,
+        busy_on=busy_on,
+        used_on=used_on,
+        speed_on=speed_on,
+        cpu_on=cpu_on,
+        nic_sn=nic_sn,
+        credits_sn=credits_sn,
+        cpu_hn=layout.by_host(busy_cn * layout.count_cn) / job.capacity_h[:, None],
+        nic_hn=nic_hn,
+        cells=cells,
     )
 
 

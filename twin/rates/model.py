@@ -15,13 +15,15 @@ import numpy as np
 
 from twin.blindness import unseen_of
 from twin.deployment import Deployment
+from twin.job import compile
 from twin.metrics import BACKPRESSURE_SHARE, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
+from twin.rates.arrays import JobArrays
 from twin.rates.bursts import stalls
 from twin.rates.filling import held_back
 from twin.rates.latency import result_ages_s
-from twin.rates.layout import Job, Layout
+from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
 from twin.rates.placements import CountedPlans, Placements
 from twin.rates.throttle import throttle
@@ -66,10 +68,9 @@ class RateModel:
 
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
-        counted = isinstance(plans, CountedPlans) or (isinstance(plans, Placements) and not plans.given.key_groups)
-        if counted and isinstance(plans, Placements | CountedPlans):  # counts do not say who owns a key group
+        if isinstance(plans, Placements | CountedPlans) and not plans.given.key_groups:  # counts say nothing of those
             return self.answer_counts(deployment, plans.socket_counts(deployment))
-        job = Job(deployment, self.run_s(deployment))
+        job = JobArrays(compile(deployment), self.run_s(deployment))
         some = plans[:: 1 + len(plans) // 64]
         most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
         return self._answers(
@@ -81,7 +82,7 @@ class RateModel:
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
-        job = Job(deployment, self.run_s(deployment))
+        job = JobArrays(compile(deployment), self.run_s(deployment))
         shape = (len(job.names), len(job.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
@@ -91,7 +92,7 @@ class RateModel:
         )
 
     def _answers(
-        self, job: Job, horizon_s: float, plans: int, cells: int, layout: Callable[[slice], Layout]
+        self, job: JobArrays, horizon_s: float, plans: int, cells: int, layout: Callable[[slice], Layout]
     ) -> RateAnswer:
         step = max(1, min(CHUNK, PAIRS // cells**2))
         parts = (layout(slice(start, start + step)) for start in range(0, max(1, plans), step))

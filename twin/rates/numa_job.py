@@ -12,11 +12,11 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.plan import ExecutionPlan, Location
-from twin.rates.layout import Job
+from twin.job import Job, compile
+from twin.plan import ExecutionPlan
+from twin.rates.arrays import JobArrays
 from twin.rates.load import offered_flow
-
-GIGA, MEGA = 1e9, 1e6
+from twin.rates.sockets import Sockets
 
 Fetch = Literal["relative", "never", "always"]
 """What a tuple from another socket costs: by distance; nothing; or always the most, even from the same socket."""
@@ -29,29 +29,28 @@ class NumaJob:
     stream does not deal its tuples evenly, or an operator costs nothing.
     """
 
-    def __init__(self, deployment: Deployment, fetch: Fetch = "relative") -> None:
-        query, engine = deployment.query, deployment.engine
-        for stream in query.streams:
-            if not query.partitioning(stream).even:
+    def __init__(self, what: Deployment | Job, fetch: Fetch = "relative") -> None:
+        job = compile(what)
+        for edge in job.edges:
+            if not edge.how.even:
                 raise BadInput(
-                    f"stream {stream.producer} -> {stream.consumer} is {query.partitioning(stream)}: sockets are "
-                    "weighed for streams that are dealt evenly; use rebalance or hash"
+                    f"stream {' -> '.join(edge.ends)} is {edge.how}: sockets are weighed for streams that are dealt "
+                    "evenly; use rebalance or hash"
                 )
-        job = Job(deployment)
-        flow = offered_flow(job)
-        self.deployment = deployment
-        self.operators = job.names
-        self.producer_s, self.consumer_s = job.producer_s, job.consumer_s
-        self.inputs, self.sources, self.sinks = job.inputs, job.sources, job.sinks
+        arrays = JobArrays(job)
+        flow = offered_flow(arrays)
+        self.deployment = job.deployment
+        self.operators = arrays.names
+        self.producer_s, self.consumer_s = arrays.producer_s, arrays.consumer_s
+        self.inputs, self.sources, self.sinks = arrays.inputs, arrays.sources, arrays.sinks
         self.in_o, out_o, fires_o, window_o = (
-            np.array([float(getattr(flow[name], each)[0]) for name in job.names])
+            np.array([float(getattr(flow[name], each)[0]) for name in arrays.names])
             for each in ("in_per_s", "out_per_s", "fires_per_s", "window_tuples")
         )
         known_o = np.maximum(self.in_o, 1e-300)
-        evaluated_o = fires_o * window_o * job.scan_o + out_o * job.result_o
-        rates = dict(zip(job.names, out_o.tolist(), strict=True))
-        service_o = np.array([engine.service_s(query, operator, rates) for operator in job.operators])
-        self.time_o = service_o + evaluated_o / known_o
+        rates = self.in_o[:, None], out_o[:, None]
+        evaluated_o = fires_o * window_o * arrays.scan_o + out_o * arrays.result_o
+        self.time_o = arrays.service.mean(*rates)[:, 0] + evaluated_o / known_o
         """Te."""
         self.gain_o = out_o / known_o
         """Results for an input tuple."""
@@ -60,8 +59,8 @@ class NumaJob:
         """A stream's tuples among the input tuples of its consumer."""
         self.sent_s = self.rate_s / known_o[self.producer_s]
         """Tuples of a stream for each input tuple of its producer."""
-        self.bytes_s = job.bytes_s
-        self.memory_o = np.array([engine.memory_bytes(query, operator, rates) for operator in job.operators])
+        self.bytes_s = arrays.bytes_s
+        self.memory_o = arrays.sockets.memory.mean(*rates)[:, 0]
         self.results_per_s = float(self.in_o[self.sinks].sum())
         """Into all sinks."""
         for name, time_s in zip(self.operators, self.time_o, strict=True):
@@ -70,43 +69,36 @@ class NumaJob:
                     f"operator {name!r} costs nothing, so no number of replicas is too few; "
                     "give it a service_time_s above 0"
                 )
-        self._sockets(job)
-        self._distances(fetch)
+        self._sockets(arrays)
+        self._distances(arrays.sockets, fetch)
 
-    def _sockets(self, job: Job) -> None:
-        hosts = self.deployment.cluster.hosts
-        self.hosts = tuple(host.name for host in hosts)
-        self.locations = tuple(Location(host, socket) for host, socket in job.column)
-        self.host_l = job.host_l
-        places = [(hosts[h], each.socket) for h, each in zip(self.host_l, self.locations, strict=True)]
-        self.capacity_l = job.capacity_l
-        speed_l = np.array([host.core_speed(socket) for host, socket in places])
+    def _sockets(self, arrays: JobArrays) -> None:
+        self.hosts = tuple(host.name for host in self.deployment.cluster.hosts)
+        self.locations = tuple(arrays.column)
+        self.host_l = arrays.host_l
+        self.capacity_l = arrays.capacity_l
+        speed_l = arrays.sockets.speed_l
         self.speed_l = np.minimum(speed_l, self.capacity_l)
         """Reference cores that one replica can use."""
         self.cores_l = np.maximum(1, np.round(self.capacity_l / speed_l).astype(int))
-        given = [host.sockets[socket].bandwidth_gbps if host.sockets else None for host, socket in places]
-        self.memory_l = np.array([np.inf if each is None else each * GIGA for each in given])
-        self.card_h = np.array([host.bandwidth_mbps * MEGA / 8 for host in hosts])
+        own_l = np.arange(len(self.locations))
+        self.memory_l = arrays.sockets.limit_lk[own_l, own_l - arrays.sockets.first_l]
+        """Bytes a second of its own memory."""
+        self.card_h = arrays.bandwidth_h
         self.apart_ij = self.host_l[:, None] != self.host_l[None, :]
         self.between_hosts = bool(self.apart_ij.any())
 
-    def _distances(self, fetch: Fetch) -> None:
-        engine, hosts = self.deployment.engine, self.deployment.cluster.hosts
+    def _distances(self, sockets: Sockets, fetch: Fetch) -> None:
+        engine = self.deployment.engine
+        j, i = np.nonzero(~self.apart_ij & ~np.eye(len(self.locations), dtype=bool))
         line_ij = np.zeros(self.apart_ij.shape)
+        line_ij[i, j] = sockets.line_lk[j, i - sockets.first_l[j]]
         self.channel_ij = np.full(self.apart_ij.shape, np.inf)
         """Bytes a second from the memory of one socket to another of the same host."""
-        for i, start in enumerate(self.locations):
-            for j, end in enumerate(self.locations):
-                host = hosts[self.host_l[i]]
-                if i == j or self.apart_ij[i, j] or host.numa is None:
-                    continue
-                line_ij[i, j] = host.socket_latency_s(start.socket, end.socket) * host.core_speed(end.socket)
-                if host.numa.bandwidth_gbps is not None:
-                    self.channel_ij[i, j] = host.numa.bandwidth_gbps[start.socket][end.socket] * GIGA
+        self.channel_ij[i, j] = sockets.limit_lk[j, i - sockets.first_l[j]]
         self.has_channels = bool(np.isfinite(self.channel_ij).any())
-        lines_s = np.array([engine.lines_of(size) for size in self.bytes_s])
         away_sij = self.bytes_s[:, None, None] * self.apart_ij * 1e-9
-        self.fetch_sij = lines_s[:, None, None] * line_ij + engine.deserialise_ns_per_byte * away_sij
+        self.fetch_sij = sockets.lines_s[:, None, None] * line_ij + engine.deserialise_ns_per_byte * away_sij
         """What a tuple costs its consumer, by the sockets of both."""
         self.send_sij = engine.serialise_ns_per_byte * away_sij
         """The same of its producer."""

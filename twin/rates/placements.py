@@ -74,11 +74,12 @@ class Placements(Sequence[ExecutionPlan]):
 class CountedPlans(Sequence[ExecutionPlan]):
     """Plans of any number of replicas on any sockets: counts_pol by plan, operator in data-flow order, and socket.
 
-    Sockets are those of all hosts in a row; replicas of an operator come in their order. Key groups are dealt anew.
+    Sockets are those of all hosts in a row; replicas of an operator come in their order. An operator with as many
+    replicas as in the job's plan keeps the assignment of its key groups.
     """
 
     def __init__(self, deployment: Deployment, counts_pol: np.ndarray) -> None:
-        self._deployment = deployment
+        self._deployment, self.given = deployment, deployment.plan
         self.counts_pol = np.asarray(counts_pol, np.int64)
         hosts = deployment.cluster.hosts
         self._places = [str(Location(host.name, socket)) for host in hosts for socket in range(host.socket_count)]
@@ -99,7 +100,7 @@ class CountedPlans(Sequence[ExecutionPlan]):
         names = [operator.name for operator in self._deployment.query.operators]
         counts_ol = self.counts_pol[index]
         placement = {name: tuple(np.repeat(self._places, counts_ol[self._row[name]]).tolist()) for name in names}
-        return ExecutionPlan(placement=placement)
+        return self.given.with_placement(placement)
 
     def socket_counts(self, deployment: Deployment) -> np.ndarray:
         """Replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""

@@ -12,12 +12,11 @@ axes, as in `twin.rates.layout`; k is a socket of the host in question, counted 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from twin.deployment import Deployment
+from twin.job import Job
 from twin.rates.cores import FULL, share_cores
 from twin.rates.inputs import Inputs
 
@@ -54,11 +53,9 @@ class Sockets(NamedTuple):
     limited: bool
 
     @classmethod
-    def of(cls, deployment: Deployment) -> Self | None:
-        """None where all sockets are alike in all of that, and free."""
-        hosts, query, engine = deployment.cluster.hosts, deployment.query, deployment.engine
-        if not any(host.sockets for host in hosts):
-            return None
+    def of(cls, job: Job) -> Self:
+        """Those of all hosts."""
+        hosts = job.deployment.cluster.hosts
         sockets = [(host, number) for host in hosts for number in range(host.socket_count)]
         most = max(host.socket_count for host in hosts)
         line_lk, limit_lk = np.zeros((len(sockets), most)), np.full((len(sockets), most), np.inf)
@@ -71,14 +68,16 @@ class Sockets(NamedTuple):
             local_gbps = host.sockets[own].bandwidth_gbps if host.sockets else None
             limit_lk[row, own] = np.inf if local_gbps is None else local_gbps * GIGA
         speed_l = np.array([host.core_speed(own) for host, own in sockets])
-        memory = Inputs.of(query, partial(engine.memory_bytes_of, query), partial(engine.memory_bytes, query))
+        memory = Inputs.of(job, lambda edge: edge.memory_bytes, lambda component: component.memory_bytes)
         limited = bool(np.isfinite(limit_lk).any())
-        if not limited and not line_lk.any() and (speed_l == 1.0).all():
-            return None
-        sizes = [engine.output_bytes(query, each.producer) for each in query.streams_by_name]
-        lines_s = np.array([engine.lines_of(size) for size in sizes])
+        lines_s = np.array([job.engine.lines_of(each.bytes_each) for each in job.edges])
         first_l = np.array([row - own for row, (_, own) in enumerate(sockets)])
         return cls(speed_l, first_l, line_lk, limit_lk, lines_s, memory, limited)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all sockets are alike in all of that, and free."""
+        return not self.limited and not self.line_lk.any() and bool((self.speed_l == 1.0).all())
 
 
 class SocketLayout:

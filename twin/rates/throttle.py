@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from twin.rates.layout import Job, Layout
+from twin.rates.arrays import JobArrays
+from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, pressure
 
 ROUNDS = 40
@@ -24,7 +25,7 @@ FARTHEST, LEAST = 2.0, -30.0
 """Longest step, and lowest share, in logs."""
 
 
-def felt(job: Job, now: Load) -> tuple[np.ndarray, np.ndarray]:
+def felt(job: JobArrays, now: Load) -> tuple[np.ndarray, np.ndarray]:
     """By which factor inputs are too many: of operators, at the worst of all that lies downstream, and of streams.
 
     Of an operator with several inputs the too fast feel more, those below the fair level less. [O, N], [S, N]

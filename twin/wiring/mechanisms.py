@@ -10,9 +10,9 @@ from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.task import Task
 from twin.engine.windows.aggregate import AggregateTask
 from twin.engine.windows.join import JoinTask
+from twin.job import Component
 from twin.keys import groups_of
 from twin.kinds.mechanism import Collecting, Grouping, Matching, Reading, Selecting
-from twin.query import AnyOperator
 from twin.windows import Window
 
 if TYPE_CHECKING:
@@ -23,24 +23,14 @@ class Making(NamedTuple):
     """A replica to be made. common: what every task is made of."""
 
     wiring: Wiring
-    operator: AnyOperator
+    component: Component
     replica: int
     common: dict[str, Any]
 
-    @property
-    def replicas(self) -> int:
-        """Of the operator."""
-        return len(self.wiring.locations[self.operator.name])
-
     def windowed(self, window: Window) -> dict[str, Any]:
         """What every task with a window is made of."""
-        engine = self.wiring.engine
-        return {
-            **self.common,
-            "window": window,
-            "result_s": engine.result_s(self.operator),
-            "scan_s": engine.scan_s(self.operator),
-        }
+        each = self.component
+        return {**self.common, "window": window, "result_s": each.result_s, "scan_s": each.scan_s}
 
 
 def _reading(making: Making, _: Reading) -> Task:
@@ -52,13 +42,12 @@ def _selecting(making: Making, does: Selecting) -> Task:
 
 
 def _grouping(making: Making, does: Grouping) -> Task:
-    groups = max(1, groups_of(does.groups, making.replica, making.replicas))
+    groups = max(1, groups_of(does.groups, making.replica, making.component.replicas))
     return AggregateTask(**making.windowed(does.window), groups=groups)
 
 
 def _matching(making: Making, does: Matching) -> Task:
-    query = making.wiring.query
-    ways = [query.partitioning(each) for each in query.inputs(making.operator.name)]
+    ways = [each.how for each in making.wiring.job.inputs(making.component.name)]
     task = JoinTask(
         **making.windowed(does.window),
         sides=len(ways),
@@ -66,7 +55,7 @@ def _matching(making: Making, does: Matching) -> Task:
         selectivity=does.selectivity,
         amplification=does.amplification,
     )
-    task.law = task.law_of(1.0 / making.replicas)  # key groups, if there are any, will know better
+    task.law = task.law_of(1.0 / making.component.replicas)  # key groups, if there are any, will know better
     return task
 
 
@@ -85,5 +74,5 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Task]] = {
 
 def made(making: Making) -> Task:
     """The task that does it."""
-    does = making.operator.mechanism
+    does = making.component.operator.mechanism
     return MECHANISMS[type(does)](making, does)

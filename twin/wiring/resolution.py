@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass
 
 from twin.deployment import Deployment
-from twin.kinds.flow import OperatorRates
+from twin.job import Component, Job, compile
 from twin.query import Windowed
-from twin.rates.flow import nominal_rates
 from twin.scenario import RunSettings
 
 USUAL_SEGMENTS = 2000
@@ -41,40 +40,40 @@ class Resolution:
         return self.span_s <= 2.0 * self.needed_s
 
 
-def resolution(deployment: Deployment, settings: RunSettings) -> Resolution:
+def resolution(what: Deployment | Job, settings: RunSettings) -> Resolution:
     """That of a fast run: as `settings.segments` says, or as the windows need it, within bounds."""
-    sources = len(deployment.query.sources)
-    needed_s, operator = _needed(deployment)
+    job = compile(what)
+    sources = len(job.sources)
+    needed_s, operator = _needed(job)
 
     def span_s(segments: float) -> float:
         return settings.horizon_s * sources / segments
 
     if settings.segments is not None:
         return Resolution(span_s(settings.segments), needed_s, operator)
-    tasks = sum(len(places) for places in deployment.plan.placement.values())
+    tasks = sum(each.replicas for each in job.components)
     usual_s = max(span_s(USUAL_SEGMENTS), settings.horizon_s * tasks / USUAL_STEPS)
     finest_s = settings.horizon_s * tasks / MOST_STEPS
     return Resolution(min(usual_s, max(finest_s, needed_s)), needed_s, operator)
 
 
-def _needed(deployment: Deployment) -> tuple[float, str]:
+def _needed(job: Job) -> tuple[float, str]:
     found = [(math.inf, "")]
-    for name, rates in nominal_rates(deployment.query, deployment.workload.arrivals).items():
-        operator = deployment.query.operator(name)
-        if isinstance(operator, Windowed) and _blocks(deployment, name, rates):
+    for component in job.components:
+        operator = component.operators[-1]
+        if isinstance(operator, Windowed) and _blocks(job, component):
             window = operator.window
-            rate = rates.in_per_s / deployment.plan.replicas(name)
+            rate = job.rates[operator.name].in_per_s / component.replicas
             slide_s = window.slide if window.policy == "time" else window.slide / rate
-            found.append((slide_s / PARTS, name))
+            found.append((slide_s / PARTS, component.name))
     return min(found)
 
 
-def _blocks(deployment: Deployment, name: str, rates: OperatorRates) -> bool:
+def _blocks(job: Job, component: Component) -> bool:
     """Whether the results of one evaluation, of all replicas, are more than the channels of a consumer hold."""
+    rates = job.rates[component.operators[-1].name]
     at_once = rates.out_per_s / max(rates.fires_per_s, 1e-300)
-    room = deployment.engine.channel_tuples
+    room = job.engine.channel_tuples
     return any(
-        at_once > room * deployment.plan.replicas(each.consumer)
-        for each in deployment.query.outputs(name)
-        if each.overflow == "block"
+        at_once > room * job.components[each.consumer].replicas for each in job.outputs(component.name) if each.blocks
     )

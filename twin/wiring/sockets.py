@@ -16,7 +16,7 @@ from twin.engine.compute.sockets import (
     control,
 )
 from twin.engine.task import Task
-from twin.query import AnyOperator
+from twin.job import Component
 
 if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
@@ -37,7 +37,7 @@ def limit_sockets(wiring: Wiring) -> None:
     controls: list[BandwidthLimit | OverSubscription] = [*limits, *_switches(wiring)]
     if controls:
         env = wiring.world.env
-        spaced_s = SEGMENTS_A_TICK * wiring.span_s / len(wiring.query.sources)
+        spaced_s = SEGMENTS_A_TICK * wiring.span_s / len(wiring.job.sources)
         wiring.world.limits = limits
         env.process(control(env, controls, max(TICK_S, spaced_s)))
 
@@ -54,31 +54,32 @@ def _local(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited
         if gbps is None:
             continue
         traffic = [
-            _of_task(wiring, operator, surcharges[task])
-            for operator in wiring.query.topological
-            for task, place in zip(wiring.world.tasks[operator.name], wiring.locations[operator.name], strict=True)
-            if place == location and wiring.engine.memory_bytes(wiring.query, operator) > 0.0
+            _of_task(wiring, component, surcharges[task])
+            for component in wiring.job.components
+            for task, place in zip(wiring.world.tasks[component.name], component.places, strict=True)
+            if place == location and component.memory_bytes > 0.0
         ]
         if traffic:
             found.append((gbps * GIGA, traffic))
     return found
 
 
-def _of_task(wiring: Wiring, operator: AnyOperator, surcharge: Surcharge) -> Traffic:
-    if operator.memory_bytes is None and surcharge.task.inputs.inboxes:
+def _of_task(wiring: Wiring, component: Component, surcharge: Surcharge) -> Traffic:
+    if component.operator.memory_bytes is None and surcharge.task.inputs.inboxes:
         return LocalTraffic(surcharge, wiring.engine.memory_factor)
-    return Traffic(surcharge, wiring.engine.memory_bytes(wiring.query, operator))
+    return Traffic(surcharge, component.memory_bytes)
 
 
 def _remote(wiring: Wiring, surcharges: Mapping[Task, Surcharge]) -> list[Limited]:
     if not any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in wiring.hosts.values()):
         return []
     fetched: dict[tuple[str, int, int], list[Traffic]] = defaultdict(list)
-    for stream in wiring.query.streams_by_name:
-        position = wiring.query.outputs(stream.producer).index(stream)
-        for task, start in zip(wiring.world.tasks[stream.producer], wiring.locations[stream.producer], strict=True):
+    for number, edge in enumerate(wiring.job.edges):
+        producer, consumer = (wiring.job.components[each] for each in (edge.producer, edge.consumer))
+        position = producer.outputs.index(number)
+        for task, start in zip(wiring.world.tasks[producer.name], producer.places, strict=True):
             port = task.ports[position]
-            for index, end in enumerate(wiring.locations[stream.consumer]):
+            for index, end in enumerate(consumer.places):
                 if start.host == end.host and start.socket != end.socket:
                     taker = port.paths[index].inbox.task
                     assert isinstance(taker, Task)  # a common queue is on one socket (twin.deployment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
@@ -14,6 +14,7 @@ from twin.engine.streams.partition import Deal, KeyedDeal, deal
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
 from twin.engine.task import Task
+from twin.job import Edge
 from twin.plan import Location
 from twin.query import Stream
 from twin.randomness import stream
@@ -26,29 +27,29 @@ SHED_PARTS = 4
 """Where a full channel drops, segments are this much smaller, or they would drop more than single tuples do."""
 
 
-def connect(wiring: Wiring, each: Stream) -> None:
+def connect(wiring: Wiring, edge: Edge) -> None:
     """Makes the inboxes and ports of a stream whose tasks there are."""
+    each = edge.stream
     producers = wiring.world.tasks[each.producer]
     inboxes = _inboxes(wiring, each)
     wiring.world.inboxes[each.producer, each.consumer] = inboxes
-    how = wiring.query.partitioning(each)
-    size = wiring.engine.output_bytes(wiring.query, each.producer)
     groups = wiring.world.key_groups.get(each.consumer)
     paths: dict[Location, Paths] = {}
     dealt: Deal | None = None
     for index, task in enumerate(producers):
         start = wiring.locations[each.producer][index]
         if start not in paths:
-            paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, size)
-        if dealt is None or wiring.exact or how.paired:  # else all producers deal together
-            dealt = _deal(wiring, each, index)
+            paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, edge.bytes_each)
+        if dealt is None or wiring.exact or edge.how.paired:  # else all producers deal together
+            dealt = _deal(wiring, edge, index)
         task.ports.append(make_port(wiring, task, paths[start], dealt, each))
     if groups is not None:
         groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
 
 
-def _deal(wiring: Wiring, each: Stream, index: int) -> Deal:
+def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
     """The deal of a producer replica; in a fast run, of all of them."""
+    each = edge.stream
     producers, consumers = wiring.world.tasks[each.producer], len(wiring.world.tasks[each.consumer])
     groups = wiring.world.key_groups.get(each.consumer)
 
@@ -57,7 +58,7 @@ def _deal(wiring: Wiring, each: Stream, index: int) -> Deal:
 
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
-        return deal(wiring.query.partitioning(each), consumer, len(producers), index, consumers, draws)
+        return deal(edge.how, consumer, len(producers), index, consumers, draws)
     return KeyedDeal(groups, draws(), index * consumers // len(producers), len(producers))
 
 
@@ -74,12 +75,11 @@ def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
 
 def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:
     """Where receivers get a stream. Tasks are told."""
-    query, engine = wiring.query, wiring.engine
-    consumer, side = query.operator(each.consumer), query.inputs(each.consumer).index(each)
-    beyond_s = engine.service_s_of(query, consumer, each.producer) - engine.service_s(query, consumer)
-    size = engine.output_bytes(query, each.producer)
-    turns = round_of(wiring.producers(each), len(wiring.locations[each.consumer]))
-    inboxes = [Inbox(cast(Task, receiver), side, room, turns, beyond_s, size) for receiver in receivers]
+    edge = wiring.job.edge(each)
+    side = wiring.job.inputs(each.consumer).index(edge)
+    beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
+    turns = round_of(wiring.producers(edge), len(wiring.locations[each.consumer]))
+    inboxes = [Inbox(receiver, side, room, turns, beyond_s, edge.bytes_each) for receiver in receivers]
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:
@@ -90,7 +90,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
 
 def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:
     """One that sends at once, in batches, or drops what finds no room."""
-    batch = wiring.engine.batch_of(wiring.engine.output_bytes(wiring.query, each.producer))
+    batch = wiring.engine.batch_of(wiring.job.edge(each).bytes_each)
     cap = max(1, wiring.cap // wiring.servers(each.consumer))  # the largest segment that may travel
     if each.overflow == "drop":
         return SheddingPort(task, paths, dealt, max(1, cap // SHED_PARTS))

@@ -8,7 +8,8 @@ from twin.engine.draws import Draws
 from twin.engine.streams.keys import KeyGroups, drift, skewed
 from twin.engine.streams.pool import PoolDraws
 from twin.engine.task import Task
-from twin.keys import contiguous, group_count
+from twin.job import Component
+from twin.keys import contiguous
 from twin.plan import Location
 from twin.query import AnyOperator
 from twin.randomness import stream
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Location) -> Task:
     """A task of an operator at a place. `replica`: its number, which names its random numbers."""
     name = f"{operator.name}#{replica}"
-    scv = wiring.engine.service_scv_of(operator) if wiring.settings.noise else 0.0
+    component = wiring.job.component(operator.name)
+    scv = component.service_scv if wiring.settings.noise else 0.0
     servers = wiring.servers(operator.name)
     draws = Draws(stream(wiring.settings.seed, f"task:{name}"), scv)
     if servers > 1 and not wiring.exact:
@@ -31,17 +33,17 @@ def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Locati
         "name": name,
         "processor": wiring.processor(place),
         "draws": draws,
-        "service_s": wiring.engine.service_s(wiring.query, operator),
+        "service_s": component.service_s,
         "service_scv": scv,
         "exact": wiring.exact,
     }
-    return made(Making(wiring, operator, replica, common))
+    return made(Making(wiring, component, replica, common))
 
 
-def make_key_groups(wiring: Wiring, operator: AnyOperator) -> None:
+def make_key_groups(wiring: Wiring, component: Component) -> None:
     """The key groups of an operator whose tasks there are, if it has any."""
-    name, tasks = operator.name, wiring.world.tasks[operator.name]
-    count = group_count(wiring.query, name, len(tasks))
+    name, operator, count = component.name, component.operator, component.key_groups
+    tasks = wiring.world.tasks[name]
     if count is None:
         return
     groups = wiring.world.key_groups[name] = KeyGroups(
@@ -49,7 +51,7 @@ def make_key_groups(wiring: Wiring, operator: AnyOperator) -> None:
         wiring.deployment.plan.key_groups.get(name) or contiguous(count, len(tasks)),
         operator.values_by_key_group(count),
         state_bytes_each=getattr(operator, "state_bytes_per_group", 0.0),
-        two_choice=any(wiring.query.partitioning(each).two_choices for each in wiring.query.inputs(name)),
+        two_choice=any(each.how.two_choices for each in wiring.job.inputs(name)),
     )
     skew = wiring.deployment.workload.keys.get(name)
     if skew is None:

@@ -23,9 +23,10 @@ from twin.engine.streams.channel import DEEP
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.pool import make_pool
 from twin.engine.task import Task
+from twin.job import Component, Edge, Job, compile
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.query import AnyOperator, Stream
+from twin.query import AnyOperator, Windowed
 from twin.randomness import stream
 from twin.scenario import RunSettings
 from twin.wiring.network import Network
@@ -37,21 +38,22 @@ from twin.wiring.world import World
 
 
 class Wiring:
-    """Builds the world of one deployment. Same deployment, settings and seed: the same world.
+    """Builds the world of one job. Same deployment, settings and seed: the same world.
 
     replayable: whether sources may have to read tuples again.
     """
 
-    def __init__(self, deployment: Deployment, settings: RunSettings, replayable: bool = False) -> None:
-        self.deployment = deployment
+    def __init__(self, what: Deployment | Job, settings: RunSettings, replayable: bool = False) -> None:
+        self.job = compile(what)
+        deployment = self.deployment = self.job.deployment
         self.query = deployment.query
         self.engine = deployment.engine
         self.settings = settings
         self.exact = settings.fidelity == "exact"
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
-        self.locations = {each.name: deployment.plan.locations(each.name) for each in self.query.topological}
+        self.locations = {each.name: each.places for each in self.job.components}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
-        self.span_s = 0.0 if self.exact else resolution(deployment, settings).span_s
+        self.span_s = 0.0 if self.exact else resolution(self.job, settings).span_s
         self.replayable = replayable
         self.noise = self.engine.noise if settings.noise else Noise()
         self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
@@ -65,18 +67,18 @@ class Wiring:
         used = dict.fromkeys(location for locations in self.locations.values() for location in locations)
         for location in used:
             self.processor(location)
-        for operator in self.query.topological:
-            places = self.locations[operator.name]
-            world.tasks[operator.name] = [self.task(operator, k, place) for k, place in enumerate(places)]
-            make_key_groups(self, operator)
-            if self.exact and self.servers(operator.name) > 1:
-                world.pools[operator.name] = make_pool(world.tasks[operator.name])
-        for each in self.query.streams_by_name:
+        for component in self.job.components:
+            name, operator = component.name, component.operator
+            world.tasks[name] = [self.task(operator, k, place) for k, place in enumerate(component.places)]
+            make_key_groups(self, component)
+            if self.exact and self.servers(name) > 1:
+                world.pools[name] = make_pool(world.tasks[name])
+        for each in self.job.edges:
             connect(self, each)
         for host in world.nics:
             self.pause(host)
         self._acquaint_all()
-        for source in self.query.sources:
+        for source in self.job.sources:
             world.brokers[source.name] = self._brokers(source)
         limit_sockets(self)
         for host in world.nics:
@@ -156,47 +158,45 @@ class Wiring:
 
     def _streams(self, operator: str) -> int:
         """Streams of tuples whose gaps have nothing to do with each other, that meet at a replica of the operator."""
-        inputs = self.query.inputs(operator)
-        counts = {each: self.producers(each) for each in inputs}
-        return max(1, sum(min(2, n) if self._in_step(each.producer) else n for each, n in counts.items()))
+        counts = ((each.stream.producer, self.producers(each)) for each in self.job.inputs(operator))
+        return max(1, sum(min(2, n) if self._in_step(producer) else n for producer, n in counts))
 
     def _in_step(self, operator: str) -> bool:
         """Whether the replicas of an operator get their tuples in turn and pass all of them on, back to a source.
 
         Who gets theirs in turn then gets about one a round: rounds of one length stay in step, stage after stage.
         """
-        kind = self.query.operator(operator)
-        if len(self.locations[operator]) == 1 or kind.is_source:
+        component, inputs = self.job.component(operator), self.job.inputs(operator)
+        if component.replicas == 1 or component.operator.is_source:
             return True
-        inputs = self.query.inputs(operator)
-        if len(inputs) != 1 or not kind.one_to_one:
+        if len(inputs) != 1 or not component.operator.one_to_one:
             return False
-        return self.query.partitioning(inputs[0]).in_turn and self._in_step(inputs[0].producer)
+        return inputs[0].how.in_turn and self._in_step(inputs[0].stream.producer)
 
-    def producers(self, stream: Stream) -> int:
+    def producers(self, edge: Edge) -> int:
         """Producer replicas that send on a stream to any one consumer replica."""
-        return 1 if self.query.partitioning(stream).paired else len(self.locations[stream.producer])
+        return 1 if edge.how.paired else self.job.components[edge.producer].replicas
 
     def _overlap_at(self, operator: str) -> bool:
         """Whether segments that reach a replica of the operator can overlap in time."""
-        inputs = self.query.inputs(operator)
+        inputs = self.job.inputs(operator)
         if sum(map(self.producers, inputs)) > 1 or (inputs and self.noise.jitter_scv > 0.0):
             return True
-        return any(self._overlap_after(each.producer) for each in inputs)
+        return any(self._overlap_after(each.stream.producer) for each in inputs)
 
     def _overlap_after(self, operator: str) -> bool:
         """Whether those that it sends can: the results of time windows are bursts, in order."""
-        window = getattr(self.query.operator(operator), "window", None)
-        return (window is None or window.policy != "time") and self._overlap_at(operator)
+        last = self.job.component(operator).operators[-1]
+        by_time = isinstance(last, Windowed) and last.window.policy == "time"
+        return not by_time and self._overlap_at(operator)
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
-        shared = any(self.query.partitioning(each).one_queue for each in self.query.inputs(operator))
-        return len(self.locations[operator]) if shared else 1
+        return self.job.component(operator).replicas if self.job.one_queue(operator) else 1
 
     # the ends ------------------------------------------------------------------------------------------------------
 
-    def _brokers(self, source: AnyOperator) -> list[Broker]:
+    def _brokers(self, source: Component) -> list[Broker]:
         tasks = self.world.tasks[source.name]
         law = self.deployment.workload.arrivals[source.name]
         n = self.segment_size(source, law.mean_rate_per_s)
@@ -209,7 +209,7 @@ class Wiring:
             brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n, max(1, self.cap // 2)))  # type: ignore[arg-type]
         return brokers
 
-    def segment_size(self, source: AnyOperator, rate_per_s: float) -> int:
+    def segment_size(self, source: Component, rate_per_s: float) -> int:
         """Tuples a segment of a replica of a source of that rate.
 
         Where the source cannot keep up, or channels are short, they are at most half a channel: what it takes fills
@@ -219,7 +219,7 @@ class Wiring:
             return 1
         tasks = self.world.tasks[source.name]
         n = math.ceil(rate_per_s / len(tasks) * self.span_s)
-        work = rate_per_s / len(tasks) * self.engine.service_s(self.query, source)
+        work = rate_per_s / len(tasks) * source.service_s
         keeps_up = work < min(task.processor.speed for task in tasks)
         return max(1, n if keeps_up and self.cap >= DEEP else min(self.cap, n))
 

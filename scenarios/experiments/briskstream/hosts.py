@@ -50,7 +50,7 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
             judged = measured(workspace, job.with_plan(found), scenario.run)
             reached = judged["throughput_per_s"] / 1e3
             best = best or reached
-            used = len({place.partition("/")[0] for places in found.placement.values() for place in places})
+            used = len({place.host for name in found.placement for place in found.locations(name)})
             replicas = sum(len(places) for places in found.placement.values())
             row = {"gigabits": gigabits, "planner": planner, "throughput": reached, "share": reached / best}
             rows.append(row | {"hosts": used, "replicas": replicas})

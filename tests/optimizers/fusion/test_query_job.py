@@ -15,7 +15,7 @@ from scenarios.files import registry, scenario_file
 from tests.optimizers.fusion.jobs import groups
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.rates.flow import nominal_rates
+from twin.flow import nominal_rates
 from twin.spec import parse
 
 HOST = {"name": "h", "cpu_percent": 800, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}

@@ -56,11 +56,11 @@ def test_a_dataset_is_made_once(fresh: Workspace, monkeypatch: pytest.MonkeyPatc
 def test_an_interrupted_corpus_goes_on_where_it_was(fresh: Workspace):
     calls = []
 
-    def stops(deployment, settings):
-        calls.append(settings.seed)
+    def stops(scenario):
+        calls.append(scenario.run.seed)
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return coarse(deployment, settings)
+        return coarse(scenario)
 
     from scenarios.experiments.simulating import in_process
 

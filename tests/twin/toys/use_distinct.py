@@ -12,20 +12,29 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.guards.effort import estimate
 from twin.profiles import EngineProfile
+from twin.query import Query
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
+from twin.wiring.wiring import Wiring
 
 job = parse(Deployment, json.loads(sys.argv[1]))
 saved = parse(EngineProfile, json.loads(sys.argv[2]))
 spec = job.query.operator("distinct")
 settings = {fidelity: RunSettings(horizon_s=60.0, warmup_s=12.0, fidelity=fidelity) for fidelity in ("exact", "fast")}
+streams = tuple(each.model_copy(update={"partitioning": None}) for each in job.query.streams)
+evenly = Deployment(**{**dict(job), "query": Query(operators=job.query.operators, streams=streams)})
+world = Wiring(job, settings["fast"]).build()
+world.env.run(until=5.0)
 found = {
-    "simulated_per_s": {name: simulate(job, each).metrics.throughput_per_s for name, each in settings.items()},
-    "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs.throughput_per_s[0]),
-    "on_sockets_per_s": NumaJob(job).results_per_s,
+    "at_sinks": [task.tuples_in for task in world.tasks["sink"]],
+    "simulated_per_s": {
+        name: simulate(Scenario.of(job, each)).metrics.throughput_per_s for name, each in settings.items()
+    },
+    "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs["throughput_per_s"][0]),
+    "on_sockets_per_s": NumaJob(evenly).results_per_s,
     "steps": estimate(job, settings["fast"]).steps,
     "service_s": saved.service_s(job.query, spec),
     "partitioning": str(job.query.partitioning(job.query.inputs("distinct")[0])),

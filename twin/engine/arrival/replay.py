@@ -8,6 +8,7 @@ import simpy
 
 from twin.engine.operators import SourceTask
 from twin.engine.segment import Segment
+from twin.engine.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from twin.engine.compute.processor import Processor
@@ -37,12 +38,13 @@ class ReplayableSource(SourceTask):
         self.log.append(segment.copy())
         return super().plan(segment)
 
-    def checkpoint(self) -> None:
-        """From here on it can go back to this point."""
+    def snapshot(self) -> Snapshot:
+        """From here on it can go back to this point. Its queue is the broker's, which loses nothing."""
         self.log = self.log[-1:] if self.busy else []
+        return Snapshot([])
 
-    def rewind(self) -> int:
-        """Goes back to the last checkpoint: tuples that it will read again."""
+    def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
+        """Goes back to the last point."""
         again, self.log = self.log, []
         for segment in again:
             segment.waited = True

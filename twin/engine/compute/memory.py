@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from twin.engine.compute.processor import Processor
 from twin.engine.task import Task
-from twin.engine.windows.state import window_bytes
 from twin.profiles import Memory
 
 
@@ -33,7 +32,7 @@ class HostMemory:
     def update(self) -> bool:
         """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
         held = sum(
-            [window_bytes(task) + task.queued * task.inputs.tuple_bytes() + task.state_bytes for task in self.tasks]
+            [task.window_bytes() + task.queued * task.inputs.tuple_bytes() + task.state_bytes for task in self.tasks]
         )
         self.used_mb = self.law.base_mb + held * self.law.object_overhead / 1e6
         share = self.used_mb / self.ram_mb

@@ -17,6 +17,9 @@ from twin.rates.queues import ggc_wait_s
 CRITICAL = 0.985
 """At and above this utilisation the segments' own queue holds (nearly) all of the waiting."""
 
+IDLE = 1e-12
+"""At and below it nobody ever waits; its square is still a number to divide by."""
+
 
 def tuple_wait_s(load: float, gap_scv: float, service_scv: float, service_s: float, servers: int = 1) -> float:
     """Mean wait in a GI/G/1 queue (Kraemer and Langenbach-Belz); exact (Pollaczek-Khinchine) for Poisson arrivals.
@@ -88,7 +91,7 @@ def residual_wait_s(
     segment; their load varies together, so with a part of the variance of each. streams: of gaps of that variability,
     which meet here.
     """
-    if load >= CRITICAL or load <= 0.0:
+    if load >= CRITICAL or load <= IDLE:
         return 0.0
     wait = tuple_wait_s(load, merged_gap_scv(load, gap_scv, streams), service_scv, service_s, servers)
     sigma = service_s * math.sqrt(n * (service_scv + gap_scv / load**2) / servers)

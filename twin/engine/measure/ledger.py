@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twin.engine.segment import Segment
-from twin.engine.streams.channel import Inbox
+from twin.engine.streams.channel import Inbox, Receiver
 from twin.engine.streams.route import Leg
 
 if TYPE_CHECKING:
+    from twin.engine.compute.processor import Processor
+    from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.network import Nic
     from twin.engine.task import Task
     from twin.plan import Location
@@ -55,18 +57,24 @@ class _Nowhere:
 class Buffer:
     """Holds tuples of key groups whose state is still on its way; afterwards it passes them on to their task."""
 
-    __slots__ = ("segments", "state_bytes", "state_tuples", "target")
+    __slots__ = ("segments", "state_bytes", "target")
 
     def __init__(self) -> None:
         self.state_bytes = 0.0  # of the key groups on the way here, which count at neither end
-        self.state_tuples = 0.0
         self.segments: list[Segment] = []
-        self.target: Task | None = None
+        self.target: Receiver | None = None
 
     @property
     def queued(self) -> int:
         """Tuples held."""
         return sum([segment.n for segment in self.segments])
+
+    def window_bytes(self) -> float:
+        """None: it has no windows."""
+        return 0.0
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """It only waits for their state."""
 
     def deliver(self, segment: Segment) -> None:
         """Takes a segment, as a task would."""
@@ -75,7 +83,7 @@ class Buffer:
         else:
             self.target.deliver(segment)
 
-    def open(self, target: Task, now_s: float) -> None:
+    def open(self, target: Receiver, now_s: float) -> None:
         """Hands over what is held, and from now on everything, to `target`. The tuples arrive now."""
         self.target = target
         held, self.segments = self.segments, []
@@ -88,15 +96,20 @@ class Buffer:
 class Ledger:
     """Empty in a run in which nothing changes. Counts are tuples.
 
-    lost: queued at or on the way to a task when the job stopped. restored: put back into queues from a checkpoint.
+    lost: queued at or on the way to a task when the job stopped. restored: put back into queues from a checkpoint,
+    which held so many that are due; of windows' content likewise.
     unsent: by stream, lost before they were sent. aborted: by task name, in service when the job stopped.
     replayed: by source task name, read from the broker again. transfers: pieces of state, and lost tuples, that
     are still on the network. cut_short: by card or link, lost tuples that had more hops to go. overlap_s: by place,
-    core-seconds of segments in service while tasks came or went, which were planned for another sharing.
+    core-seconds of segments in service while tasks came or went, which were planned for another sharing. moving_s: by
+    processor, core-seconds of work on state that moves, booked as it begins and not yet done.
     """
 
     lost: int = 0
     restored: int = 0
+    due: int = 0
+    windows_restored: float = 0.0
+    windows_due: float = 0.0
     duplicates: int = 0
     transfers: int = 0
     cut_short: Counter[Nic] = field(default_factory=Counter)
@@ -104,6 +117,7 @@ class Ledger:
     aborted: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
     overlap_s: dict[Location, float] = field(default_factory=lambda: defaultdict(float))
+    moving_s: dict[Processor, float] = field(default_factory=lambda: defaultdict(float))
     buffers: list[Buffer] = field(default_factory=list)
     retired: dict[str, list[Task]] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)

@@ -15,7 +15,6 @@ from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.operators import SinkTask
 from twin.engine.streams.network import Nic
 from twin.engine.task import Task
-from twin.engine.windows.state import window_bytes
 from twin.kinds.registry import SOURCES
 
 Row = dict[str, Any]
@@ -84,7 +83,7 @@ class OperatorMeter:
             "backPressuredTimeMsPerSecond": 1000 * blocked / count,
             "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / count),
             "queueLength": 0 if source else sum([task.queued for task in self.tasks]),
-            "stateBytes": sum([window_bytes(task) + task.state_bytes for task in self.tasks]),
+            "stateBytes": sum([task.window_bytes() + task.state_bytes for task in self.tasks]),
             "arrived": int(now["arrived"] - before["arrived"]) if source else None,
             "backlog": sum([broker.backlog for broker in self.brokers]) if source else None,
         }

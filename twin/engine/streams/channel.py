@@ -16,6 +16,7 @@ from twin.engine.segment import Segment
 from twin.engine.streams.confluence import Lane
 
 if TYPE_CHECKING:
+    from twin.engine.streams.control import Mark
     from twin.engine.streams.network import Nic
     from twin.engine.streams.partition import Deal
     from twin.engine.streams.route import Leg
@@ -163,6 +164,13 @@ class Port:
     def clear(self) -> None:
         """Drops what has not left."""
         self.outbox.clear()
+
+    def mark(self, mark: Mark) -> None:
+        """Sends a control item to every replica that gets tuples, behind all that was sent before."""
+        self.flush()
+        for index, weight in enumerate(self.deal.weights):
+            if weight > 0.0:
+                self._pass(self.paths[index], mark.copy())
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces of at most `cap` unless the channel is idle."""

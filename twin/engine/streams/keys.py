@@ -9,10 +9,7 @@ import simpy
 
 from twin.engine.streams.two_choice import second_choice, settled_shares
 from twin.engine.task import Task
-from twin.engine.windows.aggregate import AggregateTask
-from twin.engine.windows.join import JoinTask
 from twin.engine.windows.key_law import KeyLaw
-from twin.engine.windows.state import window_bytes
 from twin.keys import KeySkew, zipf_shares
 
 
@@ -47,10 +44,9 @@ class KeyGroups:
         self.steps: list[float] = []  # cumulative shares of the replicas
         self.group_steps: list[float] = []  # and of the key groups, if there are two choices
         self.second = second_choice(self.owner, self.places) if two_choice else []
-        join = tasks[0] if isinstance(tasks[0], JoinTask) else None
-        self._selectivity = join.selectivity if join else None
-        self._sides = len(join.sides) if join else 0
         self._uneven = False
+        self._distinct: np.ndarray = np.zeros(0)  # groups by replica
+        self._laws: list[KeyLaw] = []  # of the replicas of a join, until anything changes
         self._watchers: list[Callable[[Sequence[float]], None]] = []
         self.refresh()
 
@@ -70,7 +66,7 @@ class KeyGroups:
     def states_bytes(self) -> np.ndarray:
         """State by key group: its expected part of its replica's window content, and what each holds beside it. [G]"""
         content = np.zeros(self.places)
-        content[: len(self.tasks)] = [window_bytes(task) for task in self.tasks]
+        content[: len(self.tasks)] = [task.window_bytes() for task in self.tasks]
         return np.asarray(content[self.owners()] * self.parts() + self.state_bytes_each)
 
     def owners(self) -> np.ndarray:
@@ -120,30 +116,32 @@ class KeyGroups:
             shares = owned
         self._shares = shares.tolist()
         self.steps = _steps(shares)
-        self._tell_tasks(owned)
+        self._tell_tasks()
         for changed in self._watchers:
             changed(self._shares)
 
-    def _tell_tasks(self, owned: np.ndarray) -> None:
+    def _tell_tasks(self) -> None:
         replicas, owners = self.places, self.owners()
-        distinct = np.bincount(owners, self.distinct, minlength=replicas)
-        if self.two_choice:
-            seconds = np.asarray(self.second, dtype=np.intp)
-            elsewhere = seconds != owners
-            distinct += np.bincount(seconds[elsewhere], self.distinct[elsewhere], minlength=replicas)
         populated = self.weights[self.weights > 0]
         self._uneven = bool(populated.max() > 1.001 * populated.min())
         held = np.bincount(owners, minlength=replicas) * self.state_bytes_each
-        laws = self._laws(owned)
+        self._distinct = np.bincount(owners, self.distinct, minlength=replicas)
+        if self.two_choice:
+            seconds = np.asarray(self.second, dtype=np.intp)
+            elsewhere = seconds != owners
+            self._distinct += np.bincount(seconds[elsewhere], self.distinct[elsewhere], minlength=replicas)
+        self._laws.clear()
         for replica, task in enumerate(self.tasks):
             task.state_bytes = float(held[replica])
-            if isinstance(task, AggregateTask):
-                task.groups = max(1, round(float(distinct[replica])))
-                task.strata = self._strata(replica)
-            elif isinstance(task, JoinTask) and laws:
-                task.law = laws[replica]
+            task.know_keys(self, replica)
 
-    def _strata(self, replica: int) -> tuple[tuple[float, float], ...]:
+    # what tasks ask --------------------------------------------------------------------------------------------------
+
+    def distinct_of(self, replica: int) -> float:
+        """Distinct groups that a replica sees."""
+        return float(self._distinct[replica])
+
+    def strata(self, replica: int) -> tuple[tuple[float, float], ...]:
         """Shares of the replica's tuples, and distinct groups, of its most frequent key group, the next 2, 4 ...
 
         Empty where all key groups are alike.
@@ -162,16 +160,22 @@ class KeyGroups:
         shares, groups = np.add.reduceat(weights, edges) / weights.sum(), np.add.reduceat(distinct, edges)
         return tuple((float(share), float(each)) for share, each in zip(shares, groups, strict=True))
 
-    def _laws(self, owned: np.ndarray) -> list[KeyLaw]:
-        """By replica, how its tuples match; empty unless a join has a selectivity.
+    def law(self, replica: int, selectivity: float, sides: int) -> KeyLaw | None:
+        """How a replica's tuples of so many sides match; None without a selectivity.
 
         Matching tuples are of one key group. Each has equally many keys, all alike within it, and as many as let the
         operator's selectivity come out over all of them.
         """
-        if not self._selectivity:
-            return []
-        sides, owners = self._sides, self.owners()
-        keys = (float(np.sum(self.weights**sides)) / self._selectivity) ** (1.0 / (sides - 1))  # a key group
+        if not selectivity:
+            return None
+        if not self._laws:
+            self._laws = self._find_laws(selectivity, sides)
+        return self._laws[replica]
+
+    def _find_laws(self, selectivity: float, sides: int) -> list[KeyLaw]:
+        """By replica."""
+        owners, owned = self.owners(), self._owned()
+        keys = (float(np.sum(self.weights**sides)) / selectivity) ** (1.0 / (sides - 1))  # a key group
         powers = []
         for j in range(sides, 2 * sides):
             mine = np.bincount(owners, self.weights**j, minlength=self.places) * keys ** (1 - j)

@@ -14,6 +14,8 @@ RENEW_S = 1.0
 """Simulated seconds between two looks at how much a card or link is used."""
 FORGET = 0.98
 """Per segment, of the longest one."""
+CONTROL_S = 1e-9
+"""After the last tuple of its stream a control item arrives: rounding must not let it overtake, or be overtaken."""
 SMOOTHING = 0.2
 """Weight of a look in the average."""
 
@@ -73,7 +75,12 @@ class Nic:
         """Sends a segment; it is delivered to the path's inbox when its last tuple has arrived."""
         n, span = segment.n, segment.b_s - segment.a_s
         size = n * path.bytes_each
-        time_s = size / self.bytes_per_s
+        if n:
+            time_s = size / self.bytes_per_s
+            each = time_s / n
+        else:
+            time_s = CONTROL_S
+            each = path.bytes_each / self.bytes_per_s + CONTROL_S
         elapsed = segment.b_s - self._last_s
         if elapsed > 0.0:
             self._last_s = segment.b_s
@@ -88,7 +95,6 @@ class Nic:
             after = self._among(after, idle, span, elapsed)
             self._age(segment, size, span)
         self._backlog_s = after = after if after > 0.0 else 0.0
-        each = time_s / n
         segment.b_s += (after if after > each else each) + path.latency_s
         first_s = segment.a_s + before + each + path.latency_s
         # a single tuple has no span, or its consumer would serve it while it arrives

@@ -36,7 +36,10 @@ class Pool:
 
     def deliver(self, segment: Segment) -> None:
         """Hands a segment to the replica that has been idle longest, or lets it wait."""
-        while self._idle:
+        if not (segment.n or self._queue):
+            self._tell(segment)
+            return
+        while self._idle and segment.n:
             member = self._idle.popleft()
             self._listed.remove(member)
             if free(member):
@@ -54,10 +57,18 @@ class Pool:
                 self._list(member)
                 return
             segment, keeper = self._queue.popleft()
+            if not segment.n:
+                self._tell(segment)
+                continue
             keeper.queued -= segment.n
             member.queued += segment.n
             segment.waited = True
             member._begin(segment)
+
+    def _tell(self, mark: Segment) -> None:
+        """A control item whose turn has come goes to all: each heeds it when it has served what it has."""
+        for member in self.members:
+            member.deliver(mark.copy())
 
     def _list(self, member: Task) -> None:
         if member not in self._listed:

@@ -15,6 +15,7 @@ from twin.query import CountWindow, TimeWindow
 if TYPE_CHECKING:
     from twin.engine.compute.processor import Processor
     from twin.engine.draws import Draws
+    from twin.engine.streams.keys import KeyGroups
 
 
 class AggregateTask(WindowTask):
@@ -25,7 +26,6 @@ class AggregateTask(WindowTask):
 
     __slots__ = (
         "groups",
-        "history",
         "strata",
     )
 
@@ -46,12 +46,17 @@ class AggregateTask(WindowTask):
         super().__init__(env, name, processor, draws, service_s, service_scv, exact, window, result_s, scan_s)
         self.groups = groups
         self.strata: tuple[tuple[float, float], ...] = ()
-        self.history = History()
+        self.histories = (History(),)
 
     @property
-    def histories(self) -> tuple[History, ...]:
+    def history(self) -> History:
         """A single one for all inputs."""
-        return (self.history,)
+        return self.histories[0]
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Task."""
+        self.groups = max(1, round(keys.distinct_of(replica)))
+        self.strata = keys.strata(replica)
 
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds a piece to the history."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-Stamps = tuple[float, float, float, float]
-"""Of the first and last tuple of a piece: born0, born1, taken0, taken1."""
+from twin.engine.windows.state import Piece, Stamps
+
 Span = tuple[float, list[tuple[float, float]]]
 """Tuples of one era: how many, and (born, taken) of some of them, evenly many apart, from the first to the last."""
 PARTS = 8
@@ -53,6 +53,35 @@ class History:
         self.restarts: list[float] = []  # ascending; what was taken later is of a later era
         self.resumed_s = 0.0  # the last restart
         self._first_era = self._era = 0  # of the oldest piece and of the last
+
+    def copy(self) -> History:
+        """Another one of the same content."""
+        other = History()
+        other.lows, other.highs = self.lows.copy(), self.highs.copy()
+        other.counts, other.stamps = self.counts.copy(), self.stamps.copy()
+        other.total, other._foreseen, other._start = self.total, self._foreseen, self._start
+        other.breaks, other.restarts = self.breaks.copy(), self.restarts.copy()
+        other.resumed_s, other._first_era, other._era = self.resumed_s, self._first_era, self._era
+        return other
+
+    def pieces(self) -> list[Piece]:
+        """What is not yet forgotten."""
+        start = self._start
+        before = [self.counts[start - 1] if start else 0.0, *self.counts[start:]][:-1]
+        return [
+            (low, high, float(count - less), stamps)
+            for low, high, count, less, stamps in zip(
+                self.lows[start:], self.highs[start:], self.counts[start:], before, self.stamps[start:], strict=True
+            )
+        ]
+
+    def replaced(self, pieces: list[Piece]) -> History:
+        """Another one of the same job, that holds these pieces instead."""
+        other = History()
+        other.restarts, other.resumed_s = self.restarts, self.resumed_s
+        for low, high, n, stamps in pieces:
+            other.add(low, high, n, stamps)
+        return other
 
     def restarted(self, checkpoint_s: float, now_s: float) -> None:
         """The job went back to a checkpoint: what it held was taken before that, all else is taken from now on.

@@ -8,18 +8,33 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.segment import Segment
+from twin.engine.snapshot import Snapshot
 from twin.engine.windows.history import History
 from twin.engine.windows.key_law import KeyLaw
 from twin.engine.windows.matches import Matches
 from twin.engine.windows.merging import Merger, Piece
 from twin.engine.windows.mixture import oldest_of_each, spreads
 from twin.engine.windows.oldest import oldest
-from twin.engine.windows.window import MERGE_ABOVE, Results, WindowTask
+from twin.engine.windows.window import MERGE_ABOVE, Results, WindowSnapshot, WindowTask
 from twin.query import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from twin.engine.compute.processor import Processor
     from twin.engine.draws import Draws
+    from twin.engine.streams.keys import KeyGroups
+
+
+class JoinSnapshot(WindowSnapshot):
+    """And how far its sides were merged, and what had matched."""
+
+    __slots__ = ("matches", "merger", "position", "unseen_mix")
+
+    def __init__(self, task: JoinTask) -> None:
+        super().__init__(task)
+        self.merger = task._merger.copy() if task._merger is not None else None
+        self.position = task._position
+        self.unseen_mix = task._unseen_mix
+        self.matches = task.matches.copy()
 
 
 class JoinTask(WindowTask):
@@ -37,7 +52,6 @@ class JoinTask(WindowTask):
         "law",
         "matches",
         "selectivity",
-        "sides",
     )
 
     def __init__(
@@ -60,7 +74,7 @@ class JoinTask(WindowTask):
         super().__init__(env, name, processor, draws, service_s, service_scv, exact, window, result_s, scan_s)
         self.selectivity = selectivity
         self.amplification = amplification
-        self.sides = tuple(History() for _ in range(sides))
+        self.histories = tuple(History() for _ in range(sides))
         self.keyed = keyed
         self.law = self.law_of(1.0)
         self.matches = Matches(self.size, self.slide)
@@ -70,16 +84,11 @@ class JoinTask(WindowTask):
 
     def law_of(self, share: float) -> KeyLaw:
         """How tuples match where that share of the keys, > 0, is, all alike: fewer pairs, likelier matches."""
-        sides = len(self.sides)
+        sides = len(self.histories)
         share **= max(0, self.keyed - 1) / (sides - 1)
         return KeyLaw.even(self.selectivity or 0.0, sides, share)
 
     # what is remembered --------------------------------------------------------------------------------------------
-
-    @property
-    def histories(self) -> tuple[History, ...]:
-        """Of the sides."""
-        return self.sides
 
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds a piece to the history of the segment's side."""
@@ -92,15 +101,54 @@ class JoinTask(WindowTask):
 
     def forget(self, position: float) -> None:
         """Forgets what lies before the next window, on all sides."""
-        for side in self.sides:
+        for side in self.histories:
             side.forget_until(position)
-        self.state_tuples = sum([side.held() for side in self.sides])
+        self.state_tuples = sum([side.held() for side in self.histories])
         if self._merger is not None:
             self.state_tuples += self._merger.held
 
     def _side(self, segment: Segment) -> History:
         assert segment.inbox is not None
-        return self.sides[segment.inbox.side]
+        return self.histories[segment.inbox.side]
+
+    def snapshot(self) -> Snapshot:
+        """See WindowTask."""
+        return JoinSnapshot(self)
+
+    def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
+        """See WindowTask."""
+        assert isinstance(snapshot, JoinSnapshot)
+        self._merger = snapshot.merger.copy() if snapshot.merger is not None else None
+        self._position, self._unseen_mix = snapshot.position, snapshot.unseen_mix
+        self.matches = snapshot.matches.copy()
+        return super().restore(snapshot, at_s, now_s)
+
+    def sizes(self) -> list[float]:
+        """Of the sides' tuples."""
+        by_side = {inbox.side: inbox.tuple_bytes for inbox in self.inputs.inboxes}
+        return [by_side[side] for side in range(len(self.histories))]
+
+    def window_bytes(self) -> float:
+        """What waits to be merged is as large as what is held."""
+        if not self.state_tuples:
+            return 0.0
+        held = self.held()
+        return self.state_tuples * (self.held_bytes() / held if held > 0.0 else self.inputs.tuple_bytes())
+
+    def origin(self) -> float:
+        """See WindowTask; of merged sides, the tuples that were merged."""
+        return self._position if self._merger is not None else super().origin()
+
+    def settle(self) -> None:
+        """Matches of tuples that come or go are drawn anew."""
+        super().settle()
+        self.matches.clear()
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Task."""
+        law = keys.law(replica, self.selectivity or 0.0, len(self.histories))
+        if law is not None:
+            self.law = law
 
     # fast count windows: the sides' segments merged into one line --------------------------------------------------
 
@@ -122,7 +170,7 @@ class JoinTask(WindowTask):
 
     def _stretch(self, from_s: float, to_s: float, parts: list[tuple[int, Piece]], segment: Segment) -> float:
         """Appends a stretch to the histories; CPU seconds of the evaluations that fall into it."""
-        before, sides, slide = self._position, self.sides, self.slide
+        before, sides, slide = self._position, self.histories, self.slide
         n, whole = 0.0, 0
         for _, piece in parts:
             n += piece.n
@@ -172,8 +220,8 @@ class JoinTask(WindowTask):
     def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
         """Draws the matches of the window's sides; a match is as old as the oldest of its tuples."""
         start = position - self.size
-        since = [side.count_until(start) for side in self.sides]
-        until = [side.count_until(position) for side in self.sides]
+        since = [side.count_until(start) for side in self.histories]
+        until = [side.count_until(position) for side in self.histories]
         contents = [after - before for before, after in zip(since, until, strict=True)]
         work_s = self.scan_s * sum(contents) * fires
         if self.amplification is None:
@@ -206,10 +254,10 @@ class JoinTask(WindowTask):
         self, start: float, position: float, contents: list[float]
     ) -> tuple[tuple[float, float], tuple[float, float]] | None:
         """Mean and half-width of the birth, and of the ingestion, of the oldest tuple of a match in a window."""
-        if any(side.unsettled(start) for side, n in zip(self.sides, contents, strict=True) if n > 0.0):
+        if any(side.unsettled(start) for side, n in zip(self.histories, contents, strict=True) if n > 0.0):
             return self._ages_of_eras(start, position, contents)
         born, taken = [], []
-        for side, n in zip(self.sides, contents, strict=True):
+        for side, n in zip(self.histories, contents, strict=True):
             if n > 0.0:
                 born0, taken0 = side.first_after(start)
                 born1, taken1 = side.last_until(position)
@@ -224,7 +272,9 @@ class JoinTask(WindowTask):
         self, start: float, position: float, contents: list[float]
     ) -> tuple[tuple[float, float], tuple[float, float]] | None:
         """The same where tuples of the window waited for a restart."""
-        sides = [spreads(side.spans(start, position)) for side, n in zip(self.sides, contents, strict=True) if n > 0.0]
+        sides = [
+            spreads(side.spans(start, position)) for side, n in zip(self.histories, contents, strict=True) if n > 0.0
+        ]
         if len(sides) < len(contents) and self.amplification is None:
             return None
         return oldest_of_each([born for born, _ in sides]), oldest_of_each([taken for _, taken in sides])
@@ -234,7 +284,7 @@ class JoinTask(WindowTask):
         assert self.amplification is not None
         if self.by_time:
             since = position - self.slide
-            fresh = sum([side.count_until(position) - side.count_until(since) for side in self.sides])
+            fresh = sum([side.count_until(position) - side.count_until(since) for side in self.histories])
         else:
             fresh = self.slide * fires
         return self.draws.rounded(self.amplification * fresh)
@@ -246,4 +296,4 @@ class JoinTask(WindowTask):
         """
         if self._unseen_mix == 0.0:
             return 1.0
-        return math.prod(max(0.0, 1.0 - self._unseen_mix * k / content) for k in range(1, len(self.sides)))
+        return math.prod(max(0.0, 1.0 - self._unseen_mix * k / content) for k in range(1, len(self.histories)))

@@ -72,6 +72,19 @@ class Matches:
         self._end = Pane([], [])  # where the next pane begins
         self._evaluations = 0
 
+    def copy(self) -> Matches:
+        """Another one of the same matches. What panes know of each other's combinations goes along."""
+        other = Matches(self._size, self._slide)
+        other._law, other._evaluations = self._law, self._evaluations
+        if self._law is not None:
+            other._weighing = self._weighing
+        originals = [*self._panes, self._end]
+        copies = [Pane(each.tuples, each.weights, each.matches, each.known) for each in originals]
+        for original, made in zip(originals, copies, strict=True):
+            made.until = next((c for o, c in zip(originals, copies, strict=True) if o is original.until), None)
+        *other._panes, other._end = copies
+        return other
+
     def count(
         self, draws: Draws, law: KeyLaw, since: Sequence[float], until: Sequence[float], fires: int, crowding: float
     ) -> int:

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from twin.engine.segment import Segment
-from twin.engine.windows.history import Stamps
+from twin.engine.windows.state import Stamps
 
 FORGET = 0.1
 """Per segment, when the lateness of a stream falls; it rises at once."""
@@ -28,6 +28,10 @@ class Piece:
     taken0_s: float
     taken1_s: float
     whole: int
+
+    def copy(self) -> Piece:
+        """Another one."""
+        return Piece(self.low_s, self.high_s, self.n, *self.stamps, self.whole)
 
     @property
     def stamps(self) -> Stamps:
@@ -59,6 +63,14 @@ class Merger:
         self._newest_s = [0.0] * streams
         self._late_s = [0.0] * streams  # how long after its arrival a stream's first tuple came to be known, lately
         self._reached_s = 0.0
+
+    def copy(self) -> Merger:
+        """Another one that holds the same."""
+        other = Merger(len(self._pieces))
+        other._pieces = [deque([piece.copy() for piece in pieces]) for pieces in self._pieces]
+        other._newest_s, other._late_s = self._newest_s.copy(), self._late_s.copy()
+        other._reached_s = self._reached_s
+        return other
 
     @property
     def held(self) -> float:

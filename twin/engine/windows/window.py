@@ -15,8 +15,10 @@ import simpy
 
 from twin.engine.alarm import Alarm
 from twin.engine.segment import Segment
+from twin.engine.snapshot import Snapshot
 from twin.engine.task import Task
 from twin.engine.windows.history import History
+from twin.engine.windows.state import Piece, State
 from twin.query import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
@@ -62,6 +64,24 @@ class Results:
         )
 
 
+class WindowSnapshot(Snapshot):
+    """pending: results of an evaluation that is a job of its own; planned: of those within the service."""
+
+    __slots__ = ("boundary_s", "due", "histories", "late_s", "pending", "planned", "seen", "state_tuples")
+
+    def __init__(self, task: WindowTask) -> None:
+        serving = task._current[0].copy() if task.busy and task._pending is None else None
+        super().__init__([segment.copy() for segment in task.queue], serving, task.held(), task.alignment)
+        self.seen = task.seen
+        self.due = list(task._due)
+        self.planned = task._planned.copy()
+        self.pending = (task._pending or []).copy()
+        self.boundary_s = task._boundary_s
+        self.late_s = task._late_s
+        self.state_tuples = task.state_tuples
+        self.histories = tuple([history.copy() for history in task.histories])
+
+
 class WindowTask(Task):
     """Keeps a window's content and evaluates it. Subclasses say what is remembered and what comes out.
 
@@ -78,6 +98,7 @@ class WindowTask(Task):
         "by_time",
         "fires",
         "follows",
+        "histories",
         "planning",
         "result_s",
         "scan_s",
@@ -112,6 +133,7 @@ class WindowTask(Task):
         self._due: deque[float] = deque()  # boundaries whose evaluation waits for this task
         self._late_s = 0.0  # how long after a tuple's service it is remembered here
         self._pending: list[Results] | None = None  # of the evaluation that is a job of its own
+        self._boundary_s = 0.0
         if self.by_time:
             self._boundary_s = (self.env.now // self.slide + 1.0) * self.slide
             self._clock = Alarm(self.env, self._boundary)
@@ -125,10 +147,8 @@ class WindowTask(Task):
 
     # what subclasses say -------------------------------------------------------------------------------------------
 
-    @property
-    def histories(self) -> tuple[History, ...]:
-        """One an input side."""
-        raise NotImplementedError
+    histories: tuple[History, ...]
+    """One an input side, or a single one for all."""
 
     def remember(self, segment: Segment, low: float, high: float) -> None:
         """Adds the segment's tuples at the positions (low, high]."""
@@ -192,6 +212,91 @@ class WindowTask(Task):
         if segment.n == 1:  # one result, of an age that is anywhere in the range
             segment.collapse(self.draws.uniform())
         self.send(segment)
+
+    # what it holds -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """What is in service is in the window already: its results are sent at the restart."""
+        return WindowSnapshot(self)
+
+    def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
+        """Windows that the content belongs to end now, if their time is over; the clock goes on."""
+        assert isinstance(snapshot, WindowSnapshot)
+        self.seen, self.state_tuples, self._late_s = snapshot.seen, snapshot.state_tuples, snapshot.late_s
+        self._due = deque(snapshot.due)
+        self._planned = snapshot.planned.copy()
+        self.histories = tuple([history.copy() for history in snapshot.histories])
+        for history in self.histories:
+            history.restarted(at_s, now_s)
+        boundary_s = snapshot.boundary_s
+        while self.by_time and boundary_s < min(self._boundary_s, at_s + self.size):
+            self._due.append(boundary_s)
+            boundary_s += self.slide
+        return super().restore(snapshot, at_s, now_s)
+
+    def finish(self, snapshot: Snapshot) -> None:
+        """Sends the results of what was in service."""
+        assert isinstance(snapshot, WindowSnapshot)
+        now = self.env.now
+        if snapshot.serving is not None:
+            self.emit(snapshot.serving.copy(), now, now)
+        for results in snapshot.pending:
+            if results.n > 0:
+                self._send_results(results, now, now)
+
+    def held(self) -> float:
+        """See Task."""
+        return sum([history.held() for history in self.histories])
+
+    def held_bytes(self) -> float:
+        """Tuples of each input at their own size."""
+        return sum([history.held() * size for history, size in zip(self.histories, self.sizes(), strict=True)])
+
+    def sizes(self) -> list[float]:
+        """Of a tuple in each of the histories, in bytes."""
+        return [self.inputs.tuple_bytes()] * len(self.histories)
+
+    def window_bytes(self) -> float:
+        """See Task."""
+        return self.state_tuples * self.inputs.tuple_bytes() if self.state_tuples else 0.0
+
+    def take(self, share: float) -> State:
+        """See Task."""
+        origin = self.origin()
+        state = State()
+        left = []
+        for history in self.histories:
+            pieces = history.pieces()
+            in_service = [pieces.pop()] if self.busy and pieces else []
+            taken, kept = divided(pieces, share)
+            state.pieces.append([(low - origin, high - origin, n, stamps) for low, high, n, stamps in taken])
+            left.append(history.replaced(kept + in_service))
+            state.restarts, state.resumed_s = history.restarts, history.resumed_s
+        self.histories = tuple(left)
+        self.settle()
+        return state
+
+    def give(self, state: State) -> None:
+        """See Task."""
+        origin = self.origin()
+        merged = []
+        for history, pieces in zip(self.histories, state.pieces, strict=True):
+            moved = [(low + origin, high + origin, n, stamps) for low, high, n, stamps in pieces]
+            present = history.pieces()
+            in_service = [present.pop()] if self.busy and present else []  # must stay the last
+            history.restarts = sorted({*history.restarts, *state.restarts})
+            history.resumed_s = max(history.resumed_s, state.resumed_s)
+            merged.append(history.replaced(sorted([*present, *moved], key=lambda piece: piece[1]) + in_service))
+        self.histories = tuple(merged)
+        self.settle()
+
+    def origin(self) -> float:
+        """Positions of time windows are times, the same everywhere; those of count windows count a replica's tuples."""
+        return 0.0 if self.by_time else float(self.seen)
+
+    def settle(self) -> None:
+        """Content came or went: notes what is held now."""
+        self.state_tuples = float(round(self.held()))
 
     # time windows: at boundaries -----------------------------------------------------------------------------------
 
@@ -282,7 +387,27 @@ class WindowTask(Task):
         while (self._due or self.queue) and not self.busy and not self.blocked and not self.halted:
             if self._due:
                 self._evaluate_at(self._due.popleft(), self.env.now)
+                continue
+            segment = self.queue.popleft()
+            if segment.n:
+                self._begin(segment)
             else:
-                self._begin(self.queue.popleft())
+                self.heed(segment)
         if self.pool is not None:
             self.pool.feed(self)
+
+
+def divided(pieces: list[Piece], share: float) -> tuple[list[Piece], list[Piece]]:
+    """That share of each piece, and the rest. Tuples stay whole, where segments have not merged them with others."""
+    taken: list[Piece] = []
+    kept: list[Piece] = []
+    seen = given = 0.0
+    for low, high, n, stamps in pieces:
+        seen += n
+        out = min(n, max(0.0, round(share * seen) - given)) if n.is_integer() else n * share
+        given += out
+        if out:
+            taken.append((low, high, out, stamps))
+        if n > out:
+            kept.append((low, high, n - out, stamps))
+    return taken, kept

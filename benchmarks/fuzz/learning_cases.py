@@ -1,0 +1,124 @@
+"""Checkpoints of cost models, loaded and asked; and datasets, read and split."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from flax import serialization
+
+from benchmarks.fuzz.mutate import Node, any_value, changed_bytes, changed_data, places
+from benchmarks.fuzz.outcome import Outcome, of_call
+from models import checkpoint, dataset, prediction
+from models.checkpoint import Ensemble
+from models.coverage import coverage_of
+from models.gnn import initial
+from models.labels import Scaling
+from models.layers import NetworkConfig
+from tests.models.deployments import random_deployment
+from tests.models.test_dataset import rows
+from twin.trace import TRAINING_ROWS
+
+CONFIG = NetworkConfig(hidden=4, outputs=1, features="costs")
+JOBS = tuple(random_deployment(seed) for seed in range(20))
+
+
+@cache
+def _ensemble() -> Ensemble:
+    seen = coverage_of(dataset.of_deployments(JOBS, np.ones((len(JOBS), 5))).graphs)
+    members = tuple(initial(CONFIG, seed) for seed in range(2))
+    curve = [{"seed": seed, "curve": [[20, 0.5, 0.4]]} for seed in range(2)]
+    about = {"seed": 3, "seen": dict(seen), "rows": {"train": 16, "valid": 2, "test": 2}, "members": curve}
+    return Ensemble(("throughput_per_s",), CONFIG, Scaling((1.0,), (2.0,)), members, {**about, "horizon_s": 240.0})
+
+
+def checkpoint_case(random: Random, folder: Path) -> Outcome:
+    """Bytes changed; or a part changed, and written as a version did that knew no checksums."""
+    checkpoint.save(_ensemble(), folder)
+    (path,) = folder.glob("*.msgpack")
+    whole = path.read_bytes()
+    if random.random() < 0.4:
+        path.write_bytes(changed_bytes(whole, random))
+    else:
+        body = serialization.msgpack_restore(whole.partition(b"\n")[2])
+        path.write_bytes(_packed(body, random))
+    return of_call(lambda: _asked(folder, random))
+
+
+def _packed(body: dict[str, Any], random: Random) -> bytes:
+    """The body with a change that the format can hold."""
+    while True:
+        try:
+            return serialization.msgpack_serialize(_changed_body(copy.deepcopy(body), random))
+        except (OverflowError, ValueError, TypeError):  # an integer of 65 bits, a key of a type of its own
+            continue
+
+
+def _changed_body(body: dict[str, Any], random: Random) -> Node:
+    if random.random() < 0.6:
+        return changed_data(body, random)
+    arrays = [(node, key) for node, key in places(body) if isinstance(node[key], np.ndarray)]
+    node, key = random.choice(arrays)
+    ways = (
+        lambda leaf: leaf * np.nan,
+        lambda leaf: leaf[:1],
+        lambda leaf: leaf.astype(np.float64),
+        any_value_of(random),
+    )
+    node[key] = random.choice(ways)(node[key])
+    return body
+
+
+def any_value_of(random: Random) -> Any:
+    """As a change of an array."""
+    return lambda _leaf: any_value(random)
+
+
+def _asked(folder: Path, random: Random) -> None:
+    model, job = prediction.load(folder), random.choice(JOBS)
+    found = model.predict_plans(job, [job.plan])
+    assert all(np.isfinite(each).all() for each in found.values.values()), "a prediction is not finite"
+
+
+def dataset_case(random: Random, folder: Path) -> Outcome:
+    """Values, columns or bytes of training rows changed."""
+    table = pa.Table.from_pylist(rows(), schema=TRAINING_ROWS)
+    way, path = random.randrange(4), folder / "rows.parquet"
+    if way == 0:
+        table = table.drop_columns([random.choice(table.column_names)])
+    elif way == 1:
+        at = random.randrange(table.num_columns)
+        table = table.set_column(at, table.column_names[at], pa.array(_column(random, len(table))))
+    elif way == 2:
+        table = _with_other_deployments(table, random)
+    pq.write_table(table, path, compression=random.choice(("zstd", "none")))
+    if way == 3:
+        path.write_bytes(changed_bytes(path.read_bytes(), random))
+    return of_call(lambda: dataset.split(dataset.read(folder, workers=1), 0))
+
+
+def _column(random: Random, count: int) -> list[Any]:
+    makers = (
+        lambda: random.uniform(-1, 1),
+        lambda: float("nan"),
+        lambda: 1e308,
+        lambda: "word",
+        lambda: b"\xff",
+        lambda: None,
+    )
+    make = random.choice(makers)
+    return [make() for _ in range(count)]
+
+
+def _with_other_deployments(table: pa.Table, random: Random) -> pa.Table:
+    texts = table["deployment"].to_pylist()
+    data = json.loads(texts[0])
+    texts[0] = json.dumps(changed_data(data, random), default=str)
+    return table.set_column(table.column_names.index("deployment"), "deployment", pa.array(texts))

@@ -1,0 +1,116 @@
+"""What became of one case: the command line is called in this process, and all that it does has one of seven names."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import io
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import NoReturn
+
+from scenarios import cli
+from twin.errors import MOST_CHARACTERS, BadInput
+
+RAN, REFUSED, ANNOUNCED, SLOW = "ran", "BadInput", "announced long", "slow"
+NOISE, TRACEBACK, HANG = "more than a line", "traceback", "hang"
+OUTCOMES = (REFUSED, RAN, ANNOUNCED, SLOW, NOISE, TRACEBACK, HANG)
+FAULTS = (NOISE, TRACEBACK, HANG)
+SLOW_S, HANG_S = 5.0, 60.0
+"""CPU seconds, of what was not announced as long; what was is not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """kind: of OUTCOMES. detail: the message, or the end of the traceback. cpu_s: that it took."""
+
+    kind: str
+    detail: str
+    cpu_s: float
+
+
+class TimeUp(BaseException):
+    """Not an Exception, so that nothing swallows it."""
+
+
+class LongAnnouncedError(BaseException):
+    """The command has said that it will take long."""
+
+
+class _Said(io.StringIO):
+    """What a command says; it is stopped where it announces a long run."""
+
+    def write(self, text: str) -> int:
+        if text.startswith("a long run: "):
+            raise LongAnnouncedError
+        return super().write(text)
+
+
+@contextlib.contextmanager
+def _limited(limit_s: float) -> Iterator[None]:
+    """Raises TimeUp after so many CPU seconds; native code that lets no signal through ends the process."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise TimeUp
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, limit_s)
+    faulthandler.dump_traceback_later(20 * limit_s, exit=True)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGPROF, before)
+
+
+def of_call(call: Callable[[], object]) -> Outcome:
+    """Of a function of ours, which returns or raises BadInput."""
+    started_s = time.process_time()
+    kind, detail = RAN, ""
+    try:
+        with _limited(HANG_S):
+            call()
+    except BadInput as error:
+        kind, detail = _refusal(f"twin: {error}\n")
+    except LongAnnouncedError:
+        kind = ANNOUNCED
+    except TimeUp:
+        kind, detail = HANG, f"stopped after {HANG_S:g} CPU s"
+    except Exception:
+        kind, detail = TRACEBACK, traceback.format_exc()
+    return _timed(kind, detail, time.process_time() - started_s)
+
+
+def of_command(*arguments: str) -> Outcome:
+    """Of the command line."""
+    status: list[object] = []
+    out, said = io.StringIO(), _Said()
+
+    def call() -> None:
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+                cli.main([*arguments, "--traceback"])
+        except SystemExit as stopped:
+            status.append(stopped.code)
+
+    outcome = of_call(call)
+    if outcome.kind not in (RAN, SLOW) or status == [0]:
+        return outcome
+    kind, detail = _refusal(said.getvalue()) if status == [2] else (TRACEBACK, said.getvalue())
+    return _timed(kind, detail, outcome.cpu_s)
+
+
+def _refusal(said: str) -> tuple[str, str]:
+    """One line, and before it nothing but notes and progress."""
+    *before, line = said.splitlines() or [""]
+    clean = line.startswith("twin: ") and len(line) < MOST_CHARACTERS + 100
+    return (REFUSED if clean and all(each.startswith(("note: ", "[")) for each in before) else NOISE), said
+
+
+def _timed(kind: str, detail: str, cpu_s: float) -> Outcome:
+    return Outcome(SLOW if kind in (RAN, REFUSED) and cpu_s > SLOW_S else kind, detail, cpu_s)

@@ -1,0 +1,64 @@
+"""How well a mean over runs is known: by chance (Student's t), and by the grain of what is averaged."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from scenarios.planning.validation import half_width95
+from twin.engine.measure.sketch import GROWTH
+
+QUANTILE_GRAIN = math.sqrt(GROWTH) - 1.0
+"""A quantile is the middle of a bucket of a histogram; the true one may be at its edge, in every run."""
+NOISE = 1e-12
+"""Less than that share of a mean is rounding of sums."""
+
+
+class Interval(NamedTuple):
+    """A mean +- 95 % by chance, +- grain whatever the number of runs. chance: None if it is not known."""
+
+    mean: float
+    chance: float | None
+    grain: float
+
+    @property
+    def half_width95(self) -> float | None:
+        """Both together."""
+        return None if self.chance is None else self.chance + self.grain
+
+
+def of_mean(values: np.ndarray, metric: str) -> Interval:
+    """Of one case; values: [R] over runs."""
+    mean = float(np.mean(values))
+    return Interval(mean, _chance(values), grain(metric) * abs(mean) if math.isfinite(mean) else 0.0)
+
+
+def of_difference(values: np.ndarray, first: np.ndarray, metric: str) -> Interval:
+    """Of `values` - `first`, both [R] over the same runs and finite."""
+    both = abs(float(np.mean(values))) + abs(float(np.mean(first)))
+    return Interval(float(np.mean(values - first)), _chance(values - first, both), grain(metric) * both)
+
+
+def p_value(apart: np.ndarray, grain: float = 0.0) -> float:
+    """How likely a mean of the paired differences `apart` [R], R >= 2, is so far beyond the grain if there is none.
+
+    Two-sided, Student's t.
+    """
+    beyond, spread = max(0.0, abs(float(np.mean(apart))) - grain), float(np.std(apart, ddof=1))
+    if spread == 0.0 or beyond == 0.0:
+        return 0.0 if beyond else 1.0
+    return float(2.0 * stats.t.sf(beyond / spread * math.sqrt(len(apart)), len(apart) - 1))
+
+
+def grain(metric: str) -> float:
+    """As a share of a value."""
+    return QUANTILE_GRAIN if metric.rpartition(".")[2] in ("p50", "p95", "p99") else 0.0
+
+
+def _chance(values: np.ndarray, scale: float | None = None) -> float | None:
+    half = half_width95(values)
+    size = abs(float(np.mean(values))) if scale is None else scale
+    return 0.0 if half is not None and half < NOISE * size else half

@@ -1,0 +1,104 @@
+"""What can be turned in a scenario: a value at a path, or how many replicas an operator has.
+
+A knob is a pure function from a scenario and a value to a scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scenarios.files.overrides import put, value_at
+from twin.errors import BadInput, suggest
+from twin.scenario import Scenario
+
+REPLICAS = "replicas of "
+
+
+class Knob(Protocol):
+    """flag: the option that it came from, for errors. whole: whether it takes whole numbers only."""
+
+    @property
+    def name(self) -> str:
+        """As users write it."""
+
+    def whole(self, scenario: Scenario) -> bool:
+        """Whether it takes whole numbers only."""
+
+    def given(self, scenario: Scenario) -> Any:
+        """Where it stands in the scenario."""
+
+    def turned(self, scenario: Scenario, value: Any) -> Scenario:
+        """The scenario with the knob at `value`. Raises BadInput if that is no valid scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathKnob:
+    """One value of the scenario, as `--set` addresses it."""
+
+    name: str
+    flag: str
+
+    def whole(self, scenario: Scenario) -> bool:
+        """By what stands there: 4 is a whole number, and 4.5 or a rate of 4 are not."""
+        given = self.given(scenario)
+        return isinstance(given, int) and not isinstance(given, bool)
+
+    def given(self, scenario: Scenario) -> Any:
+        """Raises BadInput if the path leads nowhere."""
+        return value_at(scenario, self.name, self.flag)
+
+    def turned(self, scenario: Scenario, value: Any) -> Scenario:
+        """Raises BadInput if the path leads nowhere or does not take the value."""
+        return put(scenario, self.name, value, self.flag)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasKnob:
+    """How many replicas an operator has. They are dealt in turn to the places that it has in the plan, or to `places`.
+
+    Who owns which key group is forgotten: contiguous ranges, as without a plan for them.
+    """
+
+    operator: str
+    flag: str
+    places: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As users write it."""
+        return f"{REPLICAS}{self.operator}"
+
+    def whole(self, scenario: Scenario) -> bool:
+        """Always."""
+        return True
+
+    def given(self, scenario: Scenario) -> int:
+        """Raises BadInput if there is no such operator."""
+        _check_operator(self.operator, scenario, f"{self.flag} {self.name}")
+        return scenario.plan.replicas(self.operator)
+
+    def turned(self, scenario: Scenario, value: Any) -> Scenario:
+        """Raises BadInput if there is no such operator, or it cannot have so many replicas."""
+        self.given(scenario)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise BadInput(f"{self.flag} {self.name}: {value!r} replicas; give whole numbers from 1")
+        places = self.places or tuple(dict.fromkeys(scenario.plan.placement[self.operator]))
+        dealt = [places[index % len(places)] for index in range(value)]
+        groups = {name: owners for name, owners in scenario.plan.key_groups.items() if name != self.operator}
+        plan = {"placement": {**scenario.plan.placement, self.operator: dealt}, "key_groups": groups}
+        return put(scenario, "plan", plan, f"{self.flag} {self.name}={value}")
+
+
+def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
+    """The knob that users call `name`; whether it is there shows when it is turned."""
+    if name.startswith(REPLICAS):
+        return ReplicasKnob(name.removeprefix(REPLICAS).strip(), flag, tuple(places))
+    return PathKnob(name, flag)
+
+
+def _check_operator(name: str, scenario: Scenario, where: str) -> None:
+    known = [operator.name for operator in scenario.query.operators]
+    if name not in known:
+        raise BadInput(f"{where}: unknown operator {name!r}; {suggest(name, known)}")

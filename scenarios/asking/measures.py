@@ -1,0 +1,98 @@
+"""What a run is judged by: named numbers. `e2e_latency_s.p99` · `operators.match.busy` · `hosts.edge-1.cpu`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from twin.errors import BadInput, suggest
+from twin.metrics import Latency
+from twin.run import HostTotals, LinkTotals, OperatorTotals, Run
+from twin.scenario import Scenario
+
+Measures = Mapping[str, float]
+"""By name. Latencies are inf if nothing reached a sink; flags are 0 or 1."""
+
+LATENCIES = ("processing_latency_s", "e2e_latency_s")
+QUANTILES = tuple(field.name for field in dataclasses.fields(Latency))
+MEAN = ".mean"
+FLAGS = ("backpressured", "success", "crashed")
+COUNTS = ("tuples_in", "tuples_out", "duplicates")
+WHOLE_JOB = (
+    "throughput_per_s",
+    *(f"{name}.{quantile}" for name in LATENCIES for quantile in QUANTILES),
+    "backpressure_per_s",
+    *FLAGS,
+    *COUNTS,
+)
+USUAL = ("throughput_per_s", "e2e_latency_s.mean", "e2e_latency_s.p99")
+
+
+def measures(run: Run) -> dict[str, float]:
+    """All that `names` lists; of links, only those that carried anything."""
+    metrics = run.metrics
+    found = {
+        "throughput_per_s": metrics.throughput_per_s,
+        **_latency("processing_latency_s", metrics.processing_latency_s),
+        **_latency("e2e_latency_s", metrics.e2e_latency_s),
+        "backpressure_per_s": metrics.backpressure_per_s,
+        "backpressured": float(metrics.backpressured),
+        "success": float(metrics.success),
+        "crashed": float(run.crashed),
+        "tuples_in": float(metrics.tuples_in),
+        "tuples_out": float(metrics.tuples_out),
+        "duplicates": float(run.duplicates),
+    }
+    for operator in run.operators:
+        found |= _totals(f"operators.{operator.operator}", operator)
+    for host in run.hosts:
+        found |= _totals(f"hosts.{host.host}", host)
+    for link in run.links:
+        found |= _totals(f"links.{link.link}", link)
+    return found
+
+
+def of(found: Measures, name: str) -> float:
+    """One of them. What a run does not list carried nothing: 0."""
+    return found.get(name, 0.0)
+
+
+def names(scenario: Scenario) -> list[str]:
+    """All names that a run of the scenario can have."""
+    hosts = [host.name for host in scenario.cluster.hosts]
+    ends = [link.between for link in scenario.cluster.links]
+    links = [*hosts, *(f"{a}->{b}" for a, b in ends), *(f"{b}->{a}" for a, b in ends)]
+    return [
+        *WHOLE_JOB,
+        *_fields("operators", [each.name for each in scenario.query.operators], OperatorTotals),
+        *_fields("hosts", hosts, HostTotals),
+        *_fields("links", links, LinkTotals),
+    ]
+
+
+def full_name(name: str, scenario: Scenario, where: str) -> str:
+    """`name`, of which a latency alone is its mean. Raises BadInput, with the nearest name, if there is none such."""
+    known = names(scenario)
+    wanted = f"{name}{MEAN}" if name in LATENCIES else name
+    if wanted not in known:
+        first = name.partition(".")[0]
+        near = [each for each in known if each.partition(".")[0] == first] or [*WHOLE_JOB, *LATENCIES]
+        raise BadInput(f"{where}: unknown metric {name!r}; {suggest(name, near)}")
+    return wanted
+
+
+def _latency(name: str, latency: Latency | None) -> dict[str, float]:
+    return {f"{name}.{q}": getattr(latency, q) if latency is not None else math.inf for q in QUANTILES}
+
+
+def _totals(prefix: str, totals: OperatorTotals | HostTotals | LinkTotals) -> dict[str, float]:
+    return {f"{prefix}.{field}": float(getattr(totals, field)) for field in _numbers(type(totals))}
+
+
+def _fields(part: str, of: list[str], totals: type) -> list[str]:
+    return [f"{part}.{name}.{field}" for name in of for field in _numbers(totals)]
+
+
+def _numbers(totals: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(totals) if field.type in ("int", "float")]

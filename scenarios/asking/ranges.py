@@ -1,0 +1,88 @@
+"""Values that something takes in turn: lists and ranges, as people write them.
+
+`500,1k,2k` · `1k..50k:10` ten values, evenly spaced · `1k..50k:10:log` evenly spaced in their logarithm · `1..8` whole
+numbers · anything else is YAML: `poisson,constant` · `{law: poisson, rate_per_s: 90},{law: constant, rate_per_s: 90}`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from scenarios.files.yaml_text import parse_text
+from twin.errors import BadInput
+
+MOST = 1000
+"""Values of one range."""
+SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
+DIGITS = 4
+"""Of values between the ends of a range."""
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[kMG]?"
+_RANGE = re.compile(rf"^({_NUMBER})\.\.({_NUMBER})(?::(\d+))?(?::(log|linear))?$")
+_SHORT = re.compile(rf"^{_NUMBER}$")
+
+
+def values(text: str, where: str) -> list[Any]:
+    """What `text` lists, in order; a value that is given twice counts once.
+
+    Raises BadInput, beginning with `where`, if it lists nothing or a range has no sense.
+    """
+    listed = parse_text(f"[{text}]", where)
+    found = [value for item in listed for value in _item(item, where)] if isinstance(listed, list) else []
+    if not found:
+        raise BadInput(f"{where}: no values; write {where.split()[-1]}=V1,V2 or a range such as 1k..50k:10")
+    return [value for index, value in enumerate(found) if value not in found[:index]]
+
+
+def bounds(text: str, where: str) -> tuple[float, float]:
+    """The ends of `LOW..HIGH`. Raises BadInput if that is not what `text` is, or they are not in order."""
+    match = _RANGE.match(text.strip())
+    if match is None or match[3] or match[4]:
+        raise BadInput(f"{where}: {text!r} is no range; write LOW..HIGH, such as 100..5k")
+    low, high = number(match[1]), number(match[2])
+    if not low < high:
+        raise BadInput(f"{where}: {text} is empty; the first end must be the lower one")
+    return low, high
+
+
+def number(text: str) -> float:
+    """A number with or without a suffix: 1.5k is 1500. Raises ValueError if it is none."""
+    factor = SUFFIXES.get(text[-1:], 1.0)
+    return float(text if factor == 1.0 else text[:-1]) * factor
+
+
+def as_whole(value: float) -> float | int:
+    """Whole numbers as such: some keys of a scenario take no others."""
+    return int(value) if float(value).is_integer() and abs(value) < 2**53 else value
+
+
+def _item(item: Any, where: str) -> list[Any]:
+    if not isinstance(item, str):
+        return [as_whole(item) if isinstance(item, float) else item]
+    match = _RANGE.match(item)
+    if match is None:
+        return [as_whole(number(item))] if _SHORT.match(item) else [item]
+    return _range(item, number(match[1]), number(match[2]), match[3], match[4] == "log", where)
+
+
+def _range(item: str, low: float, high: float, count: str | None, log: bool, where: str) -> list[float | int]:
+    whole = low.is_integer() and high.is_integer()
+    if count is None and not whole:
+        raise BadInput(f"{where}: {item} does not say how many values; write {item}:10")
+    many = int(count) if count else int(abs(high - low)) + 1
+    if low == high or not 2 <= many <= MOST:
+        raise BadInput(f"{where}: {item} is {many if low != high else 1} values; a range has 2 to {MOST}")
+    if log and not (low > 0.0 and high > 0.0):
+        raise BadInput(f"{where}: {item} reaches 0, which has no logarithm; begin above it, or leave :log out")
+    spread = np.geomspace(low, high, many) if log else np.linspace(low, high, many)
+    whole = whole and abs(high - low) >= many - 1
+    inner = [float(round(each) if whole else _rounded(each)) for each in spread[1:-1]]
+    return [as_whole(each) for each in dict.fromkeys((low, *inner, high))]
+
+
+def _rounded(value: float) -> float:
+    return float(round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))) if value else 0.0

@@ -1,0 +1,46 @@
+"""One run of one scenario: the only place of this room that simulates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from twin.guards.fidelity import settled
+from twin.run import Run
+from twin.scenario import Scenario, config_hash
+from twin.simulation import simulate
+from twin.version import VERSION
+from twin.workload import Replay
+
+
+def run(scenario: Scenario, seed: int) -> Run:
+    """Same arguments, same run. Raises BadInput as `twin.simulation.simulate` does."""
+    return simulate(scenario.with_run(seed=seed))
+
+
+def key(scenario: Scenario) -> str:
+    """16 hex digits over all that decides a run except its seed, the recordings that are replayed included."""
+    laws = scenario.workload.arrivals.items()
+    recorded = {name: _digest(Path(law.path)) for name, law in laws if isinstance(law, Replay)}
+    return hashlib.sha256(json.dumps([VERSION, config_hash(scenario), recorded]).encode()).hexdigest()[:16]
+
+
+def alike(scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """The same, all that leave their fidelity open equally fine: else they would differ by what segments hide.
+
+    Tuple by tuple if that costs little more for every one of them.
+    """
+    found = [settled(each) for each in scenarios]
+    open_ones = [each for each, given in zip(found, scenarios, strict=True) if given.run.fidelity == "auto"]
+    if len({each.run.fidelity for each in open_ones}) < 2:
+        return found
+    return [
+        each.with_run(fidelity="fast") if given.run.fidelity == "auto" else each
+        for each, given in zip(found, scenarios, strict=True)
+    ]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

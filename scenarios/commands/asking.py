@@ -1,0 +1,84 @@
+"""What the commands that ask questions share: their options, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scenarios.commands.interruption import kept
+from scenarios.commands.terminal import Terminal, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from scenarios.asking.replications import Wanted
+    from twin.scenario import Scenario
+
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="Such as e2e_latency_s.p99 or hosts.HOST.cpu. Repeatable. Default: throughput, latency and its p99.",
+    ),
+]
+Replications = Annotated[
+    int, typer.Option("--replications", metavar="N", help="Runs of each variant; with --precision, to begin with.")
+]
+Precision = Annotated[
+    str | None,
+    typer.Option("--precision", metavar="SHARE", help="More runs until every 95 % interval is so narrow: 2%."),
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", metavar="N", help="Processes; the result is the same. Default: one a core.")
+]
+OutFolder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; go on from there."),
+]
+
+
+def keeping(out: Path | None) -> AbstractContextManager[None]:
+    """Around the runs of a question: what is kept of them if somebody interrupts it."""
+    return nullcontext() if out is None else kept(f"the finished runs in {out}")
+
+
+def adjusted(scenario: str, set_: Sequence[str] | None, seed: int | None) -> Scenario:
+    """The scenario of that name or file with the values of --set and --seed."""
+    from scenarios.files import scenario_file
+    from scenarios.files.overrides import set_values
+
+    seeds = [] if seed is None else [f"run.seed={seed}"]
+    return set_values(scenario_file.load(scenario), [*(set_ or []), *seeds])
+
+
+def wanted(replications: int, precision: str | None) -> Wanted:
+    """Checked before any work is done."""
+    from scenarios.asking.precise_run import share
+    from scenarios.asking.replications import Wanted
+
+    found = Wanted(replications, None if precision is None else share(precision))
+    found.check()
+    return found
+
+
+def metric_names(given: Sequence[str] | None, scenario: Scenario) -> list[str]:
+    """In full, each once."""
+    from scenarios.asking.measures import USUAL, full_name
+
+    return list(dict.fromkeys(full_name(each, scenario, "--metric") for each in given or USUAL))
+
+
+def write(
+    terminal: Terminal, out: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], figure: Figure | None
+) -> None:
+    """The answer's files."""
+    from scenarios.asking import folder
+    from scenarios.telling.pictures import png
+
+    folder.write(out, plain(document), rows, None if figure is None else png(figure))
+    terminal.note(f"table.csv, figure.png and answer.json are in {out}")

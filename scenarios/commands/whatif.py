@@ -1,0 +1,162 @@
+"""`twin whatif` and `twin compare`: variants of a scenario, or scenarios, beside each other with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scenarios.commands import asking
+from scenarios.commands.asking import Metric, OutFolder, Precision, Replications, Workers
+from scenarios.commands.run import Set
+from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from scenarios.asking.variants import Variant
+
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="PATH=V1,V2",
+        help="Values that a path, or 'replicas of OPERATOR', takes: a list, 1k..50k:10, 1k..50k:10:log or 1..8. "
+        "Several make a grid.",
+    ),
+]
+Plan = Annotated[
+    list[str] | None, typer.Option("--plan", metavar="FILE", help="A scenario file with another plan. Repeatable.")
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option("--policy", metavar="NAME", help="Who reconfigures the running job; see `twin list`. Repeatable."),
+]
+EventText = Annotated[
+    list[str] | None,
+    typer.Option("--event", metavar="EVENT", help="With an event more, in YAML; repeat it for other variants."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this file."""
+    app.command("whatif", rich_help_panel="Questions")(whatif)
+    app.command("compare", rich_help_panel="Questions")(compare)
+
+
+def whatif(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    vary: Vary = None,
+    plan: Plan = None,
+    policy: Policies = None,
+    event: EventText = None,
+    set_: Set = None,
+    metric: Metric = None,
+    replications: Replications = 10,
+    precision: Precision = None,
+    out: OutFolder = None,
+    workers: Workers = None,
+    seed: ScenarioSeed = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """What would happen if: variants of a scenario on the same random numbers, and whether they differ.
+
+    Examples: `twin whatif smart-grid --vary workload.arrivals.meters.rate_per_s=500..3k:6` ·
+    `twin whatif rush-hour-scaling --policy ds2,relieve --vary run.period_s=5,10` ·
+    `twin whatif failover --event "kind: slow-down, at_s: 60, host: edge-1, factor: 3" --precision 5%` ·
+    `twin whatif smart-grid --plan better.yaml --out answer`
+    """
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    terminal.stage(f"what if: reading {scenario}")
+    from scenarios.asking.variants import Question, variants
+
+    question = Question(vary or (), plan or (), policy or (), event or ())
+    loaded = asking.adjusted(scenario, set_, seed)
+    found = variants(loaded, question)
+    _answer(terminal, "whatif", found, metric, asking.wanted(replications, precision), loaded.run.seed, out, workers)
+
+
+def compare(
+    scenarios: Annotated[
+        list[str],
+        typer.Argument(metavar="A B...", help="Names from `twin list`, or YAML files; the first is compared with."),
+    ],
+    set_: Set = None,
+    metric: Metric = None,
+    replications: Replications = 10,
+    precision: Precision = None,
+    out: OutFolder = None,
+    workers: Workers = None,
+    seed: ScenarioSeed = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Two scenarios, or more, on the same random numbers: by how much they differ, and whether that is chance.
+
+    Examples: `twin compare smart-grid-local smart-grid-global` · `twin compare before.yaml after.yaml --precision 2%`
+    """
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    terminal.stage(f"reading {', '.join(scenarios)}")
+    from scenarios.asking.scenarios_compared import variants
+
+    found = variants(scenarios, set_ or ())
+    first = found[0].scenario
+    chosen = first.run.seed if seed is None else seed
+    _answer(terminal, "compare", found, metric, asking.wanted(replications, precision), chosen, out, workers)
+
+
+def _answer(
+    terminal: Terminal,
+    command: str,
+    variants: Sequence[Variant],
+    metric: Sequence[str] | None,
+    wanted: Any,
+    seed: int,
+    out: Path | None,
+    workers: int | None,
+) -> None:
+    from scenarios.asking import folder, single_run
+    from scenarios.asking.bench import Bench
+    from scenarios.asking.whatif import check, compared
+    from scenarios.telling import comparison_tables
+
+    metrics = asking.metric_names(metric, variants[0].scenario)
+    cases = {each.label: single_run.key(each.scenario) for each in variants}
+    asked = {"command": command, "variants": cases, "seed": seed}
+    with asking.keeping(out), Bench(workers=workers) as bench:
+        check(bench, variants)
+        bench.kept = folder.opened(out, asked)
+        document = compared(bench, variants, metrics, wanted, seed, terminal)
+    for line in comparison_tables.notes(document):
+        terminal.note(line)
+    if out is not None:
+        asking.write(terminal, out, document, comparison_tables.csv_rows(document), _figure(document))
+    terminal.result(document, comparison_tables.of_comparison(document))
+
+
+def _figure(document: Mapping[str, Any]) -> Figure:
+    """Over the values of the first knob if it takes numbers, a line for each combination of all else."""
+    from figures.comparison import comparison
+    from scenarios.asking.variants import label, short
+
+    rows = document["variants"]
+    numeric = [name for row in rows for name, value in row["settings"].items() if _number(value)]
+    over = numeric[0] if numeric else None
+    drawn = [row for row in rows if over in row["settings"]] if over else rows
+    table: dict[str, list[Any]] = {key: [] for key in ("metric", "variant", "series", "x", "mean", "half_width")}
+    for row in drawn:
+        for metric, cell in row["metrics"].items():
+            others = {name: value for name, value in row["settings"].items() if name != over}
+            half = cell["half_width95"]
+            entry = (metric, row["variant"], label(others), row["settings"].get(over, math.nan) if over else math.nan)
+            for key, value in zip(table, (*entry, cell["mean"], math.nan if half is None else half), strict=True):
+                table[key].append(value)
+    return comparison(table, short(over) if over else "")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

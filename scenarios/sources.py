@@ -1,0 +1,94 @@
+"""What our own files say of themselves, read off their text: importing what they import takes far longer."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+_SENTENCE = re.compile(r'(?<!\bFig)(?<!\bSec)(?<!\bEq)(?<!\bvs)\.\s+(?=[A-Z"(`])')
+
+
+def summary(module: str) -> str:
+    """The first sentence of a module's docstring, without its full stop."""
+    text = " ".join((ast.get_docstring(_tree(_file(module))) or "").split())
+    return _SENTENCE.split(text)[0].rstrip(".")
+
+
+def assigned_calls(path: Path, called: str) -> Iterator[dict[str, str]]:
+    """The texts that a file gives by keyword where it says `X = called(...)`, call by call."""
+    for node in _tree(path).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_name(node.value.func, called):
+            keywords = ((str(each.arg), _text(each.value)) for each in node.value.keywords)
+            yield {name: text for name, text in keywords if text is not None}
+
+
+def registered(module: str) -> Iterator[tuple[str, str, str]]:
+    """Name, module and other arguments of each object that a registry makes of an imported class.
+
+    The name is the call's first argument, or what the class says of `name`.
+    """
+    tree = _tree(_file(module))
+    imports = {each.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in imports:
+            home = str(imports[call.func.id])
+            name = _text(call.args[0]) if call.args else _default_name(home, call.func.id)
+            if name is not None:
+                options = (f"{each.arg}: {_shown(each.value)}" for each in call.keywords)
+                yield name, home, ", ".join(options)
+
+
+def specs(module: str, base: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Home and fields with their defaults, `name` among them, of each class of that base which a registry imports."""
+    for node in _tree(_file(module)).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                found = _class(node.module, alias.name)
+                if found is not None and any(_is_name(each, base) for each in found.bases):
+                    yield node.module, _defaults(found)
+
+
+def _default_name(module: str, of_class: str) -> str | None:
+    """What a class says of `name` in its body; None if it is nothing there."""
+    found = _class(module, of_class)
+    return None if found is None else _defaults(found).get("name")
+
+
+def _class(module: str, name: str) -> ast.ClassDef | None:
+    if not _file(module).exists():
+        return None
+    classes = (node for node in _tree(_file(module)).body if isinstance(node, ast.ClassDef))
+    return next((node for node in classes if node.name == name), None)
+
+
+def _defaults(of_class: ast.ClassDef) -> dict[str, str]:
+    """What the body of a class gives its fields."""
+    given = [node for node in of_class.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None]
+    targets = (node.target if isinstance(node, ast.AnnAssign) else node.targets[0] for node in given)
+    pairs = zip(targets, given, strict=True)
+    return {target.id: _shown(node.value) for target, node in pairs if isinstance(target, ast.Name) and node.value}
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _shown(node: ast.expr) -> str:
+    return _text(node) or ast.unparse(node)
+
+
+def _file(module: str) -> Path:
+    return ROOT / f"{module.replace('.', '/')}.py"
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))

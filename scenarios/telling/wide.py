@@ -1,0 +1,91 @@
+"""Tables that lose no column: one too wide for a terminal goes on below, with its first columns again."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+
+GAP = 3
+"""Characters between two columns."""
+HEADING = 12
+"""A heading that must be is broken into lines of so many characters, or as many as the widest cell below it has."""
+WRAPPED = 24
+"""So many characters at most are asked for a column of text; it is broken into lines where there are no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """heading: its lines. cells: as shown. number: is right-aligned, and never broken into lines."""
+
+    heading: tuple[str, ...]
+    cells: tuple[str, ...]
+    number: bool
+
+    @property
+    def least(self) -> int:
+        """Characters without which it cannot be read."""
+        widest = max(map(len, [*self.heading, *self.cells]), default=0)
+        if self.number:
+            return widest
+        words = [word for text in (*self.heading, *self.cells) for word in text.split()]
+        return min(WRAPPED, widest) if not words else max(min(WRAPPED, widest), min(WRAPPED, max(map(len, words))))
+
+    def broken(self) -> Column:
+        """The same with its heading in lines."""
+        most = max([HEADING, *map(len, self.cells)] if self.number else [HEADING])
+        return replace(self, heading=tuple(textwrap.wrap(" ".join(self.heading), most)))
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """Columns under a title. The leading columns of text say what a row is about, and stand in every part."""
+
+    title: str
+    columns: tuple[Column, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """One table, or several below each other."""
+        for number, part in enumerate(parts(self.columns, options.max_width)):
+            if number:
+                yield ""
+            yield _table(self.title if not number else "", part)
+
+
+def parts(columns: Sequence[Column], width: int) -> list[list[Column]]:
+    """The columns in groups that fit, with headings in lines if need be; each has the leading ones and another."""
+    if _needed(columns) <= width:
+        return [list(columns)]
+    broken = [column.broken() for column in columns]
+    numbers = [index for index, column in enumerate(broken) if column.number]
+    lead = max(1, numbers[0]) if numbers else 1
+    groups = [broken[:lead]]
+    for column in broken[lead:]:
+        if len(groups[-1]) > lead and _needed([*groups[-1], column]) > width:
+            groups.append(broken[:lead])
+        groups[-1] = [*groups[-1], column]
+    return groups
+
+
+def empty(title: str) -> Table:
+    """A table without columns, as all are drawn."""
+    look = {"title_justify": "left", "title_style": "bold", "pad_edge": False, "show_edge": False}
+    return Table(title=title or None, box=box.SIMPLE_HEAD, **look)  # type: ignore[arg-type]
+
+
+def _needed(columns: Sequence[Column]) -> int:
+    return sum(column.least for column in columns) + GAP * (len(columns) - 1)
+
+
+def _table(title: str, columns: Sequence[Column]) -> Table:
+    table = empty(title)
+    for column in columns:
+        heading, side = "\n".join(column.heading), "right" if column.number else "left"
+        table.add_column(heading, justify=side, no_wrap=column.number, min_width=column.least)  # type: ignore[arg-type]
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*row)
+    return table

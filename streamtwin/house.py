@@ -1,0 +1,59 @@
+"""Which modules are ours: the packages that lie beside this one, whatever else has their names.
+
+They have plain names (`models`, `spark`, ...), and so may a user's own folders. As a command we are alone in a process,
+and `claim` makes ours be found first there. In a user's own process theirs go first; `foreign` says in one line what
+stands in our place.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
+
+
+class _Ours(MetaPathFinder):
+    """Finds our packages beside this one, before any path is searched."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """None for all other names."""
+        return PathFinder.find_spec(fullname, [str(ROOT)]) if fullname in PACKAGES else None
+
+
+def claim() -> None:
+    """From now on our packages are found first, in this process and in those that it spawns."""
+    if not any(isinstance(finder, _Ours) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Ours())
+
+
+def foreign(packages: Iterable[str] = PACKAGES) -> str:
+    """One line about the first of these names under which another module would be imported; empty if there is none."""
+    for name in packages:
+        place = _place(name)
+        if place is None:
+            return f"package {name!r} of streamtwin is missing in {ROOT}; install streamtwin again"
+        if not (ROOT / name).exists() or not place.samefile(ROOT / name):
+            return (
+                f"{name!r} is {place} here, and streamtwin has a package of that name; rename it, start Python with -P "
+                "or elsewhere, or use the command `twin`, which is not disturbed by it"
+            )
+    return ""
+
+
+def _place(name: str) -> Path | None:
+    """The folder of the package, or the file of the module, that has this name; None if nothing has."""
+    loaded = sys.modules.get(name)
+    spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(name)
+    folders = [Path(each) for each in (spec.submodule_search_locations if spec else None) or ()]
+    if folders:
+        return next((folder for folder in folders if folder.resolve().parent == ROOT), folders[0])
+    return Path(spec.origin) if spec is not None and spec.origin is not None else None

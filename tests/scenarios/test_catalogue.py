@@ -1,0 +1,36 @@
+"""What `twin list` says is read off the files' text: it must be what importing them would say."""
+
+from __future__ import annotations
+
+import sys
+
+from optimizers.policies import POLICIES
+from optimizers.registry import OPTIMIZERS
+from scenarios import catalogue
+from scenarios.experiments.registry import EXPERIMENTS
+from scenarios.sources import summary
+from scenarios.spaces.registry import SPACES
+
+
+def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:
+    """An experiment is listed if its file says `X = Experiment(name="...", source="...", summary="...", ...)`."""
+    assert catalogue.experiments() == {name: f"{each.summary} ({each.source})" for name, each in EXPERIMENTS.items()}
+    assert set(catalogue.optimizers()) == set(OPTIMIZERS)
+    assert set(catalogue.policies()) == set(POLICIES)
+    assert set(catalogue.spaces()) == set(SPACES)
+    for name, optimizer in OPTIMIZERS.items():
+        module = sys.modules[type(optimizer).__module__]
+        assert catalogue.optimizers()[name].startswith(summary(module.__name__))
+        assert " ".join((module.__doc__ or "").split()).startswith(summary(module.__name__))
+
+
+def test_lines_end_with_their_sentence_and_tell_variants_apart() -> None:
+    assert catalogue.optimizers()["random-sockets"].endswith("Fig. 14 compares with")
+    assert "fetch: always" in catalogue.optimizers()["rlas-fix-l"]
+    assert len(set(catalogue.optimizers().values())) == len(OPTIMIZERS)
+
+
+def test_options_of_policies_are_listed_with_their_defaults() -> None:
+    for name, spec in POLICIES.items():
+        fields = {field: each.default for field, each in spec.model_fields.items() if field != "name"}
+        assert all(f"{field}: {default}" in catalogue.policies()[name] for field, default in fields.items())

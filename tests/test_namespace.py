@@ -1,0 +1,150 @@
+"""One name for users, `streamtwin`; commands work beside folders and modules that have our packages' names."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import streamtwin
+from streamtwin.house import PACKAGES, foreign
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(params=["packages", "modules"])
+def hostile(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A user's folder in which everything has one of our names, and breaks whoever imports it."""
+    for name in PACKAGES:
+        if request.param == "packages":
+            (tmp_path / name).mkdir()
+        place = tmp_path / name / "__init__.py" if request.param == "packages" else tmp_path / f"{name}.py"
+        place.write_text(f"raise RuntimeError('this is the {name} of the user')\n")
+    return tmp_path
+
+
+def python(folder: Path, code: str, *arguments: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Runs code with the folder first on the path, and again by PYTHONPATH; ours is found last."""
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{root}"}
+    environment.pop("PYTHONSAFEPATH", None)
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+NOT_EDITABLE = "import sys; sys.meta_path[:] = [each for each in sys.meta_path if 'Editable' not in str(each)]; "
+"""A checkout that is installed as editable would be found as well, submodule by submodule."""
+
+
+def twin(folder: Path, *arguments: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """The command, as its console script runs it."""
+    return python(folder, f"{NOT_EDITABLE}from streamtwin.cli import main; main()", *arguments, root=root)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "--json"),
+        ("run", "word-count", "--horizon", "20", "--out", "trace", "--json"),
+        ("optimize", "smart-grid", "--budget", "20", "--json"),
+        ("validate", "smart-grid", "--replications", "1", "--references", "0", "--optimizers", "as-given", "--json"),
+    ],
+)
+def test_commands_work_beside_modules_of_our_names(hostile: Path, arguments: Sequence[str]) -> None:
+    done = twin(hostile, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("hostile", ["packages"], indirect=True)
+def test_so_do_sparks_workers(hostile: Path) -> None:
+    corpus = (
+        "corpus",
+        "c",
+        "--runs",
+        "6",
+        "--scenario",
+        "word-count",
+        "--horizon",
+        "20",
+        "--master",
+        "local[1]",
+        "--json",
+    )
+    done = twin(hostile, *corpus)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["failed"] == 0
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_what_is_installed_over_ours_is_one_line_and_exit_status_2(name: str, tmp_path: Path) -> None:
+    """Another distribution that has a package of the same name ends up in the same folder."""
+    root = tmp_path / "site"
+    root.mkdir()
+    shutil.copytree(ROOT / "streamtwin", root / "streamtwin")
+    for each in PACKAGES:
+        if each != name:
+            (root / each).symlink_to(ROOT / each)
+    (root / name).mkdir()
+    (root / name / "__init__.py").write_text("WEIGHTS = 1\n")
+    needs = {"models": ("train", "d", "m"), "spark": ("corpus", "c", "--runs", "1"), "figures": ("demo", "--out", "d")}
+    done = twin(tmp_path, *needs.get(name, ("run", "word-count")), root=root)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and name in done.stderr
+
+
+def test_the_package_refuses_in_one_line_what_stands_in_its_place(hostile: Path) -> None:
+    done = python(hostile, "import streamtwin; streamtwin.simulate")
+    assert done.returncode == 1
+    assert "ImportError: 'twin' is " in done.stderr.splitlines()[-1]
+    assert str(hostile) in done.stderr.splitlines()[-1]
+
+
+def test_the_package_works_beside_what_it_does_not_need(tmp_path: Path) -> None:
+    for name in ("models", "spark", "figures"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("MINE = True\n")
+    code = """
+import streamtwin as st, models, spark
+scenario = st.load("word-count").with_run(horizon_s=20)
+print(st.simulate(scenario.with_plan(st.optimize(scenario).plan)).metrics.success, models.MINE, spark.MINE)
+"""
+    done = python(tmp_path, code)
+    assert (done.returncode, done.stdout) == (0, "True True True\n"), done.stderr
+
+
+def test_every_public_name_is_there_for_programs_and_for_type_checkers_alike() -> None:
+    for name in streamtwin.__all__:
+        assert getattr(streamtwin, name) is not None
+    assert set(dir(streamtwin)) == set(streamtwin.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'simulated'"):
+        _ = streamtwin.simulated
+    source = ast.parse((ROOT / "streamtwin" / "__init__.py").read_text(encoding="utf-8"))
+    (typed,) = (node for node in source.body if isinstance(node, ast.If))
+    imported = {
+        alias.name: node.module for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert imported == streamtwin._HOME_OF
+    assert all((ROOT / name / "py.typed").exists() for name in (*PACKAGES, "streamtwin"))
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    code = "import sys, streamtwin; print(sorted({'numpy', 'pydantic', 'twin', 'simpy'} & set(sys.modules)))"
+    assert python(ROOT, code).stdout == "[]\n"
+
+
+def test_here_nothing_is_foreign() -> None:
+    assert foreign() == ""

@@ -1,0 +1,103 @@
+"""Worlds of one or two tasks, wired by hand, for tests that list every event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import simpy
+
+from twin.engine.compute.processor import Processor
+from twin.engine.draws import Draws
+from twin.engine.operators import SelectTask
+from twin.engine.segment import Segment
+from twin.engine.streams.channel import Inbox, Path, Paths, Port
+from twin.engine.streams.partition import Deal
+from twin.engine.task import Task
+from twin.engine.windows.aggregate import AggregateTask
+from twin.engine.windows.join import JoinTask
+from twin.query import CountWindow, TimeWindow
+from twin.spec import parse
+
+
+class Listener:
+    """Takes what comes, and notes when and how much."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.env = env
+        self.heard: list[tuple[float, int]] = []
+        self.segments: list[Segment] = []
+
+    def deliver(self, segment: Segment) -> None:
+        self.heard.append((round(self.env.now, 9), segment.n))
+        self.segments.append(segment)
+
+
+def common(env: simpy.Environment, service_s: float, exact: bool, name: str = "task", seed: int = 1) -> dict[str, Any]:
+    """What every task is made with: a core of its own, and services that do not vary."""
+    draws = Draws(np.random.default_rng(seed), 0.0)
+    parts = {"name": name, "processor": Processor(env, 1.0), "draws": draws, "service_scv": 0.0}
+    return {"env": env, "service_s": service_s, "exact": exact, **parts}
+
+
+def map_task(env: simpy.Environment, service_s: float = 1.0, exact: bool = True, name: str = "task") -> SelectTask:
+    """One out for one in."""
+    return SelectTask(**common(env, service_s, exact, name), selectivity=1.0, thins=False)
+
+
+def window(policy: str, size: float, slide: float) -> CountWindow | TimeWindow:
+    """In tuples or seconds."""
+    if policy == "count":
+        return parse(CountWindow, {"policy": "count", "size_tuples": int(size), "slide_tuples": int(slide)})
+    return parse(TimeWindow, {"policy": "time", "size_s": size, "slide_s": slide})
+
+
+def aggregate(env: simpy.Environment, over: CountWindow | TimeWindow, exact: bool, groups: int = 3) -> AggregateTask:
+    """A grouped window."""
+    return AggregateTask(**common(env, 0.001, exact), window=over, result_s=0.0, scan_s=0.0, groups=groups)
+
+
+def join(env: simpy.Environment, over: CountWindow | TimeWindow, exact: bool, selectivity: float = 0.02) -> JoinTask:
+    """Two sides, by key."""
+    ways = {"sides": 2, "keyed": 2, "selectivity": selectivity, "amplification": None}
+    return JoinTask(**common(env, 0.001, exact), window=over, result_s=0.0, scan_s=0.0, **ways)
+
+
+def inbox_of(task: Any, capacity: int = 1000, side: int = 0) -> Inbox:
+    """A stream into a task, or into whatever takes segments."""
+    inbox = Inbox(task, side, capacity)
+    if isinstance(task, Task):
+        task.inputs.add(inbox)
+    return inbox
+
+
+def connect(producer: Task, inboxes: Sequence[Inbox], cap: int = 1000, deal: Deal | None = None) -> Port:
+    """A stream within a host, dealt evenly in turn."""
+    paths = Paths(lambda k: Path(inboxes[k], None, 0.0, 0.0, 0.0, 0.0), [0.0] * len(inboxes))
+    port = Port(producer, paths, deal or Deal([1.0 / len(inboxes)] * len(inboxes)), cap)
+    producer.ports.append(port)
+    return port
+
+
+def burst(at_s: float, n: int = 1, inbox: Inbox | None = None, since_s: float | None = None) -> Segment:
+    """n tuples that were born when they came, at one moment or since another."""
+    from_s = at_s if since_s is None else since_s
+    segment = Segment(n, from_s, at_s, from_s, at_s, from_s, at_s)
+    if inbox is not None:
+        segment.inbox = inbox
+        inbox.credits -= n
+        inbox.sent += n
+    return segment
+
+
+def deliver_at(env: simpy.Environment, task: Any, segments: Sequence[Segment]) -> None:
+    """Hands segments over as their last tuples come."""
+
+    def run() -> Any:
+        for segment in sorted(segments, key=lambda each: each.b_s):
+            if segment.b_s > env.now:
+                yield env.timeout(segment.b_s - env.now)
+            task.deliver(segment)
+
+    env.process(run())

@@ -1,0 +1,142 @@
+"""The guard barks: worlds that are broken by hand, one law each, and restarts that lose what a checkpoint held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.twin.changing import HOSTS, job, run
+from tests.twin.worlds import chain
+from twin.change import checkpoint as checkpoints
+from twin.change import faults
+from twin.change.checkpoint import Checkpoint
+from twin.deployment import Deployment
+from twin.engine.operators import SelectTask, SinkTask
+from twin.engine.segment import Segment
+from twin.engine.windows.history import History
+from twin.engine.windows.window import WindowSnapshot
+from twin.events import Failure
+from twin.guards import conservation
+from twin.guards.conservation import ConservationError
+from twin.scenario import RunSettings
+from twin.wiring.wiring import Wiring
+from twin.wiring.world import World
+
+SETTINGS = RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0, segments=200)
+DOWN = Failure(at_s=8.5, host="h1", recover_after_s=4)
+
+
+def world_of(deployment: Deployment, exact: bool) -> World:
+    fidelity = "exact" if exact else "fast"
+    world = Wiring(deployment, SETTINGS.model_copy(update={"fidelity": fidelity})).build()
+    world.env.run(until=5.0)
+    return world
+
+
+def add(holder: Any, name: str, amount: float) -> None:
+    setattr(holder, name, getattr(holder, name) + amount)
+
+
+def task_of(world: World, kind: type) -> Any:
+    return next(task for tasks in world.tasks.values() for task in tasks if isinstance(task, kind))
+
+
+def deliver_twice(world: World, tuples: int) -> None:
+    """More arrives from a card than was put on it; as many as the network is said to lose elsewhere."""
+    add(world.nics["h0"], "tuples_out", tuples)
+    add(world.ledger, "transfers", -tuples)
+
+
+BREAKS: list[tuple[str, Callable[[World], None]]] = [
+    ("arrived + replayed = taken + backlog", lambda world: add(world.brokers["source"][0].source, "queued", 1)),
+    ("arrived + replayed = taken + backlog", lambda world: world.ledger.replayed.update({"source#0": 1})),
+    ("made = sent + waiting + lost unsent", lambda world: add(world.tasks["m"][0], "tuples_out", 1)),
+    ("made = sent + waiting + lost unsent", lambda world: add(world.inboxes["m", "a"][1], "sent", -1)),
+    ("made = sent + waiting + lost unsent", lambda world: add(world.tasks["a"][0].ports[0], "dropped", 1)),
+    ("taken + queued + in flight", lambda world: add(world.tasks["a"][1], "queued", 1)),
+    ("taken + queued + in flight", lambda world: add(world.ledger, "lost", 1)),
+    ("taken + queued + in flight", lambda world: add(world.ledger, "restored", -1)),
+    ("in = out + in flight at h0", lambda world: deliver_twice(world, 10**6)),
+    ("held by checkpoints = restored at queues", lambda world: add(world.ledger, "due", 1)),
+    ("held by checkpoints = restored at windows", lambda world: add(world.ledger, "windows_due", 1)),
+    ("in = out + dropped", lambda world: add(task_of(world, SelectTask), "dropped", -1)),
+    ("in = counted + in service", lambda world: add(task_of(world, SinkTask), "counted", 1)),
+    ("work <= capacity", lambda world: add(next(iter(world.processors.values())), "work_s", 1e3)),
+]
+
+
+def filtered() -> Deployment:
+    """source -> m, which drops half -> a, two replicas of a window -> sink, on three hosts."""
+    middle = [
+        {"kind": "filter", "name": "m", "selectivity": 0.5, "service_time_s": 5e-4},
+        {
+            "kind": "aggregate",
+            "name": "a",
+            "window": {"policy": "time", "size_s": 2, "slide_s": 0.5},
+            "group_by": "int",
+            "groups": 20,
+            "service_time_s": 1e-4,
+        },
+    ]
+    return chain(middle, 400, hosts=HOSTS, placement={"source": "h0", "m": "h0", "a": ["h1", "h1"], "sink": "h2"})
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "fast"])
+@pytest.mark.parametrize(("law", "broken"), BREAKS)
+def test_a_broken_world_is_named(exact: bool, law: str, broken: Callable[[World], None]) -> None:
+    deployment = filtered()
+    world = world_of(deployment, exact)
+    conservation.check(deployment.query, world, exact)
+    broken(world)
+    with pytest.raises(ConservationError, match=law.replace("+", r"\+")):
+        conservation.check(deployment.query, world, exact)
+
+
+def test_every_run_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Wiring):
+        def build(self) -> World:
+            world = super().build()
+            world.ledger.due = 1
+            return world
+
+    monkeypatch.setattr("twin.simulation.Wiring", Broken)
+    with pytest.raises(ConservationError, match="held by checkpoints"):
+        run(job(), horizon_s=3)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_restart_that_loses_a_queue_is_an_error(monkeypatch: pytest.MonkeyPatch, fidelity: str) -> None:
+    enqueue = checkpoints._enqueue
+    lost: list[Segment] = []
+
+    def forgetful(world: World, segment: Segment) -> None:
+        if segment.n and not lost:
+            lost.append(segment)
+        else:
+            enqueue(world, segment)
+
+    busy = job(rate=2500)  # more than the map can do: something always waits
+    monkeypatch.setattr(checkpoints, "_enqueue", forgetful)
+    with pytest.raises(ConservationError, match="held by checkpoints = restored at queues"):
+        run(busy, DOWN, fidelity=fidelity, horizon_s=14, checkpoint_interval_s=3)
+    assert lost
+    monkeypatch.setattr(checkpoints, "_enqueue", enqueue)
+    assert run(busy, DOWN, fidelity=fidelity, horizon_s=14, checkpoint_interval_s=3).event_rows[0]["end_s"] == 12.5
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPatch, fidelity: str) -> None:
+    take = faults.take_checkpoint
+
+    def forgetful(world: World) -> Checkpoint:
+        checkpoint = take(world)
+        for snapshot in checkpoint.tasks.values():
+            if isinstance(snapshot, WindowSnapshot):
+                snapshot.histories = (History(),)
+        return checkpoint
+
+    monkeypatch.setattr(faults, "take_checkpoint", forgetful)
+    with pytest.raises(ConservationError, match="held by checkpoints = restored at windows"):
+        run(job(), DOWN, fidelity=fidelity, horizon_s=14, checkpoint_interval_s=3)

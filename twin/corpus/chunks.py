@@ -1,0 +1,124 @@
+"""The chunks of a corpus on disk: how runs are cut into them, which are there, and which of those are as written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from twin.corpus.chunk import Chunk
+from twin.corpus.manifest import CHUNKS, MANIFEST, CorpusSpec, read_manifest
+from twin.corpus.removal import remove
+from twin.errors import BadInput
+from twin.trace import damage, read_table
+
+CARD = "card"
+
+
+Note = Callable[[str], None]
+"""Told what a user may want to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """whole: with all their runs. short: the last ones of a smaller corpus that has grown. damaged: and what of it."""
+
+    whole: frozenset[Chunk]
+    short: frozenset[Chunk]
+    damaged: Mapping[Chunk, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSummary:
+    """runs, failed: of the whole corpus. resumed: runs that were there already. The seconds are of this invocation."""
+
+    runs: int
+    failed: int
+    resumed: int
+    wall_s: float
+    simulation_cpu_s: float
+
+
+def cut(runs: int, chunk_runs: int) -> list[Chunk]:
+    """Runs 0 to runs - 1 in consecutive chunks. Raises BadInput if chunk_runs < 1."""
+    if chunk_runs < 1:
+        raise BadInput(f"chunk_runs must be >= 1, got {chunk_runs}")
+    starts = range(0, runs, chunk_runs)
+    return [Chunk(number, first, min(first + chunk_runs, runs)) for number, first in enumerate(starts)]
+
+
+def finished(folder: Path, chunks: Iterable[Chunk]) -> set[Chunk]:
+    """Those chunks that are in the corpus, whatever state they are in."""
+    present = set(os.listdir(folder / CHUNKS))
+    return {chunk for chunk in chunks if chunk.name in present}
+
+
+def audit(folder: Path, chunks: Iterable[Chunk]) -> Audit:
+    """Reads every file of every chunk that is there."""
+    whole, short, damaged = set[Chunk](), set[Chunk](), dict[Chunk, str]()
+    for chunk in sorted(finished(folder, chunks), key=lambda each: each.number):
+        runs = 0
+        why = damage(folder / CHUNKS / chunk.name)
+        if not why:
+            runs = runs_in(folder / CHUNKS / chunk.name)
+            why = f"runs.parquet holds {runs} runs, not {chunk.runs}" if runs > chunk.runs else ""
+        if why:
+            damaged[chunk] = why
+        else:
+            (whole if runs == chunk.runs else short).add(chunk)
+    return Audit(frozenset(whole), frozenset(short), damaged)
+
+
+def keep_whole(folder: Path, chunks: Sequence[Chunk], note: Note) -> frozenset[Chunk]:
+    """Removes what is to be simulated again, and says why; what is left."""
+    found = audit(folder, chunks)
+    for chunk, why in found.damaged.items():
+        note(f"{chunk.name} is damaged ({why}); its {chunk.runs} runs are simulated again")
+    remove(folder / CHUNKS / chunk.name for chunk in (*found.short, *found.damaged))
+    return found.whole
+
+
+def runs_in(chunk: Path) -> int:
+    """Of a chunk that is not damaged."""
+    return int(pq.read_metadata(chunk / "runs.parquet").num_rows)
+
+
+def complete(folder: Path, spec: CorpusSpec) -> CorpusSummary | None:
+    """Of a corpus of that spec that is there, whole and described: nothing is left to be done. Else None."""
+    if not (folder / MANIFEST).exists() or not (folder / CHUNKS).is_dir():
+        return None
+    manifest = read_manifest(folder)
+    chunks = cut(spec.runs, manifest["chunk_runs"])
+    if _described(folder) != manifest["config_hash"] or audit(folder, chunks).whole != set(chunks):
+        return None
+    return CorpusSummary(spec.runs, failed_in(folder, chunks), resumed=spec.runs, wall_s=0.0, simulation_cpu_s=0.0)
+
+
+def failed_in(folder: Path, chunks: Iterable[Chunk]) -> int:
+    """Runs that failed, of chunks that are not damaged."""
+    statuses = (read_table(folder / CHUNKS / chunk.name, "runs")["status"].to_pylist() for chunk in chunks)
+    return sum(status != "ok" for each in statuses for status in each)
+
+
+def _described(folder: Path) -> str | None:
+    """config_hash of the corpus that its card describes."""
+    try:
+        card = json.loads((folder / f"{CARD}.json").read_text())
+        return str(card["recipe"]["config_hash"]) if (folder / f"{CARD}.md").exists() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def require_whole(corpus: Path, chunks: Sequence[Chunk]) -> None:
+    """Raises BadInput for a chunk that is not as it was written, or not all there."""
+    found = audit(corpus, chunks)
+    lacking = dict.fromkeys(found.short, "runs are missing")
+    for chunk, why in {**found.damaged, **lacking}.items():
+        raise BadInput(
+            f"{corpus / CHUNKS / chunk.name} is damaged ({why}); "
+            f"repeat the command that began {corpus}, which simulates damaged chunks again"
+        )

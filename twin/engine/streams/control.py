@@ -1,0 +1,64 @@
+"""Control items: what travels in channels between tuples, in order with them, and costs nothing.
+
+Watermarks, punctuations and checkpoint barriers are values that rise. A producer marks all its streams: each replica
+that gets tuples gets the mark, after all that was sent before and before all that is sent later. A station takes a mark
+up when its turn in the queue has come, and is itself as far as all its inputs are: the least of what they said last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from twin.engine.segment import Segment
+
+
+class Mark(Segment):
+    """No tuples, at one moment. origin: the task that sent it."""
+
+    __slots__ = ("kind", "origin", "value")
+
+    def __init__(self, kind: str, value: float, origin: str, at_s: float) -> None:
+        super().__init__(0, at_s, at_s, at_s, at_s, at_s, at_s)
+        self.kind = kind
+        self.value = value
+        self.origin = origin
+
+    def copy(self) -> Segment:
+        """One for each replica."""
+        again = Mark(self.kind, self.value, self.origin, self.b_s)
+        again.inbox, again.waited = self.inbox, self.waited
+        return again
+
+
+Input = tuple[int, str]
+"""Side of the stream and name of the producer's task."""
+
+
+class Alignment:
+    """How far a station's inputs are, by kind of mark. reached: called with the kind and value when the least rises."""
+
+    __slots__ = ("_values", "inputs", "reached")
+
+    def __init__(self, inputs: Iterable[Input], reached: Callable[[str, float], None]) -> None:
+        self.inputs = list(inputs)
+        self.reached = reached
+        self._values: dict[str, dict[Input, float]] = {}
+
+    def copy(self) -> Alignment:
+        """Another one, as far as this."""
+        other = Alignment(self.inputs, self.reached)
+        other._values = {kind: values.copy() for kind, values in self._values.items()}
+        return other
+
+    def least(self, kind: str) -> float:
+        """Where the station is: -inf as long as any input has said nothing."""
+        values = self._values.get(kind, {})
+        return min([values.get(each, -math.inf) for each in self.inputs], default=-math.inf)
+
+    def take(self, side: int, mark: Mark) -> bool:
+        """Notes a mark of one input; whether the station is further than before. Values never fall."""
+        before = self.least(mark.kind)
+        values = self._values.setdefault(mark.kind, {})
+        values[side, mark.origin] = max(mark.value, values.get((side, mark.origin), -math.inf))
+        return self.least(mark.kind) > before

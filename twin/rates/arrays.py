@@ -1,0 +1,70 @@
+"""A job as arrays: what the loads and ages of all of its plans are made of.
+
+Letters at the end of a name are its axes, as in `twin.rates.layout`: o components, s edges, l sockets, h hosts.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from twin.flow import Channels
+from twin.job import Job
+from twin.plan import Location
+from twin.query import Windowed
+from twin.rates.inputs import Inputs
+from twin.rates.sockets import Sockets
+
+MEGA = 1e6
+
+
+class JobArrays:
+    """What all plans of a job have in common: its components, edges, sockets and hosts as arrays."""
+
+    def __init__(self, job: Job, horizon_s: float = np.inf) -> None:
+        hosts, components, edges = job.deployment.cluster.hosts, job.components, job.edges
+        self.deployment = job.deployment
+        self.operators = tuple(each.operator for each in components)
+        self.names = tuple(each.name for each in components)
+        self.row = job.number
+        self.streams = tuple(each.stream for each in edges)
+        self.producer_s = [each.producer for each in edges]
+        self.consumer_s = [each.consumer for each in edges]
+        self.inputs = [list(each.inputs) for each in components]
+        self.outputs = [list(each.outputs) for each in components]
+        self.sources = [job.number[each.name] for each in job.sources]
+        self.sinks = [job.number[each.name] for each in job.sinks]
+        self.broadcast_s = [each.how.copies for each in edges]
+        self.forward_s = [each.how.paired for each in edges]
+        self.shared_o = [job.one_queue(name) for name in self.names]
+        self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
+        self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
+        self.bytes_o = np.array([each.bytes_out for each in components])
+        self.held_bytes = Inputs.of(job, lambda edge: edge.bytes_each, lambda component: component.bytes_in)
+        self.service = Inputs.of(job, lambda edge: edge.service_s, lambda component: component.service_s)
+        self.scv_o = np.array([each.service_scv for each in components])
+        self.scan_o = np.array([each.scan_s for each in components])
+        self.result_o = np.array([each.result_s for each in components])
+        services_s = {each.name: tuple(edge.service_s for edge in job.inputs(each.name)) for each in components}
+        services_s |= {each.name: (each.service_s,) for each in job.sources}
+        self.channels = Channels(job.engine.channel_tuples, services_s, horizon_s=horizon_s)
+        self.bytes_s = self.bytes_o[self.producer_s]
+        flushes = job.engine.flush_s is not None
+        self.batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
+        self.offered_per_s = {name: law.mean_rate_per_s for name, law in job.deployment.workload.arrivals.items()}
+        places = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
+        self.column = {Location(hosts[number].name, socket): index for index, (number, socket) in enumerate(places)}
+        self.host_l = np.array([number for number, _ in places])
+        self.capacity_l = np.array([hosts[number].socket_capacity(socket) for number, socket in places])
+        self.capacity_h = np.bincount(self.host_l, self.capacity_l)
+        self.bandwidth_h = np.array([host.bandwidth_mbps for host in hosts]) * MEGA / 8  # bytes a second
+        self.latency_h = np.array([host.latency_ms for host in hosts]) * 1e-3
+        self.ram_h = np.array([host.ram_mb for host in hosts])
+        self.has_sockets = any(host.sockets for host in hosts)
+        self._job = job
+
+    @cached_property
+    def sockets(self) -> Sockets:
+        """Distances, bandwidths and clocks of sockets."""
+        return Sockets.of(self._job)
