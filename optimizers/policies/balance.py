@@ -25,6 +25,7 @@ from twin.events import Move
 from twin.keys import key_groups_of
 from twin.spec import Spec
 
+MIGRATIONS = 20
 SEARCHED = 400
 """Looks of the search: a round need not be optimal, as loads have changed when it is done."""
 
@@ -32,7 +33,9 @@ SEARCHED = 400
 class Round(Spec):
     """What can be set of any policy that moves key groups in rounds."""
 
-    max_migrations: Annotated[int, Field(ge=0, description="key groups that may move in a round")] = 20
+    max_migrations: Annotated[
+        int | None, Field(ge=0, description="key groups that may move in a round; 20 without max_state_mb")
+    ] = None
     max_state_mb: Annotated[
         float | None, Field(ge=0, description="state that may move in a round, instead of a number of key groups")
     ] = None
@@ -43,9 +46,14 @@ class Round(Spec):
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
-        if self.max_state_mb is not None and "max_migrations" in self.model_fields_set:
+        if self.max_state_mb is not None and self.max_migrations is not None:
             raise ValueError("give either max_migrations or max_state_mb")
         return self
+
+    @property
+    def budget(self) -> Budget:
+        """What a round may spend."""
+        return Budget(MIGRATIONS if self.max_migrations is None else self.max_migrations, self.max_state_mb)
 
 
 class BalanceSpec(Round, PolicySpec):
@@ -104,7 +112,7 @@ class Rounds:
 
     def _round(self, here: GroupMap) -> Reconfiguration | None:
         spec = self.spec
-        balance = here.balance(Budget(spec.max_migrations, spec.max_state_mb))
+        balance = here.balance(spec.budget)
         before = balance.distance(balance.home_g)
         if before <= spec.band:
             return None
