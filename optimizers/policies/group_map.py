@@ -20,6 +20,9 @@ from twin.deployment import Deployment
 from twin.events import Move
 from twin.plan import Location
 
+NEW = -1
+"""In place of a replica's number: there is none yet."""
+
 
 class Budget(NamedTuple):
     """Of a round: migrations, or MB of state that they move where that is given."""
@@ -61,24 +64,20 @@ class GroupMap:
         )
 
     def moves(self, node_g: np.ndarray) -> tuple[Move, ...]:
-        """To these nodes, as far as there are replicas: a group goes to the replica there that has least to do."""
+        """To these nodes: to the replica there that has least to do, or to one that is made, where it can be."""
         cores_g, _ = self.cores()
         load = dict.fromkeys(self.replicas, 0.0)
         for (operator, each), cores in zip(self.groups, cores_g, strict=True):
             load[operator, each.replica] += cores
-        wanted: dict[tuple[str, int], list[int]] = {}
+        wanted: dict[tuple[str, int, str], list[int]] = {}
         moved = np.flatnonzero(node_g[: len(self.groups)] != self.home_g)
         for index in sorted(moved, key=lambda index: -cores_g[index]):
-            operator, each = self.groups[index]
-            there = self._replicas_of(operator, self.hosts[node_g[index]])
-            if there:
-                target = min(there, key=lambda key: (load[key], key))
-                load[target] += cores_g[index]
-                wanted.setdefault(target, []).append(each.group)
-        moves = (
-            Move(operator=operator, key_groups=tuple(sorted(groups)), to_replica=replica)
-            for (operator, replica), groups in sorted(wanted.items())
-        )
+            (operator, each), host = self.groups[index], self.hosts[node_g[index]]
+            there = self._replicas_of(operator, host)
+            target = min(there, key=lambda key: (load[key], key)) if there else (operator, NEW)
+            load[target] = load.get(target, 0.0) + cores_g[index]
+            wanted.setdefault((*target, host), []).append(each.group)
+        moves = (_move(*target, tuple(sorted(groups))) for target, groups in sorted(wanted.items()))
         return tuple(each for each in moves if can_move(each, self.deployment, self.periods[-1].placement))
 
     # who is where ----------------------------------------------------------------------------------------------------
@@ -144,6 +143,13 @@ class GroupMap:
         used_h = np.array([rows[host]["memoryUsedMb"] if host in rows else 0.0 for host in self.hosts])
         ram_h = np.array([self.deployment.cluster.host(host).ram_mb for host in self.hosts], dtype=float)
         return state_g, np.maximum(0.0, used_h - np.bincount(self.home_g, state_g, len(ram_h))), ram_h
+
+
+def _move(operator: str, replica: int, host: str, groups: tuple[int, ...]) -> Move:
+    """To a replica, or to a NEW one on a host."""
+    if replica == NEW:
+        return Move(operator=operator, key_groups=groups, to=host)
+    return Move(operator=operator, key_groups=groups, to_replica=replica)
 
 
 def _groups(period: PeriodStatistics, operators: Sequence[str]) -> list[tuple[str, KeyGroupStatistics]]:

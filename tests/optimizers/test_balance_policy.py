@@ -18,7 +18,7 @@ from tests.twin.worlds import deployment, sink, source
 from twin.control import KeyGroupStatistics, PeriodStatistics, PolicySpec, Reconfiguration, policy_spec
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.events import Failure, Move
+from twin.events import Failure, Migration, Move
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -48,6 +48,12 @@ def skewed(rate: float = 600, zipf: float = 0.8, cores: tuple[float, ...] = (1, 
     given = job.model_dump(mode="json", exclude_none=True)
     given["workload"]["keys"] = {"m": {"zipf": zipf, **keys}}
     return Deployment.model_validate(given)
+
+
+def placed(job: Deployment, **places: list[str]) -> Deployment:
+    """The same elsewhere."""
+    placement = {**job.plan.placement, **{name: tuple(each) for name, each in places.items()}}
+    return job.with_plan(job.plan.model_copy(update={"placement": placement}))
 
 
 def run(job: Deployment, policy: Any, *events: Any, horizon_s: float = 60, fidelity: str = "fast", **more: Any) -> Run:
@@ -208,12 +214,16 @@ def test_a_band_that_holds_moves_nothing() -> None:
     seed=st.integers(0, 1000),
     moves=st.integers(1, 40),
     failing=st.booleans(),
+    apart=st.booleans(),
 )
 def test_nothing_is_lost_or_doubled_however_much_moves(
-    fidelity: str, zipf: float, drift_s: float, seed: int, moves: int, failing: bool
+    fidelity: str, zipf: float, drift_s: float, seed: int, moves: int, failing: bool, apart: bool
 ) -> None:
-    """`simulate` itself checks that tuples are conserved; without a failure no result comes twice either."""
+    """`simulate` itself checks that tuples are conserved; without a failure no result comes twice either. apart: the
+    operators are on different workers at first, so that replicas are made."""
     job = skewed(rate=150, zipf=zipf, drift_every_s=drift_s)
+    if apart:
+        job = placed(job, m=["w0", "w1"], a=["w2", "w3"])
     events = [Failure(at_s=5.3, host="w1", recover_after_s=1)] if failing else []
     scenario = Scenario.of(
         job, RunSettings(horizon_s=10, period_s=2, fidelity=fidelity, seed=seed, segments=300), events
@@ -224,6 +234,32 @@ def test_nothing_is_lost_or_doubled_however_much_moves(
     assert failing or result.duplicates == 0
     taken, out = (next(each for each in result.operators if each.operator == name) for name in ("m", "a"))
     assert out.tuples_in == pytest.approx(taken.tuples_out, abs=60)
+
+
+@BOTH
+def test_replicas_are_made_where_groups_go(fidelity: str) -> None:
+    """m on two full workers, a on two idle ones: each gets replicas on the other's, and the state arrives."""
+    job = placed(skewed(rate=380, zipf=0.2), m=["w0", "w1"], a=["w2", "w3"])
+    result = run(job, BalanceSpec(), fidelity=fidelity, horizon_s=40)
+    made = [row["detail"]["to"] for row in result.event_rows if "to" in row["detail"]]
+    assert set(made) >= {"w2", "w3"}
+    found = distances(result)
+    assert np.mean(found[-2:]) < 0.3 * found[0]
+    assert result.duplicates == 0
+
+
+def test_key_groups_move_to_a_place_by_an_event_too() -> None:
+    job = skewed()
+    events = [Migration(at_s=at_s, operator="a", key_groups=(at_s,), to="in") for at_s in (3, 4)]
+    result = run(job, None, *events, horizon_s=20)
+    assert [row["detail"]["to"] for row in result.event_rows] == ["in", "in"]
+    assert {each.operator: each.replicas for each in result.operators} == {"source": 1, "m": 4, "a": 5, "sink": 1}
+
+
+@pytest.mark.parametrize("more", [{}, {"to": "w1", "to_replica": 1}, {"to": "mars"}, {"to": "w1/3"}, {"to_replica": 9}])
+def test_moves_to_nowhere_are_refused(more: dict[str, Any]) -> None:
+    with pytest.raises((BadInput, ValueError)):
+        Scenario.of(skewed(), RunSettings(), [Migration(at_s=1, operator="a", key_groups=(1,), **more)])
 
 
 # what must not end a run ---------------------------------------------------------------------------------------------

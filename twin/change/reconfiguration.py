@@ -87,15 +87,32 @@ class Reconfigurer:
 
     def _regrouped(self, moves: Sequence[Move], records: Sequence[EventRecord]) -> Process:
         operator = moves[0].operator
-        fan, tasks = self.wiring.fan(operator), self.world.tasks[operator]
+        fan = self.wiring.fan(operator)
         flows: list[tuple[migration.Flow, EventRecord]] = []
         for move, record in zip(moves, records, strict=True):
-            assert move.to_replica is not None
-            if self._exists(operator, move.to_replica, record):
-                record.detail |= {"key_groups": list(move.key_groups), "to_replica": move.to_replica}
-                target = fan.index(tasks[move.to_replica])
-                flows += [(flow, record) for flow in migration.group_flows(fan, move.key_groups, target)]
+            target = self._receiver(move, record)
+            if target is not None:
+                found = migration.group_flows(fan, move.key_groups, fan.index(target))
+                flows += [(flow, record) for flow in found]
         return (yield from self.together(flows, fan))
+
+    def _receiver(self, move: Move, record: EventRecord) -> Task | None:
+        """The replica that key groups move to, made if there is none at their place; None if there is no such one."""
+        tasks = self.world.tasks[move.operator]
+        record.detail["key_groups"] = list(move.key_groups)
+        if move.to is None:
+            assert move.to_replica is not None
+            record.detail["to_replica"] = move.to_replica
+            return tasks[move.to_replica] if self._exists(move.operator, move.to_replica, record) else None
+        record.detail["to"] = move.to
+        place = Location.parse(move.to)
+        there = next((task for task in tasks if self.wiring.places[task] == place), None)
+        return there or self._made(move.operator, place)
+
+    def _made(self, operator: str, place: Location) -> Task:
+        task = self.wiring.add_replica(operator, place)
+        self.statistics.joined(operator, task, self.env.now)
+        return task
 
     def _exists(self, operator: str, replica: int, record: EventRecord) -> bool:
         count = len(self.world.tasks[operator])
