@@ -83,7 +83,11 @@ def main() -> None:
         for how, (held, of) in ways:
             low = low or held / of < LIMIT - 4 * math.sqrt(LIMIT * (1 - LIMIT) / of)
             rows.append((name, metric, how, held / of, of, left))
-    print_table(("job", "metric", "experiments of", "hold", "experiments", "variance left"), rows)
+    print_table(
+        "Intervals that hold the truth",
+        ("job", "metric", "experiments of", "hold", "experiments", "variance left"),
+        rows,
+    )
     raise SystemExit(int(low))
 
 

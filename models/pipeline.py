@@ -27,6 +27,17 @@ Keep = Callable[[str, int, Callable[[], Member]], Member]
 """Called with metric (or `all`), member, and what trains it; gives what that gives, or gave in an earlier attempt."""
 
 
+def check_metrics(metrics: Sequence[str]) -> None:
+    """Raises BadInput for none, an unknown one, or one that is named twice."""
+    if not metrics:
+        raise BadInput(f"no metric is named; {suggest('', METRICS)}")
+    for metric in metrics:
+        if metric not in METRICS:
+            raise BadInput(f"unknown metric {metric!r}; {suggest(metric, METRICS)}")
+        if list(metrics).count(metric) > 1:
+            raise BadInput(f"metric {metric!r} is named twice; name it once")
+
+
 def train(
     dataset: Dataset,
     parts: Split,
@@ -40,9 +51,7 @@ def train(
 
     Raises BadInput for an unknown metric, or one whose labels cannot be learned from.
     """
-    for metric in metrics:
-        if metric not in METRICS:
-            raise BadInput(f"unknown metric {metric!r}; {suggest(metric, METRICS)}")
+    check_metrics(metrics)
     groups = [tuple(metrics)] if settings.heads == "all" else [(metric,) for metric in metrics]
     values = [_scaled(group, dataset, settings.scale)[parts.train] for group in groups]
     scalings = [scaling_of(*each, settings.scale) for each in zip(groups, values, strict=True)]  # fail before training

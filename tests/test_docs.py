@@ -138,3 +138,9 @@ def test_the_guide_lists_what_a_kind_of_operator_says_of_itself():
     told = set(re.findall(r"`(\w+)`", text))
     own = {name for name in vars(OperatorBase) if not name.startswith(("_", "model_"))}
     assert own - set(OperatorBase.model_fields) <= told
+
+
+def test_the_program_of_the_page_for_python_works(capsys):
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    exec(compile(text.split("```python")[1].split("```")[0], "page", "exec"), {})
+    assert len(capsys.readouterr().out.splitlines()) == 3

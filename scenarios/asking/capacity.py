@@ -57,7 +57,7 @@ class Question:
             raise BadInput(f"--find-{self.find} {self.knob.name}: it {stands}; say where to look: --between LOW..HIGH")
         if self.between is not None:
             low, high = self.between
-            inside = numeric and low < given < high
+            inside = numeric and low <= given <= high
             start = given if inside else (low + high) / 2
         else:
             low, high, start = given / FAR, given * FAR, given

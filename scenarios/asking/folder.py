@@ -30,7 +30,7 @@ def opened(out: Path | None, question: Mapping[str, Any]) -> Kept:
     text = json.dumps(question, indent=2) + "\n"
     if not out.exists():
         check_free(out)
-        out.mkdir(parents=True)
+        _make(out)
     elif not out.is_dir():
         raise BadInput(f"{out} is a file; name another folder with --out")
     elif not (out / QUESTION).is_file() and any(out.iterdir()):
@@ -39,6 +39,13 @@ def opened(out: Path | None, question: Mapping[str, Any]) -> Kept:
         raise BadInput(f"{out} holds the answer to another question (see {out / QUESTION}); name another folder")
     _replace(out / QUESTION, text.encode())
     return Kept(out)
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be made: {error.strerror}; name another folder") from None
 
 
 def write(out: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], figure: bytes | None) -> None:

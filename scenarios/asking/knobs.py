@@ -14,6 +14,7 @@ from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
 
 REPLICAS = "replicas of "
+SEED = "run.seed"
 
 
 class Knob(Protocol):
@@ -92,7 +93,9 @@ class ReplicasKnob:
 
 
 def knob(name: str, flag: str, places: Sequence[str] = ()) -> Knob:
-    """The knob that users call `name`; whether it is there shows when it is turned."""
+    """The knob that users call `name`; whether it is there shows when it is turned. Raises BadInput for the seed."""
+    if name == SEED:
+        raise BadInput(f"{flag} {name}: replications have seeds of their own; use --seed and --replications")
     if name.startswith(REPLICAS):
         return ReplicasKnob(name.removeprefix(REPLICAS).strip(), flag, tuple(places))
     return PathKnob(name, flag)

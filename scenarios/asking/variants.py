@@ -24,7 +24,6 @@ from twin.scenario import Scenario
 GIVEN = "as given"
 NO_POLICY = "none"
 MOST = 1000
-SEED = "run.seed"
 EVENT = "event"
 
 
@@ -111,8 +110,6 @@ def _knob(given: Scenario, text: str) -> list[Step]:
     path = path.strip()
     if not equals or not path:
         raise BadInput(f"--vary {text}: write PATH=V1,V2, such as run.horizon_s=60,120")
-    if path == SEED:
-        raise BadInput("--vary run.seed: replications have seeds of their own; use --seed and --replications")
     turn = knob(path, "--vary")
     turn.given(given)
     return [Step(path, value, "knob", turn) for value in values(listed, f"--vary {path}")]

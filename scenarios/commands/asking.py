@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,7 +43,7 @@ OutFolder = Annotated[
 
 
 def keeping(out: Path | None) -> AbstractContextManager[None]:
-    """Around the runs of a question: what is kept of them if somebody interrupts it."""
+    """What an interruption leaves of a question."""
     return nullcontext() if out is None else kept(f"the finished runs in {out}")
 
 
@@ -66,11 +66,13 @@ def wanted(replications: int, precision: str | None) -> Wanted:
     return found
 
 
-def metric_names(given: Sequence[str] | None, scenario: Scenario) -> list[str]:
-    """In full, each once."""
+def metric_names(given: Sequence[str] | None, scenarios: Iterable[Scenario]) -> list[str]:
+    """In full, each once. Raises BadInput if one of the scenarios has none such, which would look like 0."""
     from scenarios.asking.measures import USUAL, full_name
 
-    return list(dict.fromkeys(full_name(each, scenario, "--metric") for each in given or USUAL))
+    asked = given or USUAL
+    found = [[full_name(each, scenario, f"--metric, {scenario.name}") for each in asked] for scenario in scenarios]
+    return list(dict.fromkeys(found[0]))
 
 
 def write(

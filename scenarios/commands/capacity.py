@@ -9,7 +9,7 @@ import typer
 
 from scenarios.commands import asking
 from scenarios.commands.asking import OutFolder, Workers
-from scenarios.commands.run import Set
+from scenarios.commands.given import Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenarios.commands.given import Set
 from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
@@ -42,6 +43,7 @@ def corpus(
             help="Or: vary this scenario's plan, rates, hardware. With --space: draw those from the space.",
         ),
     ] = None,
+    set_: Set = None,
     master: Master = "local[*]",
     horizon: Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds a run.")] = None,
     replicates: Annotated[
@@ -64,7 +66,13 @@ def corpus(
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     request = corpora.Request(
-        runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon, replicates=replicates
+        runs=runs,
+        seed=seed,
+        space=space,
+        scenario=scenario,
+        horizon_s=horizon,
+        replicates=replicates,
+        set_=tuple(set_ or ()),
     )
     make, spec = corpora.plan(**request)
     check_corpus(out, spec)  # before a JVM is started for nothing

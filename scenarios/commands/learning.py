@@ -71,18 +71,20 @@ def train(
     if rehearse is not None:
         raise BadInput("--rehearse is for fine-tuning; name the model with --from")
     from models import dataset as datasets
+    from models.pipeline import check_metrics
     from models.pipeline import train as train_ensembles
     from models.presets import preset as preset_of
     from scenarios.learning.learner import rows_of, steps, under_way, write_model
     from twin.metrics import METRICS
 
+    settings = preset_of(preset or "ours")
+    settings = settings.model_copy(update={"members": members or settings.members, "epochs": epochs})
+    wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
+    check_metrics(wanted)
     with terminal.progress("rows encoded") as report:
         rows = rows_of(dataset, report)
     parts = datasets.split(rows, seed)
     terminal.stage(f"training on {len(parts.train)} of {len(rows)} rows")
-    settings = preset_of(preset or "ours")
-    settings = settings.model_copy(update={"members": members or settings.members, "epochs": epochs})
-    wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
     there = under_way(out, rows, settings, wanted, seed)
     if len(there):
         terminal.note(f"goes on from an interrupted training; networks that are there: {len(there)}")

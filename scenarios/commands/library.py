@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from scenarios.commands.given import ScenarioName, Set, scenario_of
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 from twin.version import VERSION
-
-ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +39,9 @@ def list_all(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> 
     terminal.result(parts, *(tables.glossary(title.replace("_", " "), part) for title, part in parts.items()))
 
 
-def show(scenario: ScenarioName, as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
+def show(
+    scenario: ScenarioName, set_: Set = None, as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False
+) -> None:
     """Prints a scenario as YAML, ready to be saved and changed.
 
     Example: `twin show smart-grid > mine.yaml`, then `twin run mine.yaml`
@@ -50,7 +49,7 @@ def show(scenario: ScenarioName, as_json: AsJson = False, _seed: Seed = 0, quiet
     from scenarios.files import scenario_file
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    loaded = scenario_file.load(scenario)
+    loaded = scenario_of(scenario, set_)
     if as_json:
         terminal.result(loaded.model_dump(mode="json"))
     else:

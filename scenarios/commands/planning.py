@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenarios.commands.given import ScenarioName, Set, scenario_of
 from scenarios.commands.profiling import Percentile
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Terminal
 
@@ -47,7 +48,8 @@ def register(app: typer.Typer) -> None:
 
 
 def optimize(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    scenario: ScenarioName,
+    set_: Set = None,
     optimizer: Annotated[str, typer.Option("--optimizer", metavar="NAME", help="See `twin list`.")] = "local-search",
     model: Annotated[
         str, typer.Option("--cost-model", metavar="rates|sim|MODEL_DIR", help="What a plan is judged by.")
@@ -75,7 +77,6 @@ def optimize(
     """
     from optimizers.registry import optimizer_by_name
     from scenarios.files import scenario_file
-    from scenarios.files.overrides import set_values
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import blindness, purpose, simulated, solve
@@ -83,8 +84,8 @@ def optimize(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
-    loaded = set_values(scenario_file.load(scenario), [] if seed is None else [f"run.seed={seed}"])
-    objective = objective or purpose([optimizer_by_name(optimizer)])
+    loaded = scenario_of(scenario, set_, seed=seed)
+    objective = purpose([optimizer_by_name(optimizer)], objective)
     costs = cost_model(model)
     blind = blindness(loaded, [costs])
     _say_blindness(terminal, loaded.name, blind)
@@ -187,6 +188,7 @@ def validate(
     scenarios: Annotated[
         list[str], typer.Argument(metavar="SCENARIO...", help="Names from `twin list`, or YAML files.")
     ],
+    set_: Set = None,
     optimizers: Annotated[
         str, typer.Option("--optimizers", metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
     ] = "as-given,random,governor,local-search",
@@ -209,7 +211,6 @@ def validate(
     Examples: `twin validate smart-grid` ·
     `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
     """
-    from scenarios.files import scenario_file
     from scenarios.planning import planner
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.validation import validate as judged
@@ -218,11 +219,11 @@ def validate(
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     chosen = planner.optimizers(optimizers)
-    objective = objective or planner.purpose(chosen)
+    objective = planner.purpose(chosen, objective)
     costs = [cost_model(name.strip()) for name in models.split(",")]
     rows: list[dict[str, Any]] = []
     blind: dict[str, dict[str, tuple[str, ...]]] = {}
-    for each in [scenario_file.load(name) for name in scenarios]:
+    for each in [scenario_of(name, set_) for name in scenarios]:
         terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
         blind[each.name] = planner.blindness(each, costs)
         _say_blindness(terminal, each.name, blind[each.name])

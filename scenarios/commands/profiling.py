@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenarios.commands.given import ScenarioName, Set, scenario_of
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def register(app: typer.Typer) -> None:
 
 
 def profile(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    scenario: ScenarioName,
+    set_: Set = None,
     samples: Annotated[
         int, typer.Option("--samples", min=1, help="Tuples that each operator is measured on.")
     ] = 10_000,
@@ -45,7 +47,6 @@ def profile(
     Examples: `twin profile briskstream-wc` · `twin profile briskstream-lr --out lr.json --figure lr.png`, then
     `twin optimize briskstream-lr --optimizer rlas --profile lr.json --percentile 90`
     """
-    from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_bytes, write_text
     from scenarios.profiling import profile_files
     from scenarios.profiling.measuring import MEDIAN, check_percentile
@@ -56,8 +57,8 @@ def profile(
         if each is not None:
             check_free(each)
     chosen = check_percentile(MEDIAN if percentile is None else percentile)
-    loaded = scenario_file.load(scenario)
-    seed = loaded.run.seed if seed is None else seed
+    loaded = scenario_of(scenario, set_, seed=seed)
+    seed = loaded.run.seed
     with terminal.progress("operators profiled") as report:
         found = measured(loaded.deployment, samples, seed, report)
     profiles = profile_files.profiles_of(loaded, found, samples, seed)

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenarios.commands.given import ScenarioName, Set, scenario_of
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from twin.run import Run
     from twin.scenario import RunSettings
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Replace one value; operators and hosts by name. Repeatable."),
-]
 Horizon = Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds.")]
 FidelityName = Annotated[
     str | None,
@@ -32,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    scenario: ScenarioName,
     set_: Set = None,
     fidelity: FidelityName = None,
     horizon: Horizon = None,
@@ -56,8 +53,6 @@ def run(
     `twin run failover` · `twin run rush-hour-scaling --policy ds2 --set policy.margin=0.1` ·
     `twin run smart-grid --precision 2%` · `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
-    from scenarios.files import scenario_file
-    from scenarios.files.overrides import set_value, set_values
     from scenarios.files.traces import check_free
     from scenarios.telling import run_tables
     from twin.guards.effort import estimate
@@ -67,15 +62,8 @@ def run(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
-    loaded = scenario_file.load(scenario)
-    if policy is not None:
-        loaded = set_value(loaded, f"policy={policy}", "--policy")  # so that --set can then change its options
-    loaded = set_values(loaded, set_ or [])
-    options = {"--fidelity run.fidelity": fidelity, "--horizon run.horizon_s": horizon, "--seed run.seed": seed}
-    for option, value in options.items():
-        if value is not None:
-            flag, path = option.split()
-            loaded = set_value(loaded, f"{path}={value}", flag)
+    policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
+    loaded = scenario_of(scenario, [*policies, *(set_ or [])], fidelity=fidelity, horizon_s=horizon, seed=seed)
     if precision is not None:
         from scenarios.asking import precise_run
         from twin.precision.plans import Question

@@ -11,7 +11,7 @@ import typer
 
 from scenarios.commands import asking
 from scenarios.commands.asking import Metric, OutFolder, Precision, Replications, Workers
-from scenarios.commands.run import Set
+from scenarios.commands.given import Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _answer(
     from scenarios.asking.whatif import check, compared
     from scenarios.telling import comparison_tables
 
-    metrics = asking.metric_names(metric, variants[0].scenario)
+    metrics = asking.metric_names(metric, (each.scenario for each in variants))
     cases = {each.label: single_run.key(each.scenario) for each in variants}
     asked = {"command": command, "variants": cases, "seed": seed}
     with asking.keeping(out), Bench(workers=workers) as bench:

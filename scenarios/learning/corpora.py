@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from scenarios.files import scenario_file
+from scenarios.files.overrides import set_values
 from scenarios.spaces.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
 from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput
@@ -30,21 +32,29 @@ class Request(TypedDict, total=False):
     scenario: Required[str | None]
     horizon_s: Required[float | None]
     replicates: int
+    set_: tuple[str, ...]
 
 
 def plan(
-    *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None, replicates: int = 0
+    *,
+    runs: int,
+    seed: int,
+    space: str | None,
+    scenario: str | None,
+    horizon_s: float | None,
+    replicates: int = 0,
+    set_: tuple[str, ...] = (),
 ) -> tuple[Make, CorpusSpec]:
     """The maker of the scenarios and the specification of the corpus.
 
     space and scenario: random queries; or variations of one scenario; or, if both are given, the query of the scenario
     with everything else drawn from the space. replicates: this many of the runs, the first ones, are simulated once
-    more under another seed.
+    more under another seed. set_: values of the scenario to replace, as --set takes them.
     Raises BadInput if a space or scenario is unknown, or there are more replicates than runs.
     """
     if replicates > runs:
         raise BadInput(f"--replicates {replicates} is above --runs {runs}; a run is repeated once at most, give less")
-    make, spec = _distinct(runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon_s)
+    make, spec = _distinct(runs=runs, seed=seed, space=space, scenario=scenario, horizon_s=horizon_s, set_=set_)
     if not replicates:
         return make, spec
     settings = {**spec.settings, "distinct_runs": runs}
@@ -61,17 +71,20 @@ def command(request: Request) -> str:
         "--replicates": request.get("replicates") or None,
         "--seed": request["seed"],
     }
-    return " ".join(["twin corpus OUT", *(f"{name} {value}" for name, value in options.items() if value is not None)])
+    given = [f"{name} {value}" for name, value in options.items() if value is not None]
+    return " ".join(["twin corpus OUT", *given, *(f"--set {shlex.quote(each)}" for each in request.get("set_", ()))])
 
 
 def _distinct(
-    *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None
+    *, runs: int, seed: int, space: str | None, scenario: str | None, horizon_s: float | None, set_: tuple[str, ...]
 ) -> tuple[Distinct, CorpusSpec]:
     if scenario is None:
+        if set_:
+            raise BadInput(f"--set {set_[0]} is of a scenario; name one with --scenario")
         settings = RunSettings() if horizon_s is None else _settings(RunSettings(), horizon_s)
         maker = RandomScenarios(space or DEFAULT_SPACE, seed, settings)
         return maker, CorpusSpec(runs=runs, seed=seed, space=maker.space, settings=settings.model_dump(mode="json"))
-    base = scenario_file.load(scenario)
+    base = set_values(scenario_file.load(scenario), set_)
     if horizon_s is not None:
         base = base.model_copy(update={"run": _settings(base.run, horizon_s)})
     return around(base, runs=runs, seed=seed) if space is None else one_query(base, space, runs=runs, seed=seed)

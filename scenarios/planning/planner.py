@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from optimizers.interface import Optimizer, Problem, Purposeful, Solution
+from optimizers.interface import OBJECTIVES, Optimizer, Problem, Purposeful, Solution
 from optimizers.proving import Proving
 from optimizers.registry import optimizer_by_name
 from optimizers.selection import choose, estimate
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from scenarios.telling.progress import Progress
-from twin.errors import BadInput
+from twin.errors import BadInput, suggest
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -73,8 +73,14 @@ def proving(optimizer: Optimizer, seed: int, count: int) -> Optimizer:
     return Proving(optimizer, SimulatedCostModel(simulate, child_seed(seed, PROOF)), count)
 
 
-def purpose(optimizers: Iterable[Optimizer]) -> str:
-    """The target metric that optimizers work towards, if it is the same one for all of them; else the usual one."""
+def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
+    """The target metric that is asked for; else what optimizers work towards, if it is the same one for all of them;
+    else the usual one. Raises BadInput for an unknown one.
+    """
+    if asked is not None:
+        if asked not in OBJECTIVES:
+            raise BadInput(f"unknown objective {asked!r}; {suggest(asked, OBJECTIVES)}")
+        return asked
     wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in optimizers}
     return wanted.pop() if len(wanted) == 1 else USUAL
 
@@ -103,7 +109,7 @@ def optimize(
     """
     chosen = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
     model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
-    objective = objective or purpose([chosen])
+    objective = purpose([chosen], objective)
     return solve(scenario, chosen, model, objective=objective, budget=budget, prove=prove, seconds=seconds)
 
 

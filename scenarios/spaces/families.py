@@ -133,9 +133,9 @@ class Replicated:
 def _refuse_unseen(scenario: Scenario) -> None:
     """Raises BadInput for what happens while a scenario runs: training rows do not hold it, and labels would hang on
     it."""
-    for key, given in (("events", scenario.events), ("policy", scenario.policy)):
+    for key, given, none in (("events", scenario.events, "[]"), ("policy", scenario.policy, "null")):
         if given:
-            raise BadInput(f"{scenario.name} has {key}, which no row of a data set shows; remove {key} from the file")
+            raise BadInput(f"{scenario.name} has {key}, which no row of a data set shows; add --set '{key}={none}'")
 
 
 def _check_space(name: str) -> None:

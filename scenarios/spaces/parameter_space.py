@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from twin.query import AggregateFunction, DataType, FilterFunction
+if TYPE_CHECKING:
+    from twin.query import AggregateFunction, DataType, FilterFunction
 
 Weights = Mapping[int, float]
 """Outcome and its relative frequency."""

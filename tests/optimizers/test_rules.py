@@ -35,8 +35,9 @@ def placements(query, hosts):
 
 
 def paths(query):
+    graph = nx.DiGraph([(each.producer, each.consumer) for each in query.streams])
     for source, sink in itertools.product(query.sources, query.sinks):
-        yield from nx.all_simple_paths(query.graph, source.name, sink.name)
+        yield from nx.all_simple_paths(graph, source.name, sink.name)
 
 
 def test_bins_cover_all_scores_and_neighbours_overlap():

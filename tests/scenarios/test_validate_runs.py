@@ -20,10 +20,9 @@ from tests.scenarios.test_run_graph import (
     filter_node,
     source,
 )
-from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.flow import nominal_rates
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 SETTINGS = RunSettings(horizon_s=60, warmup_s=20, period_s=10)
 
@@ -40,8 +39,8 @@ class FakeRun:
     operators: tuple[Totals, ...]
 
 
-def by_rates(deployment: Deployment, settings: RunSettings, scale: float = 1.0) -> FakeRun:
-    rates = nominal_rates(deployment.query, deployment.workload.arrivals)
+def by_rates(scenario: Scenario, scale: float = 1.0) -> FakeRun:
+    rates = nominal_rates(scenario.query, scenario.workload.arrivals)
     return FakeRun(tuple(Totals(name, each.in_per_s * scale, each.out_per_s * scale) for name, each in rates.items()))
 
 
@@ -73,7 +72,7 @@ def test_a_twin_that_is_off_by_a_factor_is_off_by_that_factor_everywhere(tmp_pat
     path = tmp_path_factory.mktemp("runs")
     body = source(0, 400, 600) + filter_node(1, 500, 125) + edges((0, 1))
     (path / "run.graph").write_text("graph {" + body + HOSTS + "}")
-    table = validate(path, SETTINGS, lambda deployment, settings: by_rates(deployment, settings, scale))
+    table = validate(path, SETTINGS, lambda scenario: by_rates(scenario, scale))
     errors = [error for row in table.rows for error in row.errors]
     assert errors == pytest.approx([abs(scale - 1)] * 2)
     assert table.rows[0].family == path.name
@@ -98,7 +97,7 @@ def test_nothing_measured_is_no_error():
 
 
 def test_groups_hold_every_error_once_and_the_median_is_of_all(folder):
-    table = validate(folder, SETTINGS, lambda deployment, settings: by_rates(deployment, settings, 1.1))
+    table = validate(folder, SETTINGS, lambda scenario: by_rates(scenario, 1.1))
     errors = [error for row in table.rows for error in row.errors]
     for groups in (table.by_quantity(), table.by_family()):
         assert sum(group.quantities for group in groups.values()) == len(errors)
@@ -117,7 +116,7 @@ def test_files_that_do_not_import_are_listed_with_their_reason_and_the_rest_is_c
 
 
 def test_a_run_that_cannot_be_simulated_is_listed_too(folder):
-    def refuse(deployment: Deployment, settings: RunSettings) -> FakeRun:
+    def refuse(scenario: Scenario) -> FakeRun:
         raise BadInput("it cannot be done")
 
     table = validate(folder, SETTINGS, refuse)
@@ -152,9 +151,9 @@ def test_the_table_is_json_with_one_entry_an_operator(folder):
 def test_runs_are_as_long_as_their_slowest_window_needs(folder):
     seen: dict[str, RunSettings] = {}
 
-    def note(deployment: Deployment, settings: RunSettings) -> FakeRun:
-        seen[deployment.query.operators[-2].name] = settings
-        return by_rates(deployment, settings)
+    def note(scenario: Scenario) -> FakeRun:
+        seen[scenario.query.operators[-2].name] = scenario.run
+        return by_rates(scenario)
 
     validate(folder, SETTINGS, note)
     # 100 tuples in a window, 4 replicas, 250 tuples/s

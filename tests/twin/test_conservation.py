@@ -20,6 +20,7 @@ from twin.engine.windows.window import WindowSnapshot
 from twin.events import Failure
 from twin.guards import conservation
 from twin.guards.conservation import ConservationError
+from twin.job import compile as compiled
 from twin.scenario import RunSettings
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
@@ -88,10 +89,10 @@ def filtered() -> Deployment:
 def test_a_broken_world_is_named(exact: bool, law: str, broken: Callable[[World], None]) -> None:
     deployment = filtered()
     world = world_of(deployment, exact)
-    conservation.check(deployment.query, world, exact)
+    conservation.check(compiled(deployment), world, exact)
     broken(world)
     with pytest.raises(ConservationError, match=law.replace("+", r"\+")):
-        conservation.check(deployment.query, world, exact)
+        conservation.check(compiled(deployment), world, exact)
 
 
 def test_every_run_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:

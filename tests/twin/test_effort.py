@@ -16,6 +16,7 @@ from twin.engine.task import Task
 from twin.engine.windows.window import WindowTask
 from twin.guards.effort import LONG_STEPS, TASK_STEPS, estimate
 from twin.guards.effort_traffic import ACROSS, EVALUATED, SENT, WINDOWED, traffic
+from twin.job import compile as compiled
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -139,7 +140,7 @@ def test_a_rate_is_long_only_where_it_is_more_than_what_is_taken_in():
 def test_no_more_is_handled_than_can_be():
     """The map can serve 1,000 tuples a second of the 100,000 that are offered; half a channel's results more leave."""
     job = chain([{"kind": "map", "name": "m", "service_time_s": 1e-3}], 1e5)
-    loads = {load.cause.split(" that ")[-1]: load for load in traffic(job, EXACT, ())}
+    loads = {load.cause.split(" that ")[-1]: load for load in traffic(compiled(job), EXACT, ())}
     assert loads["'m' takes in"].steps == pytest.approx(1000 * EXACT.horizon_s, rel=0.1)
     assert loads["'sink' takes in"].steps == pytest.approx(1000 * EXACT.horizon_s, rel=0.1)
 
@@ -151,6 +152,6 @@ def test_results_of_one_evaluation_wait_in_segments_of_what_may_travel():
     found = []
     for channel in (100, 1000):
         engine = STORM.model_copy(update={"channel_tuples": channel}).model_dump(mode="json")
-        (held,) = (load.held for load in traffic(chain([each], 1e5, engine=engine), FAST, ()) if load.held)
+        (held,) = (load.held for load in traffic(compiled(chain([each], 1e5, engine=engine)), FAST, ()) if load.held)
         found.append(held)
     assert found[0] == pytest.approx(10 * found[1]) and found[0] > 100

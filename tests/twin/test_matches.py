@@ -10,6 +10,7 @@ import pytest
 
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
+from twin.engine import ENGINE
 from twin.engine.draws import Draws
 from twin.engine.windows.join import JoinTask
 from twin.engine.windows.key_law import KeyLaw, counted, repeats
@@ -184,6 +185,8 @@ def join(rates: list[float], selectivity: float, slide_s: float, replicas: int =
 
 def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, seed: int = 0) -> np.ndarray:
     """Matches of each window in an exact run, all replicas together; the first two seconds are left out."""
+    if ENGINE == "compiled":
+        pytest.skip("compiled code does not look up what is to be noted")
     found: defaultdict[float, int] = defaultdict(int)
     evaluate = JoinTask.evaluate
 

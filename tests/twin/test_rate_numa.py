@@ -217,7 +217,10 @@ def compare(job: Deployment) -> None:
     seen = [totals[name] for name in found.operators]
     assert found.in_per_s[0] == pytest.approx([each.rate_in_per_s for each in seen], rel=0.02)
     assert found.busy_cores[0] == pytest.approx([each.busy for each in seen], abs=0.02)
-    blocked = [any(found.blocked[0, found.operators.index(c)] for c in job.query.graph.successors(n)) for n in totals]
+    blocked = [
+        any(found.blocked[0, found.operators.index(c)] for c in (each.consumer for each in job.query.outputs(n)))
+        for n in totals
+    ]
     assert [totals[name].backpressured > 0.5 for name in totals] == blocked
 
 

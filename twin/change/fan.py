@@ -6,7 +6,7 @@ Behind each index of its producers' deals sits a replica, a buffer for tuples wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
@@ -46,7 +46,7 @@ class Fan:
         self.shares: list[float] = list(first.deal.weights) if first else []
         self._free: list[int] = []
         if self.keys is not None:
-            self.keys.tasks = cast(list[Task], self.slots)
+            self.keys.tasks = self.slots
 
     @property
     def keys(self) -> KeyGroups | None:

@@ -45,7 +45,7 @@ def group_flows(fan: Fan, groups: Sequence[int], target: int) -> list[Flow]:
     assert keys is not None
     owners = dict.fromkeys(keys.owner[group] for group in groups if keys.owner[group] != target)
     return [
-        Flow(owner, target, sum(keys.weights[group] for group in mine), tuple(mine))
+        Flow(owner, target, float(sum(keys.weights[group] for group in mine)), tuple(mine))
         for owner in owners
         for mine in [[group for group in groups if keys.owner[group] == owner]]
     ]

@@ -111,6 +111,6 @@ def group_flows(fan: Fan, stay: Sequence[int]) -> list[Flow]:
         if target != keys.owner[group]:
             moves.setdefault((keys.owner[group], target), []).append(group)
     return [
-        Flow(source, target, sum(keys.weights[group] for group in groups), tuple(groups))
+        Flow(source, target, float(sum(keys.weights[group] for group in groups)), tuple(groups))
         for (source, target), groups in moves.items()
     ]

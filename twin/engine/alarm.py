@@ -31,6 +31,11 @@ class Alarm(simpy.Event):
         delay = at_s - env.now
         env.schedule(self, NORMAL, delay if delay > 0.0 else 0.0)
 
+    @property
+    def pending(self) -> bool:
+        """Whether it is set and has not rung."""
+        return self.callbacks is not None
+
     def silence(self) -> None:
         """If it is set, it will not call. It cannot be set again before that time; take a new one instead."""
         if self.callbacks is not None:

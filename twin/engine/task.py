@@ -209,7 +209,7 @@ class Task(Sender):
             self._begin_one(segment)
             return
         self.busy = True
-        now = self.env.now
+        now: float = self.env.now
         n = segment.n
         self.queued -= n
         self.tuples_in += n
@@ -282,7 +282,7 @@ class Task(Sender):
         work_s *= processor.slowdown
         processor.work_s += work_s
         self.in_service_work_s = work_s
-        start_s = self.env.now
+        start_s: float = self.env.now
         if self.free_s > start_s:  # a pause
             start_s = self.free_s
         time_s = work_s / processor.speed
@@ -314,7 +314,7 @@ class Task(Sender):
 
     def _share_out(self, segment: Segment, work_s: float, speed: float, keeps_up: bool) -> None:
         """On a shared processor only the work that is left becomes a job; the rest was flat demand."""
-        now = self.env.now
+        now: float = self.env.now
         end_s = self._current[2]
         # it cannot have worked while it had a job or was blocked; where segments overlap, their confluence knows
         could_s = self.share.could_s(now, speed) if self.confluence is None else work_s
@@ -344,7 +344,7 @@ class Task(Sender):
 
     def _job_done(self) -> None:
         segment, start_s, due_s, flat_s = self._current
-        end_s = self.env.now
+        end_s: float = self.env.now
         if self.confluence is not None:
             self.confluence.delay(end_s - due_s)
         if self.follows:
@@ -408,8 +408,8 @@ class Task(Sender):
         if self.confluence is not None:
             self.confluence.delay(lost_s)
         if self.busy:
-            if self._finish_alarm.callbacks is not None:  # else its job, which its processor has paused
-                self._finish_alarm.callbacks = []
+            if self._finish_alarm.pending:  # else its job, which its processor has paused
+                self._finish_alarm.silence()
                 self._finish_alarm = Alarm(self.env, self._finish)
                 self._finish_alarm.set(end_s + lost_s)
                 self._current = (segment, start_s, end_s + lost_s, time_s + lost_s)

@@ -192,6 +192,7 @@ def test_what_is_no_question_is_refused(tmp_path, capsys):
     assert "say where to look" in refused(
         capsys, "capacity", file, "--find-max", "run.segments", "--set", "run.segments=null"
     )
+    assert "seeds of their own" in refused(capsys, "capacity", file, "--find-max", "run.seed")
     assert "stands at 'shop'" in refused(capsys, "capacity", file, "--find-max", "name")
     assert "unknown metric 'fast'" in refused(capsys, "capacity", file, *rate, "--while", "fast")
     assert "is no condition" in refused(capsys, "capacity", file, *rate, "--while", "fast enough")

@@ -83,6 +83,7 @@ def test_interrupted_it_goes_on_and_says_the_same(job, tmp_path, how, undisturbe
     first.send_signal(how)
     errors = first.communicate(timeout=60)[1]
     assert first.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL), errors
+    assert how == signal.SIGKILL or "the same command goes on" in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "a" / "answer.json").exists()
     before = lines(tmp_path / "a")
@@ -117,6 +118,10 @@ def test_what_is_no_question_is_refused(job, tmp_path, capsys):
     assert "twin: run.horizon_s 1,000,000: " in words and "make it at least" in words
     assert "nothing to compare it with" in refused(capsys, "compare", job)
     assert "is the same as" in refused(capsys, "compare", job, job)
+    assert "unknown metric 'operators.human.busy'" in refused(
+        capsys, "compare", job, "smart-grid", "--metric", "operators.human.busy"
+    )
+    assert "cannot be made" in refused(capsys, "whatif", job, *vary, "--out", "/proc/none")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     assert "holds something else" in refused(capsys, "whatif", job, *vary, "--out", tmp_path / "full")

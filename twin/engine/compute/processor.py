@@ -121,7 +121,7 @@ class Processor:
         Among others that keep up, an equal part of the cores with each that is busy then (`crowded_rate`), though one
         that needs more gets what they leave; beside jobs, an equal part of what all of them leave.
         """
-        now = self.env.now
+        now: float = self.env.now
         self._advance(now)
         elapsed = now - share.mark_s
         if elapsed > 0.0:
@@ -150,7 +150,7 @@ class Processor:
 
         speed: in cores, at which it could have worked.
         """
-        now = self.env.now
+        now: float = self.env.now
         time_s = share.free_time_s(now)
         share.work_sum = share.work_sum * FORGET + work_s
         share.time_sum = share.time_sum * FORGET + time_s
@@ -168,7 +168,7 @@ class Processor:
 
     def start(self, share: Share, work_s: float, done: Callable[[], None]) -> None:
         """Runs a job of `work_s` core-seconds; calls `done` when it has been served."""
-        now = self.env.now
+        now: float = self.env.now
         self._advance(now)
         share.engage(now)
         share.running = True
@@ -180,7 +180,7 @@ class Processor:
     def block(self, share: Share, blocked: bool) -> None:
         """A blocked task has no demand; an unblocked one starts a fresh average."""
         if share.blocked != blocked:
-            now = self.env.now
+            now: float = self.env.now
             self._advance(now)
             share.blocked = blocked
             if blocked:

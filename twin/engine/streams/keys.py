@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
@@ -11,6 +12,9 @@ from twin.engine.streams.two_choice import second_choice, settled_shares
 from twin.engine.task import Task
 from twin.engine.windows.key_law import KeyLaw
 from twin.keys import KeySkew, zipf_shares
+
+if TYPE_CHECKING:
+    from twin.engine.measure.ledger import Buffer
 
 
 class KeyGroups:
@@ -25,7 +29,7 @@ class KeyGroups:
 
     def __init__(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[Task | Buffer],
         owner: Sequence[int],
         distinct: np.ndarray,
         *,

@@ -159,7 +159,7 @@ class Nic:
                 f"a link needs factors > 0 of its bandwidth and latency, got {bandwidth_factor} and {latency_factor}; "
                 "for a broken link use a very small bandwidth factor"
             )
-        now = self.env.now
+        now: float = self.env.now
         self._capacity_bytes, self._since_s = self.capacity_bytes(), now
         waiting_s = self.wait_s(now)
         self.bytes_per_s *= bandwidth_factor

@@ -69,7 +69,7 @@ class Sender:
 
     def held_back(self, segment: Segment, since_s: float) -> None:
         """A segment that a full channel held back leaves now. Room for its tuples came one by one since `since_s`."""
-        now = self.env.now
+        now: float = self.env.now
         if segment.b_s < now:
             segment.b_s = now
         if segment.n == 1:
@@ -90,7 +90,7 @@ class Sender:
         self.blocked -= 1
         if self.blocked:
             return
-        now = self.env.now
+        now: float = self.env.now
         self.blocked_s += max(0.0, now - self._blocked_since_s)  # evaluating a window may come first
         if self.processor.shared:
             self.processor.block(self.share, False)

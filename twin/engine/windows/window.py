@@ -237,7 +237,7 @@ class WindowTask(Task):
     def finish(self, snapshot: Snapshot) -> None:
         """Sends the results of what was in service."""
         assert isinstance(snapshot, WindowSnapshot)
-        now = self.env.now
+        now: float = self.env.now
         if snapshot.serving is not None:
             self.emit(snapshot.serving.copy(), now, now)
         for results in snapshot.pending:
@@ -356,14 +356,14 @@ class WindowTask(Task):
             self.busy_s += time_s
 
     def _evaluate_as_job(self, results: Results | None, work_s: float) -> None:
-        started_s = self.env.now
+        started_s: float = self.env.now
         self.busy = True
         self.in_service_work_s = work_s
         pending = self._pending = [] if results is None else [results]
 
         def finish() -> None:
             self._pending = None
-            now = self.env.now
+            now: float = self.env.now
             self.busy_s += now - started_s
             self.free_s = now
             if results is not None and results.n > 0:
