@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,15 @@ from matplotlib.figure import Figure
 
 from figures.style import FONT_PT, looks, new_figure
 
+MARKED = 15
+"""Ticks of the horizontal axis, at most."""
+
 
 def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *, logarithmic: bool = False) -> Figure:
     """From 0 upwards, or both axes logarithmic.
 
     Columns, one entry a point: series (text, in order of appearance), x, y (numbers). horizontal,
-    vertical: label the axes; each x is marked.
+    vertical: label the axes; each x is marked, or every so many beyond MARKED.
     """
     figure, axes = new_figure(5.2, 3.2)
     for name, look in looks(table["series"]).items():
@@ -29,6 +33,7 @@ def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *,
     else:
         axes.set_ylim(bottom=0)
     marked = sorted(set(table["x"]))
+    marked = marked[:: math.ceil(len(marked) / MARKED)]
     axes.set_xticks(marked, [f"{value:g}" for value in marked])
     axes.minorticks_off()
     axes.set_xlabel(horizontal)

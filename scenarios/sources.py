@@ -49,7 +49,21 @@ def specs(module: str, base: str) -> Iterator[tuple[str, dict[str, str]]]:
             for alias in node.names:
                 found = _class(node.module, alias.name)
                 if found is not None and any(_is_name(each, base) for each in found.bases):
-                    yield node.module, _defaults(found)
+                    yield node.module, _with_inherited(node.module, found, base)
+
+
+def _with_inherited(module: str, of_class: ast.ClassDef, base: str) -> dict[str, str]:
+    """Fields of a class and of those that it inherits from, but for `base`; its own last."""
+    others = (each.id for each in of_class.bases if isinstance(each, ast.Name) and each.id != base)
+    found = (_class(_home(module, name), name) for name in others)
+    inherited = [_defaults(each) for each in found if each is not None]
+    return {key: value for fields in (*inherited, _defaults(of_class)) for key, value in fields.items()}
+
+
+def _home(module: str, name: str) -> str:
+    """The module that a name of this module comes from: itself, or one that it imports."""
+    imports = (node for node in _tree(_file(module)).body if isinstance(node, ast.ImportFrom))
+    return next((node.module for node in imports if node.module and name in {a.name for a in node.names}), module)
 
 
 def _default_name(module: str, of_class: str) -> str | None:

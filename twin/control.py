@@ -16,12 +16,17 @@ from twin.spec import Spec, parse
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupStatistics:
-    """One key group in a period. `replica`: its owner, an index into the operator's placement."""
+    """One key group in a period. `replica`: its owner, an index into the operator's placement.
+
+    cpu_percent: of the CPU of its owner's host that it took. Those of all groups on a host, and what its other replicas
+    took, sum to its `cpuUtilisation`.
+    """
 
     group: int
     replica: int
     rate_per_s: float
     state_bytes: float
+    cpu_percent: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,15 @@ class PeriodStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Reconfiguration:
-    """What to change. Scalings come first; replica numbers of moves count as the policy saw them."""
+    """What to change. Scalings come first; replica numbers of moves count as the policy saw them.
+
+    reason: for people; alone, it says why nothing changes. figures: what the policy goes by, for the record.
+    """
 
     moves: tuple[Move, ...] = ()
     rescales: tuple[Rescale, ...] = ()
     reason: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 class Policy(Protocol):

@@ -18,11 +18,16 @@ Duration = Annotated[float, Field(ge=1e-6, le=10**7, description="simulated seco
 
 
 class Move(Spec):
-    """One replica to another place (`to`), or key groups to another replica of the same operator (`to_replica`)."""
+    """One replica to another place, or key groups to another replica of their operator (`to_replica`) or place (`to`).
+
+    Key groups that move to a place go to the operator's first replica there; one is made if there is none.
+    """
 
     operator: str
     replica: Annotated[int | None, Field(ge=0, description="which replica moves, counted from 0")] = None
-    to: Annotated[str | None, Field(description="'host' or 'host/socket' that the replica moves to")] = None
+    to: Annotated[
+        str | None, Field(description="'host' or 'host/socket' that the replica, or the key groups, move to")
+    ] = None
     key_groups: Annotated[tuple[int, ...], Field(description="which key groups move, counted from 0")] = ()
     to_replica: Annotated[int | None, Field(ge=0, description="the replica that gets the key groups")] = None
 
@@ -34,8 +39,10 @@ class Move(Spec):
             raise ValueError(
                 f"move of {self.operator!r}: a replica moves to a place; give 'to: HOST' and no to_replica"
             )
-        if self.key_groups and (self.to_replica is None or self.to is not None):
-            raise ValueError(f"move of {self.operator!r}: key groups move to a replica; give to_replica and no 'to'")
+        if self.key_groups and (self.to_replica is None) == (self.to is None):
+            raise ValueError(
+                f"move of {self.operator!r}: key groups move to a replica or a place; give to_replica or to"
+            )
         for group in self.key_groups:
             if group < 0 or self.key_groups.count(group) > 1:
                 raise ValueError(f"move of {self.operator!r}: key group {group} must be >= 0 and listed once")
@@ -175,6 +182,9 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     _routes(where, starts, deployment)
     _no_shared_queue(where, [move.operator], deployment)
     if move.key_groups:
+        obstacle = scaling_obstacle(move.operator, deployment) if move.to is not None else ""
+        if obstacle:
+            raise ValueError(f"{where}: {obstacle}")
         if any(deployment.query.partitioning(each).two_choices for each in deployment.query.inputs(move.operator)):
             raise ValueError(f"{where}: {move.operator!r} is fed by two choices, which spread its key groups; use hash")
         groups = getattr(operator, "key_groups", None)

@@ -20,8 +20,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from optimizers.policies.demand import ENOUGH_BUSY_MS, Demand, Need
-from optimizers.policies.room import Room, can_rescale, continues
+from optimizers.policies.demand import Demand, Need
+from optimizers.policies.room import Room, can_rescale, continues, stood_still
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.events import Rescale
@@ -105,7 +105,7 @@ class Ds2:
         if last is not None and not continues(last, statistics):
             self._calm.clear()
             return {}
-        if self._stood_still(statistics):
+        if stood_still(statistics, self.deployment):
             return {}
         demand = self._demand
         demand.add(statistics)
@@ -140,8 +140,3 @@ class Ds2:
         count = max(1, math.ceil(need.load / self.target_utilisation + need.catch_up - ROUNDING))
         groups: int | None = getattr(self.deployment.query.operator(name), "key_groups", None)
         return count if groups is None else min(count, groups)  # a replica without any would be idle
-
-    def _stood_still(self, statistics: PeriodStatistics) -> bool:
-        """Nothing can block a sink: if one was, the whole job was down."""
-        sinks = (statistics.operators[each.name] for each in self.deployment.query.sinks)
-        return any(row["backPressuredTimeMsPerSecond"] > ENOUGH_BUSY_MS for row in sinks)

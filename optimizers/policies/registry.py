@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optimizers.policies.balance import BalanceSpec
 from optimizers.policies.ds2 import Ds2Spec
+from optimizers.policies.flux import FluxSpec
 from optimizers.policies.monitoring import MonitoringSpec
 from optimizers.policies.relieve import RelieveSpec
 from twin.control import PolicySpec
 
 POLICIES: Mapping[str, type[PolicySpec]] = {
-    spec.model_fields["name"].default: spec for spec in (Ds2Spec, MonitoringSpec, RelieveSpec)
+    spec.model_fields["name"].default: spec for spec in (BalanceSpec, Ds2Spec, FluxSpec, MonitoringSpec, RelieveSpec)
 }

@@ -12,6 +12,8 @@ from twin.events import Move, Rescale, check_move, check_rescale
 from twin.plan import Location
 
 TINY_S = 1e-9
+STILL_MS = 5.0
+"""Of a second, for which a sink stands still if the job does."""
 ENOUGH = 0.25
 """A host with a smaller share of a core (or of itself, if it is less than one) idle has no room for a replica."""
 
@@ -19,6 +21,12 @@ ENOUGH = 0.25
 def continues(last: PeriodStatistics, statistics: PeriodStatistics) -> bool:
     """Whether a period follows the last one that was seen, on the same placement, without a stop in between."""
     return last.placement == statistics.placement and statistics.start_s <= last.end_s + TINY_S
+
+
+def stood_still(statistics: PeriodStatistics, deployment: Deployment) -> bool:
+    """Nothing can block a sink: if one was, the whole job was down for a time."""
+    sinks = (statistics.operators[each.name] for each in deployment.query.sinks)
+    return any(row["backPressuredTimeMsPerSecond"] > STILL_MS for row in sinks)
 
 
 def can_rescale(operator: str, places: tuple[str, ...], deployment: Deployment) -> bool:

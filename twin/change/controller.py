@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import Any
 
 import simpy
 
-from twin.change.reconfiguration import Reconfigurer
-from twin.control import KeyGroupStatistics, PeriodStatistics, Policy, Reconfiguration
+from twin.change.observation import Observer
+from twin.change.reconfiguration import Process, Reconfigurer
+from twin.control import Policy, Reconfiguration
 from twin.engine.measure.statistics import Row
-
-if TYPE_CHECKING:
-    from twin.change.rewiring import Rewiring
+from twin.events import Move
 
 
 class Controller:
@@ -22,19 +22,32 @@ class Controller:
         self.change = change
         self.policy = policy
         self.latency_s = latency_s
+        self._noted = ""
+        self.observer = Observer(change.wiring)
         change.statistics.listeners.append(self._period_ended)
 
     def _period_ended(self, operators: Sequence[Row], hosts: Sequence[Row]) -> None:
         change = self.change
+        statistics = self.observer.close(operators, hosts)
         if change.outage is not None or change.under_way:
             return
-        statistics = observe(change.wiring, operators, hosts)
         decision = self.policy.decide(statistics)
-        if decision is None or not (decision.moves or decision.rescales):
+        if decision is None:
             return
+        if not (decision.moves or decision.rescales):
+            self._note(decision.reason)
+            return
+        self._noted = ""
         change.check(decision.moves, decision.rescales, f"policy {self.policy.name!r}")
         change.under_way += 1
         change.env.process(self._apply(decision))
+
+    def _note(self, reason: str) -> None:
+        """Why nothing changes, once for each time that this is new."""
+        if reason and reason != self._noted:
+            record = self.change.world.ledger.record("decision", self.policy.name, self.change.env.now)
+            record.detail, record.end_s = {"reason": reason, "moves": 0, "rescales": {}}, self.change.env.now
+        self._noted = reason
 
     def _apply(self, decision: Reconfiguration) -> Generator[simpy.Event, Any, None]:
         change = self.change
@@ -43,40 +56,22 @@ class Controller:
             "reason": decision.reason,
             "moves": len(decision.moves),
             "rescales": {each.operator: len(each.placement) for each in decision.rescales},
+            **decision.figures,
         }
         if self.latency_s > 0.0:
             yield change.env.timeout(self.latency_s)
-        for requests in (
-            [change.rescale(each) for each in decision.rescales],
-            [change.move(each) for each in decision.moves],
-        ):
+        for requests in ([change.rescale(each) for each in decision.rescales], self._moves(decision.moves)):
             if requests:
                 yield change.env.all_of([change.env.process(request) for request in requests])
         change.under_way -= 1
         record.end_s = change.env.now
 
-
-def observe(wiring: Rewiring, operators: Sequence[Row], hosts: Sequence[Row]) -> PeriodStatistics:
-    """What a policy is told of the period that these rows are of."""
-    world = wiring.world
-    rows = {row["operator"]: row for row in operators}
-    start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
-    return PeriodStatistics(
-        start_s=start_s,
-        end_s=end_s,
-        operators=rows,
-        hosts={row["host"]: row for row in hosts},
-        placement={name: tuple(str(wiring.places[task]) for task in tasks) for name, tasks in world.tasks.items()},
-        key_groups={
-            name: _key_groups(wiring, name, rows[name]["numRecordsIn"] / (end_s - start_s)) for name in world.key_groups
-        },
-    )
+    def _moves(self, moves: Sequence[Move]) -> list[Process]:
+        """Replicas one by one; all key groups of an operator together."""
+        whole = [self.change.move(each) for each in moves if each.replica is not None]
+        parts = sorted((each for each in moves if each.replica is None), key=_operator)
+        return whole + [self.change.regroup(list(each)) for _, each in groupby(parts, key=_operator)]
 
 
-def _key_groups(wiring: Rewiring, operator: str, rate_per_s: float) -> tuple[KeyGroupStatistics, ...]:
-    keys, fan = wiring.world.key_groups[operator], wiring.fan(operator)
-    replica = {fan.index(task): k for k, task in enumerate(wiring.world.tasks[operator])}
-    return tuple(
-        KeyGroupStatistics(group, replica[owner], rate_per_s * float(weight), float(size))
-        for group, (owner, weight, size) in enumerate(zip(keys.owner, keys.weights, keys.states_bytes(), strict=True))
-    )
+def _operator(move: Move) -> str:
+    return move.operator

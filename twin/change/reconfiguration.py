@@ -42,17 +42,23 @@ class Reconfigurer:
     def move(self, move: Move) -> Process:
         """A process that carries out a move."""
         record = self.world.ledger.record("migration", move.operator, self.env.now)
-        yield from self._whole(move.operator, record, lambda: self._moved(move, record))
+        yield from self._whole(move.operator, [record], lambda: self._moved(move, record))
 
     def rescale(self, rescale: Rescale) -> Process:
         """A process that gives an operator other replicas."""
         record = self.world.ledger.record("scale", rescale.operator, self.env.now)
         wanted = [Location.parse(text) for text in rescale.placement]
         yield from self._whole(
-            rescale.operator, record, lambda: scaling.rescale(self, rescale.operator, wanted, record)
+            rescale.operator, [record], lambda: scaling.rescale(self, rescale.operator, wanted, record)
         )
 
-    def _whole(self, operator: str, record: EventRecord, attempt: Callable[[], Process]) -> Process:
+    def regroup(self, moves: Sequence[Move]) -> Process:
+        """A process that carries out several moves of key groups of one operator at the same time."""
+        operator = moves[0].operator
+        records = [self.world.ledger.record("migration", operator, self.env.now) for _ in moves]
+        yield from self._whole(operator, records, lambda: self._regrouped(moves, records))
+
+    def _whole(self, operator: str, records: Sequence[EventRecord], attempt: Callable[[], Process]) -> Process:
         lock = self._locks.setdefault(operator, simpy.Resource(self.env))
         self.under_way += 1
         with lock.request() as turn:
@@ -62,28 +68,57 @@ class Reconfigurer:
                 while self.outage is not None:
                     yield self.outage
                 done = yield from attempt()
-                if not done:
+                for record in records if not done else ():
                     record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1
         self.under_way -= 1
-        record.end_s = self.env.now
+        for record in records:
+            record.end_s = self.env.now
         self.on_change()
 
     def _moved(self, move: Move, record: EventRecord) -> Process:
+        if move.replica is None:
+            return (yield from self._regrouped([move], [record]))
+        if not self._exists(move.operator, move.replica, record):
+            return True
+        assert move.to is not None
+        record.detail |= {"replica": move.replica, "to": move.to}
+        task, place = self.world.tasks[move.operator][move.replica], Location.parse(move.to)
+        return (yield from self.interruptible(migration.move_replica(self, task, move.operator, place, record)))
+
+    def _regrouped(self, moves: Sequence[Move], records: Sequence[EventRecord]) -> Process:
+        operator = moves[0].operator
+        fan = self.wiring.fan(operator)
+        flows: list[tuple[migration.Flow, EventRecord]] = []
+        for move, record in zip(moves, records, strict=True):
+            target = self._receiver(move, record)
+            if target is not None:
+                found = migration.group_flows(fan, move.key_groups, fan.index(target))
+                flows += [(flow, record) for flow in found]
+        return (yield from self.together(flows, fan))
+
+    def _receiver(self, move: Move, record: EventRecord) -> Task | None:
+        """The replica that key groups move to, made if there is none at their place; None if there is no such one."""
         tasks = self.world.tasks[move.operator]
-        for replica in (move.replica, move.to_replica):
-            if replica is not None and replica >= len(tasks):
-                self.refuse(record, f"it has no replica {replica}; it has {len(tasks)}, counted from 0")
-                return True
-        if move.replica is not None:
-            assert move.to is not None
-            record.detail |= {"replica": move.replica, "to": move.to}
-            task, place = tasks[move.replica], Location.parse(move.to)
-            return (yield from self.interruptible(migration.move_replica(self, task, move.operator, place, record)))
-        assert move.to_replica is not None
-        record.detail |= {"key_groups": list(move.key_groups), "to_replica": move.to_replica}
-        fan = self.wiring.fan(move.operator)
-        target = fan.index(tasks[move.to_replica])
-        return (yield from self.together(migration.group_flows(fan, move.key_groups, target), fan, record))
+        record.detail["key_groups"] = list(move.key_groups)
+        if move.to is None:
+            assert move.to_replica is not None
+            record.detail["to_replica"] = move.to_replica
+            return tasks[move.to_replica] if self._exists(move.operator, move.to_replica, record) else None
+        record.detail["to"] = move.to
+        place = Location.parse(move.to)
+        there = next((task for task in tasks if self.wiring.places[task] == place), None)
+        return there or self._made(move.operator, place)
+
+    def _made(self, operator: str, place: Location) -> Task:
+        task = self.wiring.add_replica(operator, place)
+        self.statistics.joined(operator, task, self.env.now)
+        return task
+
+    def _exists(self, operator: str, replica: int, record: EventRecord) -> bool:
+        count = len(self.world.tasks[operator])
+        if replica >= count:
+            self.refuse(record, f"it has no replica {replica}; it has {count}, counted from 0")
+        return replica < count
 
     def refuse(self, record: EventRecord, why: str) -> None:
         """Notes that nothing was done, and why."""
@@ -100,9 +135,9 @@ class Reconfigurer:
         self._transfers = [other for other in self._transfers if other is not process]
         return bool(done)
 
-    def together(self, flows: Sequence[migration.Flow], fan: Fan, record: EventRecord) -> Process:
-        """Carries out flows of state at the same time; whether all were done."""
-        processes = [self.env.process(_caught(migration.move_part(self, fan, flow, record))) for flow in flows]
+    def together(self, flows: Sequence[tuple[migration.Flow, EventRecord]], fan: Fan) -> Process:
+        """Carries out flows of state at the same time, each for a record; whether all were done."""
+        processes = [self.env.process(_caught(migration.move_part(self, fan, *each))) for each in flows]
         self._transfers += processes
         results = yield self.env.all_of(processes)
         self._transfers = [other for other in self._transfers if other not in processes]

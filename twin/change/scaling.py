@@ -48,7 +48,7 @@ def rescale(
         fan.refresh()
     else:
         flows = group_flows(fan, stay) if fan.keys is not None else even_flows(fan.shares, stay)
-        if not (yield from change.together(flows, fan, record)):
+        if not (yield from change.together([(flow, record) for flow in flows], fan)):
             return False
     for task in leaving:
         yield from _drain(change, task)

@@ -7,7 +7,7 @@ import pytest
 
 from optimizers.balancing.search import Search
 from scenarios.commands.terminal import Terminal
-from scenarios.experiments.albic import collocating, fig5, fig10, fig11, grid
+from scenarios.experiments.albic import collocating, fig5, fig6, fig10, fig11, grid
 from scenarios.experiments.albic.clusters import SIZES, cluster
 from scenarios.experiments.albic.jobs import drifts, job
 from scenarios.experiments.sizes import SMALL
@@ -88,3 +88,12 @@ def test_collocation_is_told_of_every_way(workspace, monkeypatch):
     assert set(found) == set(few)
     assert found["COLA"]["after_1"] > found["ALBIC, pairs for 60 % of the budget"]["after_2"]
     assert found["COLA"]["migrations"] > 100
+
+
+def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices():
+    ways = {way: fig6.course(way, seed=1, rounds=2) for way in ("none", "Flux", "search (ours)", "two choices")}
+    assert ways["none"]["planned"][1:] == ways["none"]["found"][:-1]
+    assert max(ways["search (ours)"]["planned"]) < min(ways["none"]["planned"]) / 4
+    assert ways["search (ours)"]["planned"][0] <= ways["Flux"]["planned"][0]
+    assert max(ways["Flux"]["migrations"] + ways["search (ours)"]["migrations"]) <= fig6.MIGRATIONS
+    assert np.mean(ways["two choices"]["cpu"]) > 1.1 * np.mean(ways["none"]["cpu"])

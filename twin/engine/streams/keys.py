@@ -63,13 +63,6 @@ class KeyGroups:
 
     # what controllers see --------------------------------------------------------------------------------------------
 
-    def tuples(self, by_replica: Sequence[float]) -> np.ndarray:
-        """Tuples by key group, given those that each replica took in a period. [G]
-
-        An expectation: a replica's tuples in proportion to the present weights of its key groups.
-        """
-        return np.asarray(by_replica, dtype=float)[self._owners()] * self._parts()
-
     def state_bytes(self, group: int) -> float:
         """State of one key group; see states_bytes."""
         return float(self.states_bytes()[group])
@@ -78,18 +71,19 @@ class KeyGroups:
         """State by key group: its expected part of its replica's window content, and what each holds beside it. [G]"""
         content = np.zeros(self.places)
         content[: len(self.tasks)] = [task.window_bytes() for task in self.tasks]
-        return np.asarray(content[self._owners()] * self._parts() + self.state_bytes_each)
+        return np.asarray(content[self.owners()] * self.parts() + self.state_bytes_each)
 
-    def _owners(self) -> np.ndarray:
+    def owners(self) -> np.ndarray:
+        """The replica of each. [G]"""
         return np.asarray(self.owner, dtype=np.intp)
 
     def _owned(self) -> np.ndarray:
         """Weight of the key groups that each replica has. [R]"""
-        return np.bincount(self._owners(), self.weights, minlength=self.places)
+        return np.bincount(self.owners(), self.weights, minlength=self.places)
 
-    def _parts(self) -> np.ndarray:
-        """What each key group is of its replica. [G]"""
-        owned = self._owned()[self._owners()]
+    def parts(self) -> np.ndarray:
+        """What part of its replica's tuples each key group is expected to have. [G], 0 for those without keys"""
+        owned = self._owned()[self.owners()]
         return np.divide(self.weights, owned, out=np.zeros_like(owned), where=owned > 0)
 
     # changes ---------------------------------------------------------------------------------------------------------
@@ -131,7 +125,7 @@ class KeyGroups:
             changed(self._shares)
 
     def _tell_tasks(self) -> None:
-        replicas, owners = self.places, self._owners()
+        replicas, owners = self.places, self.owners()
         populated = self.weights[self.weights > 0]
         self._uneven = bool(populated.max() > 1.001 * populated.min())
         held = np.bincount(owners, minlength=replicas) * self.state_bytes_each
@@ -158,7 +152,7 @@ class KeyGroups:
         """
         if not self._uneven:
             return ()
-        mine = self._owners() == replica
+        mine = self.owners() == replica
         if self.two_choice:
             mine |= np.asarray(self.second, dtype=np.intp) == replica
         mine &= self.weights > 0
@@ -184,7 +178,7 @@ class KeyGroups:
 
     def _find_laws(self, selectivity: float, sides: int) -> list[KeyLaw]:
         """By replica."""
-        owners, owned = self._owners(), self._owned()
+        owners, owned = self.owners(), self._owned()
         keys = (float(np.sum(self.weights**sides)) / selectivity) ** (1.0 / (sides - 1))  # a key group
         powers = []
         for j in range(sides, 2 * sides):

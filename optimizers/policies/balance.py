@@ -1,0 +1,131 @@
+"""Balances the hosts by moving key groups: ALBIC's adaptation, Algorithm 1 (Madsen, Zhou, Cao 2016) without scaling.
+
+Every few periods, what was measured of the key groups becomes a `Balance`; a solver says which groups go where, within
+a budget of migrations, and they go by direct state migration. Periods in which the job stood still say nothing, nor do
+those before it; a statistic that makes no sense is noted, and moves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from optimizers.balancing.flux import Flux
+from optimizers.balancing.interface import Solver
+from optimizers.balancing.milp import Milp
+from optimizers.balancing.search import Search
+from optimizers.policies.group_map import Budget, GroupMap
+from optimizers.policies.room import can_move, continues, stood_still
+from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import Move
+from twin.keys import key_groups_of
+from twin.spec import Spec
+
+MIGRATIONS = 20
+SEARCHED = 400
+"""Looks of the search: a round need not be optimal, as loads have changed when it is done."""
+
+
+class Round(Spec):
+    """What can be set of any policy that moves key groups in rounds."""
+
+    max_migrations: Annotated[
+        int | None, Field(ge=0, description="key groups that may move in a round; 20 without max_state_mb")
+    ] = None
+    max_state_mb: Annotated[
+        float | None, Field(ge=0, description="state that may move in a round, instead of a number of key groups")
+    ] = None
+    band: Annotated[
+        float, Field(ge=0, le=100, description="percentage points off the mean at which hosts are left alone")
+    ] = 1.0
+    every_periods: Annotated[int, Field(ge=1, description="periods of a round; loads are means over them")] = 1
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if self.max_state_mb is not None and self.max_migrations is not None:
+            raise ValueError("give either max_migrations or max_state_mb")
+        return self
+
+    @property
+    def budget(self) -> Budget:
+        """What a round may spend."""
+        return Budget(MIGRATIONS if self.max_migrations is None else self.max_migrations, self.max_state_mb)
+
+
+class BalanceSpec(Round, PolicySpec):
+    """What of it can be set."""
+
+    name: Literal["balance"] = "balance"
+    solver: Annotated[Literal["search", "milp", "flux", "flux-best-fit"], Field(description="as in docs/albic.md")] = (
+        "search"
+    )
+    seconds: Annotated[float, Field(gt=0, le=3600, description="that HiGHS has for a round, if milp is the solver")] = 5
+
+    def start(self, deployment: Deployment) -> Rounds:
+        """For one run."""
+        return Rounds(deployment, self, self._solver(), self.name)
+
+    def _solver(self) -> Solver:
+        search = Search(looks=SEARCHED, band=self.band)
+        if self.solver == "milp":
+            return Milp(seconds=self.seconds, start=search)
+        return search if self.solver == "search" else Flux(best_fit=self.solver == "flux-best-fit")
+
+
+@dataclass
+class Rounds:
+    """Remembers the periods of the round. Raises BadInput for a job without key groups that can move."""
+
+    deployment: Deployment
+    spec: Round
+    solver: Solver
+    name: str
+    operators: list[str] = field(init=False)
+    _seen: list[PeriodStatistics] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.operators = [each.name for each in self.deployment.query.operators if self._movable(each.name)]
+        if not self.operators:
+            raise BadInput(
+                f"policy {self.name!r} moves key groups, and no operator of this job has any that can move; "
+                "give key_groups to an operator with a hash input"
+            )
+
+    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+        """Moves at the end of a round; a reason alone where there can be none."""
+        if self._seen and not continues(self._seen[-1], statistics):
+            self._seen.clear()
+        if stood_still(statistics, self.deployment):
+            return None
+        self._seen.append(statistics)
+        if len(self._seen) < self.spec.every_periods:
+            return None
+        periods, self._seen = self._seen, []
+        try:
+            return self._round(GroupMap(self.deployment, periods, self.operators))
+        except BadInput as error:
+            return Reconfiguration(reason=f"nothing to balance: {error}")
+
+    def _round(self, here: GroupMap) -> Reconfiguration | None:
+        spec = self.spec
+        balance = here.balance(spec.budget)
+        before = balance.distance(balance.home_g)
+        if before <= spec.band:
+            return None
+        found = self.solver.solve(balance)
+        if found.distance >= before or balance.violation(found.node_g):
+            return None
+        figures = {"load_distance": before, "planned": found.distance, "bound": found.bound}
+        reason = f"load distance {before:.3g}, planned {found.distance:.3g}"
+        return Reconfiguration(moves=here.moves(found.node_g), reason=reason, figures=figures)
+
+    def _movable(self, operator: str) -> bool:
+        deployment = self.deployment
+        if key_groups_of(deployment.query.operator(operator)) is None:
+            return False
+        probe = Move(operator=operator, key_groups=(0,), to_replica=0)
+        return can_move(probe, deployment, deployment.plan.placement)

@@ -1,0 +1,161 @@
+"""A running job as a balancing problem, and its answer as moves: nodes are hosts; groups, those of all operators.
+
+What else runs on a host is one more group, which stays. A replica works on one core at a time: a host counts as no more
+cores than it has replicas that key groups can go to, beside those that whatever else it runs keeps busy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from optimizers.balancing.balance import Balance
+from optimizers.policies.room import can_move
+from twin.control import KeyGroupStatistics, PeriodStatistics
+from twin.deployment import Deployment
+from twin.events import Move
+from twin.plan import Location
+
+NEW = -1
+"""In place of a replica's number: there is none yet."""
+
+
+class Budget(NamedTuple):
+    """Of a round: migrations, or MB of state that they move where that is given."""
+
+    migrations: int
+    state_mb: float | None = None
+
+
+@dataclass(frozen=True)
+class GroupMap:
+    """Of the last of some periods; loads are means over all of them. operators: whose key groups may move."""
+
+    deployment: Deployment
+    periods: Sequence[PeriodStatistics]
+    operators: Sequence[str]
+
+    def balance(self, budget: Budget) -> Balance:
+        """Loads by CPU and by state, in percent of a host; a host's memory, before it slows down, is a limit.
+
+        Raises BadInput if there is nothing to balance.
+        """
+        nodes, home_g = len(self.hosts), self.home_g
+        cores_g, rest_h = self.cores()
+        capacity_h = np.minimum(self._cores_h(), self._replicas_h() + rest_h)
+        state_g, other_h, ram_h = self._memory_mb()
+        ends_g = np.concatenate([home_g, np.arange(nodes)])
+        return Balance(
+            loads={
+                "cpu": 100.0 * np.concatenate([cores_g, rest_h]) / capacity_h[ends_g],
+                "state": 100.0 * np.concatenate([state_g, np.zeros(nodes)]) / ram_h[ends_g],
+            },
+            home_g=ends_g,
+            capacity_h=capacity_h,
+            budget=budget.migrations if budget.state_mb is None else budget.state_mb,
+            cost_g=None if budget.state_mb is None else np.concatenate([state_g, other_h]),
+            state_g=np.concatenate([state_g, other_h]),
+            memory_h=self.deployment.engine.memory.onset * ram_h,
+            fixed_g=np.arange(len(ends_g)) >= len(home_g),
+        )
+
+    def moves(self, node_g: np.ndarray) -> tuple[Move, ...]:
+        """To these nodes: to the replica there that has least to do, or to one that is made, where it can be."""
+        cores_g, _ = self.cores()
+        load = dict.fromkeys(self.replicas, 0.0)
+        for (operator, each), cores in zip(self.groups, cores_g, strict=True):
+            load[operator, each.replica] += cores
+        wanted: dict[tuple[str, int, str], list[int]] = {}
+        moved = np.flatnonzero(node_g[: len(self.groups)] != self.home_g)
+        for index in sorted(moved, key=lambda index: -cores_g[index]):
+            (operator, each), host = self.groups[index], self.hosts[node_g[index]]
+            there = self._replicas_of(operator, host)
+            target = min(there, key=lambda key: (load[key], key)) if there else (operator, NEW)
+            load[target] = load.get(target, 0.0) + cores_g[index]
+            wanted.setdefault((*target, host), []).append(each.group)
+        moves = (_move(*target, tuple(sorted(groups))) for target, groups in sorted(wanted.items()))
+        return tuple(each for each in moves if can_move(each, self.deployment, self.periods[-1].placement))
+
+    # who is where ----------------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> list[tuple[str, KeyGroupStatistics]]:
+        """[G] operator and statistics, as of the last period."""
+        return _groups(self.periods[-1], self.operators)
+
+    @property
+    def replicas(self) -> dict[tuple[str, int], str]:
+        """The host of each replica that key groups can go to."""
+        hosts = _hosts(self.periods[-1])
+        return {(name, number): host for name in self.operators for number, host in enumerate(hosts[name])}
+
+    @property
+    def hosts(self) -> list[str]:
+        """[H] nodes by name."""
+        return sorted(set(self.replicas.values()))
+
+    @property
+    def home_g(self) -> np.ndarray:
+        """[G] nodes."""
+        number, replicas = {host: index for index, host in enumerate(self.hosts)}, self.replicas
+        return np.array([number[replicas[name, each.replica]] for name, each in self.groups], dtype=int)
+
+    def _replicas_of(self, operator: str, host: str) -> list[tuple[str, int]]:
+        return [key for key, where in self.replicas.items() if key[0] == operator and where == host]
+
+    # what they take --------------------------------------------------------------------------------------------------
+
+    def cores(self) -> tuple[np.ndarray, np.ndarray]:
+        """Reference cores that each group keeps busy [G], and that whatever else runs on a host does [H]."""
+        found = [self._cores_in(each) for each in self.periods]
+        return np.mean([cores_g for cores_g, _ in found], axis=0), np.mean([rest_h for _, rest_h in found], axis=0)
+
+    def _cores_in(self, period: PeriodStatistics) -> tuple[np.ndarray, np.ndarray]:
+        hosts = _hosts(period)
+        on_host = dict.fromkeys(self.hosts, 0.0)
+        cores_g = []
+        for name, each in _groups(period, self.operators):
+            host = hosts[name][each.replica]
+            cores_g.append(each.cpu_percent / 100.0 * self._core_count(host))
+            on_host[host] = on_host.get(host, 0.0) + cores_g[-1]
+        used = {host: row["cpuUtilisation"] * self._core_count(host) for host, row in period.hosts.items()}
+        return np.array(cores_g), np.array([max(0.0, used.get(host, 0.0) - on_host[host]) for host in self.hosts])
+
+    def _cores_h(self) -> np.ndarray:
+        return np.array([self._core_count(host) for host in self.hosts])
+
+    def _core_count(self, host: str) -> float:
+        return self.deployment.cluster.host(host).cpu_percent / 100.0
+
+    def _replicas_h(self) -> np.ndarray:
+        count = Counter(self.replicas.values())
+        return np.array([count[host] for host in self.hosts], dtype=float)
+
+    def _memory_mb(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """State of groups as objects [G]; what else is in the memory of a host [H]; its RAM [H]."""
+        overhead = self.deployment.engine.memory.object_overhead
+        state_g = np.array([each.state_bytes for _, each in self.groups]) * overhead / 1e6
+        rows = self.periods[-1].hosts
+        used_h = np.array([rows[host]["memoryUsedMb"] if host in rows else 0.0 for host in self.hosts])
+        ram_h = np.array([self.deployment.cluster.host(host).ram_mb for host in self.hosts], dtype=float)
+        return state_g, np.maximum(0.0, used_h - np.bincount(self.home_g, state_g, len(ram_h))), ram_h
+
+
+def _move(operator: str, replica: int, host: str, groups: tuple[int, ...]) -> Move:
+    """To a replica, or to a NEW one on a host."""
+    if replica == NEW:
+        return Move(operator=operator, key_groups=groups, to=host)
+    return Move(operator=operator, key_groups=groups, to_replica=replica)
+
+
+def _groups(period: PeriodStatistics, operators: Sequence[str]) -> list[tuple[str, KeyGroupStatistics]]:
+    return [(name, each) for name in operators for each in period.key_groups[name]]
+
+
+def _hosts(period: PeriodStatistics) -> dict[str, list[str]]:
+    """By operator, the host of each replica."""
+    return {name: [Location.parse(place).host for place in places] for name, places in period.placement.items()}

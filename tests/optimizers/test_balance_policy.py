@@ -1,0 +1,344 @@
+"""Balancing a running job: what is told of key groups, that the loop closes, and that nothing odd ends a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from optimizers.balancing.interface import Status
+from optimizers.policies.balance import BalanceSpec
+from optimizers.policies.flux import FluxSpec
+from optimizers.policies.group_map import Budget, GroupMap
+from tests.twin.worlds import deployment, sink, source
+from twin.control import KeyGroupStatistics, PeriodStatistics, PolicySpec, Reconfiguration, policy_spec
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import Failure, Migration, Move
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
+WORKERS = ("w0", "w1", "w2", "w3")
+
+
+def skewed(rate: float = 600, zipf: float = 0.8, cores: tuple[float, ...] = (1, 1, 1, 1), **keys: Any) -> Deployment:
+    """source -> m (a map) -> a (a count), both keyed, on four workers; the source on a host of its own."""
+    hosts = [{"name": "in", "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}]
+    hosts += [hosts[0] | {"name": name, "cpu_percent": 100 * each} for name, each in zip(WORKERS, cores, strict=True)]
+    window = {"policy": "time", "size_s": 2, "slide_s": 2}
+    counted = {"group_by": "int", "groups": 200, "key_groups": 40, "window": window, "service_time_s": 1e-3}
+    job = deployment(
+        [
+            source(service_time_s=1e-5),
+            {"kind": "map", "name": "m", "key_groups": 40, "service_time_s": 2e-3},
+            {"kind": "aggregate", "name": "a", **counted},
+            sink(),
+        ],
+        [("source", "m"), ("m", "a"), ("a", "sink")],
+        {"source": rate},
+        hosts=hosts,
+        placement={"source": "in", "m": list(WORKERS), "a": list(WORKERS), "sink": "in"},
+    )
+    given = job.model_dump(mode="json", exclude_none=True)
+    given["workload"]["keys"] = {"m": {"zipf": zipf, **keys}}
+    return Deployment.model_validate(given)
+
+
+def placed(job: Deployment, **places: list[str]) -> Deployment:
+    """The same elsewhere."""
+    placement = {**job.plan.placement, **{name: tuple(each) for name, each in places.items()}}
+    return job.with_plan(job.plan.model_copy(update={"placement": placement}))
+
+
+def run(job: Deployment, policy: Any, *events: Any, horizon_s: float = 60, fidelity: str = "fast", **more: Any) -> Run:
+    settings_ = RunSettings(horizon_s=horizon_s, period_s=10, fidelity=fidelity, segments=600, **more)
+    scenario = Scenario.of(job, settings_, events)
+    return simulate(scenario.with_policy(policy)) if isinstance(policy, PolicySpec) else simulate(scenario, policy)
+
+
+def distances(result: Run) -> list[float]:
+    """By period, of the workers' utilisation, in percentage points."""
+    found: dict[int, list[float]] = {}
+    for row in result.host_rows:
+        if row["host"] in WORKERS:
+            found.setdefault(row["period"], []).append(100 * row["cpuUtilisation"])
+    return [float(np.abs(np.array(each) - np.mean(each)).max()) for each in found.values()]
+
+
+@dataclass
+class Watching:
+    """Keeps what it sees, and decides what it was told to."""
+
+    script: dict[int, Reconfiguration] = field(default_factory=dict)
+    seen: list[PeriodStatistics] = field(default_factory=list)
+    name: str = "watching"
+
+    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+        self.seen.append(statistics)
+        return self.script.get(len(self.seen))
+
+
+# statistics ----------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_percentages_of_groups_sum_to_what_their_host_did(fidelity: str) -> None:
+    """Nothing but keyed replicas runs on the workers; one has half a core, one has two."""
+    watching = Watching()
+    run(skewed(cores=(0.5, 1, 1, 2), rate=300), watching, fidelity=fidelity)
+    assert len(watching.seen) == 5
+    for period in watching.seen:
+        percent = dict.fromkeys(WORKERS, 0.0)
+        for operator, groups in period.key_groups.items():
+            for each in groups:
+                percent[period.placement[operator][each.replica]] += each.cpu_percent
+        for host, total in percent.items():
+            assert total == pytest.approx(100 * period.hosts[host]["cpuUtilisation"], rel=1e-9)
+
+
+@BOTH
+def test_rates_of_groups_sum_to_what_their_operator_took_also_when_keys_drift(fidelity: str) -> None:
+    watching = Watching()
+    run(skewed(drift_every_s=3, drift_share=0.5), watching, fidelity=fidelity)
+    for period in watching.seen:
+        for operator, groups in period.key_groups.items():
+            took = period.operators[operator]["numRecordsIn"]
+            assert sum(each.rate_per_s for each in groups) * period.length_s == pytest.approx(took, rel=1e-9)
+
+
+def test_loads_are_proportional_to_the_work_of_tuples() -> None:
+    """Every tuple of m takes 2 ms on a reference core, wherever it runs; also where the replica shares its core."""
+    watching = Watching()
+    run(skewed(cores=(1, 1, 2, 2), rate=400), watching, horizon_s=120)
+    cores = dict(zip(WORKERS, (1, 1, 2, 2), strict=True))
+    for each in watching.seen[-1].key_groups["m"]:
+        host = watching.seen[-1].placement["m"][each.replica]
+        assert each.cpu_percent / 100 * cores[host] == pytest.approx(each.rate_per_s * 2.1e-3, rel=0.25)
+
+
+# the map to a balance ------------------------------------------------------------------------------------------------
+
+
+def mapped(job: Deployment) -> GroupMap:
+    watching = Watching()
+    run(job, watching)
+    return GroupMap(job, watching.seen[-2:], ["m", "a"])
+
+
+def test_a_balance_shows_hosts_as_loaded_as_they_are() -> None:
+    here = mapped(skewed(cores=(1, 1, 2, 2), rate=300))
+    balance = here.balance(Budget(10))
+    measured = [100 * np.mean([each.hosts[host]["cpuUtilisation"] for each in here.periods]) for host in here.hosts]
+    assert here.hosts == list(WORKERS)
+    assert balance.capacity_h == pytest.approx([1, 1, 2, 2])
+    assert balance.load_h(balance.home_g) == pytest.approx(measured)
+    assert balance.bottleneck == "cpu"
+    assert balance.stays_g.sum() == len(WORKERS)
+
+
+def test_a_host_counts_as_no_more_cores_than_it_has_replicas() -> None:
+    here = mapped(skewed(cores=(1, 8, 2, 2), rate=300))
+    assert here.balance(Budget(10)).capacity_h[1] == pytest.approx(2, abs=1e-3)
+
+
+def test_what_a_plan_moves_is_what_it_says() -> None:
+    here = mapped(skewed())
+    balance = here.balance(Budget(10))
+    node_g = balance.home_g.copy()
+    node_g[[0, 3, 41]] = (node_g[[0, 3, 41]] + 1) % 4
+    assert here.moves(node_g) == (
+        Move(operator="a", key_groups=(1,), to_replica=int(node_g[41])),
+        Move(operator="m", key_groups=(0, 3), to_replica=int(node_g[0])),
+    )
+    assert here.moves(balance.home_g) == ()
+
+
+# the loop ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fidelity", "spec"),
+    [
+        ("fast", BalanceSpec()),
+        ("fast", BalanceSpec(solver="milp", seconds=0.3)),
+        ("fast", FluxSpec()),
+        ("exact", BalanceSpec()),
+    ],
+)
+def test_hosts_get_even(fidelity: str, spec: PolicySpec) -> None:
+    """Fixed skew: without migrations it stays; what tuples chance to do is left."""
+    unmoved, moved = (
+        distances(run(skewed(), None, fidelity=fidelity)),
+        distances(run(skewed(), spec, fidelity=fidelity)),
+    )
+    assert moved[0] == unmoved[0] > 10
+    assert min(unmoved) > 10
+    assert np.mean(moved[2:]) < 0.4 * np.mean(unmoved[2:])
+
+
+def test_hosts_of_different_capacity_get_even() -> None:
+    job = skewed(cores=(0.5, 1, 1, 2), rate=500, zipf=0.4)
+    assert np.mean(distances(run(job, BalanceSpec(max_migrations=40)))[2:]) < 6 < min(distances(run(job, None)))
+
+
+def test_a_round_keeps_to_its_budget() -> None:
+    result = run(skewed(), BalanceSpec(max_migrations=3, band=0))
+    by_round: dict[float, int] = {}
+    for row in result.event_rows:
+        if row["kind"] == "migration":
+            by_round[row["at_s"]] = by_round.get(row["at_s"], 0) + len(row["detail"]["key_groups"])
+    assert by_round and max(by_round.values()) <= 3
+    assert not [row for row in run(skewed(), BalanceSpec(max_migrations=0)).event_rows if row["kind"] == "migration"]
+
+
+def test_rounds_take_as_many_periods_as_asked() -> None:
+    result = run(skewed(), BalanceSpec(every_periods=2, band=0), horizon_s=50)
+    assert [row["at_s"] for row in result.event_rows if row["kind"] == "decision"] == [20, 40]
+
+
+def test_a_band_that_holds_moves_nothing() -> None:
+    assert not run(skewed(), BalanceSpec(band=100)).event_rows
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    fidelity=st.sampled_from(["exact", "fast"]),
+    zipf=st.floats(0, 2),
+    drift_s=st.floats(0.5, 5),
+    seed=st.integers(0, 1000),
+    moves=st.integers(1, 40),
+    failing=st.booleans(),
+    apart=st.booleans(),
+)
+def test_nothing_is_lost_or_doubled_however_much_moves(
+    fidelity: str, zipf: float, drift_s: float, seed: int, moves: int, failing: bool, apart: bool
+) -> None:
+    """`simulate` itself checks that tuples are conserved; without a failure no result comes twice either. apart: the
+    operators are on different workers at first, so that replicas are made."""
+    job = skewed(rate=150, zipf=zipf, drift_every_s=drift_s)
+    if apart:
+        job = placed(job, m=["w0", "w1"], a=["w2", "w3"])
+    events = [Failure(at_s=5.3, host="w1", recover_after_s=1)] if failing else []
+    scenario = Scenario.of(
+        job, RunSettings(horizon_s=10, period_s=2, fidelity=fidelity, seed=seed, segments=300), events
+    )
+    result = simulate(scenario.with_policy(BalanceSpec(max_migrations=moves, band=0)))
+    migrations = [row for row in result.event_rows if row["kind"] == "migration"]
+    assert migrations and all(row["end_s"] is None or row["end_s"] >= row["at_s"] for row in migrations)
+    assert failing or result.duplicates == 0
+    taken, out = (next(each for each in result.operators if each.operator == name) for name in ("m", "a"))
+    assert out.tuples_in == pytest.approx(taken.tuples_out, abs=60)
+
+
+@BOTH
+def test_replicas_are_made_where_groups_go(fidelity: str) -> None:
+    """m on two full workers, a on two idle ones: each gets replicas on the other's, and the state arrives."""
+    job = placed(skewed(rate=380, zipf=0.2), m=["w0", "w1"], a=["w2", "w3"])
+    result = run(job, BalanceSpec(), fidelity=fidelity, horizon_s=40)
+    made = [row["detail"]["to"] for row in result.event_rows if "to" in row["detail"]]
+    assert set(made) >= {"w2", "w3"}
+    found = distances(result)
+    assert np.mean(found[-2:]) < 0.3 * found[0]
+    assert result.duplicates == 0
+
+
+def test_key_groups_move_to_a_place_by_an_event_too() -> None:
+    job = skewed()
+    events = [Migration(at_s=at_s, operator="a", key_groups=(at_s,), to="in") for at_s in (3, 4)]
+    result = run(job, None, *events, horizon_s=20)
+    assert [row["detail"]["to"] for row in result.event_rows] == ["in", "in"]
+    assert {each.operator: each.replicas for each in result.operators} == {"source": 1, "m": 4, "a": 5, "sink": 1}
+
+
+@pytest.mark.parametrize("more", [{}, {"to": "w1", "to_replica": 1}, {"to": "mars"}, {"to": "w1/3"}, {"to_replica": 9}])
+def test_moves_to_nowhere_are_refused(more: dict[str, Any]) -> None:
+    with pytest.raises((BadInput, ValueError)):
+        Scenario.of(skewed(), RunSettings(), [Migration(at_s=1, operator="a", key_groups=(1,), **more)])
+
+
+# what must not end a run ---------------------------------------------------------------------------------------------
+
+
+def test_periods_around_an_outage_say_nothing() -> None:
+    """The first period after it is one in which the job stood still; it is not read as idle hosts."""
+    result = run(skewed(), BalanceSpec(band=0), Failure(at_s=24, host="w1", recover_after_s=8), horizon_s=90)
+    decided = [row["at_s"] for row in result.event_rows if row["kind"] == "decision"]
+    assert 30 not in decided and 40 not in decided and 50 in decided
+
+
+def test_a_job_without_tuples_moves_nothing() -> None:
+    result = run(skewed(rate=1e-6), BalanceSpec(band=0))
+    assert not [row for row in result.event_rows if row["kind"] == "migration"]
+
+
+def test_odd_statistics_are_noted_once_and_move_nothing() -> None:
+    policy = BalanceSpec().start(skewed())
+    odd = KeyGroupStatistics(0, 0, 1.0, 0.0, float("nan"))
+
+    @dataclass
+    class Odd(Watching):
+        def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+            groups = {name: (odd, *each[1:]) for name, each in statistics.key_groups.items()}
+            return policy.decide(replace(statistics, key_groups=groups))
+
+    (event,) = run(skewed(), Odd()).event_rows
+    assert event["kind"] == "decision" and "nothing to balance" in event["detail"]["reason"]
+
+
+def test_groups_without_tuples_stay() -> None:
+    """A hundredth of the groups have all tuples: the others have no load, and none of them is worth a migration."""
+    result = run(skewed(zipf=10), BalanceSpec(band=1))
+    moved = {group for row in result.event_rows for group in row["detail"].get("key_groups", ())}
+    assert len(moved) < 40
+
+
+def test_state_beyond_the_memory_of_any_host_stays() -> None:
+    here = mapped(skewed())
+    last = here.periods[-1]
+    huge = {name: tuple(replace(each, state_bytes=1e12) for each in groups) for name, groups in last.key_groups.items()}
+    stuck = GroupMap(here.deployment, [replace(last, key_groups=huge)], here.operators)
+    balance = stuck.balance(Budget(10))
+    found = BalanceSpec()._solver().solve(balance)
+    assert found.status in (Status.FEASIBLE, Status.OPTIMAL) and not balance.violation(found.node_g)
+    assert not len(found.moves)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"name": "balance", "solver": "cplex"}, "solver"),
+        ({"name": "balance", "max_migrations": -1}, "max_migrations"),
+        ({"name": "balance", "max_migrations": 3, "max_state_mb": 5}, "either max_migrations or max_state_mb"),
+        ({"name": "flux", "band": 200}, "band"),
+        ({"name": "flux", "solver": "milp"}, "solver"),
+        ({"name": "balance", "every_periods": 0}, "every_periods"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint) as raised:
+        policy_spec(options)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_job_without_movable_key_groups_is_refused() -> None:
+    job = deployment([source(), {"kind": "map", "name": "m"}, sink()], [("source", "m"), ("m", "sink")], {"source": 5})
+    with pytest.raises(BadInput, match="no operator of this job has any that can move"):
+        BalanceSpec().start(job)
+
+
+def test_a_budget_of_state_counts_bytes() -> None:
+    watching = Watching()
+    job = skewed()
+    run(job, watching)
+    here = GroupMap(job, watching.seen[-1:], ["m", "a"])
+    balance = here.balance(Budget(20, state_mb=1.0))
+    assert balance.budget == 1.0
+    assert balance.costs_g[:80].sum() == pytest.approx(
+        sum(each.state_bytes for _, each in here.groups) * job.engine.memory.object_overhead / 1e6
+    )

@@ -1,0 +1,53 @@
+"""What each key group takes in and how long it keeps its replica busy, by counters of the replicas.
+
+Segments of tuples carry no keys, so that a group's part is an expectation: its weight among those of its replica, at
+the time. What a replica counted is booked each time that weights or owners change: nobody looks at single tuples.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from twin.engine.streams.keys import KeyGroups
+from twin.engine.task import Task
+
+
+class Counted(NamedTuple):
+    """Of one period. [G] tuples taken in, and seconds that the replica was busy with them."""
+
+    tuples_g: np.ndarray
+    busy_g_s: np.ndarray
+
+
+class GroupMeter:
+    """Of one operator."""
+
+    def __init__(self, keys: KeyGroups) -> None:
+        self.keys = keys
+        self._sums = np.zeros((2, len(keys)))
+        self._receivers = tuple(keys.tasks)
+        self._counters = self._now()
+        self._owner_g, self._part_g = keys.owners(), keys.parts()
+        keys.watch(lambda _shares: self._changed())
+
+    def close(self) -> Counted:
+        """What was counted since it was last closed."""
+        self._changed()
+        tuples_g, busy_g_s = self._sums
+        self._sums = np.zeros_like(self._sums)
+        return Counted(tuples_g, busy_g_s)
+
+    def _changed(self) -> None:
+        """Books what there was under the weights that have held so far."""
+        before, self._counters = self._counters, self._now()
+        self._sums += (self._counters - before)[:, self._owner_g] * self._part_g
+        self._receivers = tuple(self.keys.tasks)
+        self._counters = self._now()
+        self._owner_g, self._part_g = self.keys.owners(), self.keys.parts()
+
+    def _now(self) -> np.ndarray:
+        """[2, replicas and buffers]; tuples in a buffer count when its replica takes them."""
+        counters = [(each.tuples_in, each.busy_s) if isinstance(each, Task) else (0, 0.0) for each in self._receivers]
+        return np.array(counters, dtype=float).T
