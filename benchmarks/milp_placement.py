@@ -27,9 +27,10 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
 from optimizers.milp.program import Limits
-from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space
+from optimizers.rated import at_rate
+from optimizers.requirements import Requirements
 from optimizers.selection import estimate
+from optimizers.space import Space
 from scenarios.files.scenario_file import load
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
@@ -73,13 +74,13 @@ class Judged:
 
 def judged(job: Scenario, placements: np.ndarray) -> Judged | None:
     """The plan of one job against the exhaustive optimum; None if no plan bears the job."""
-    problem = Problem(scenario=job, cost_model=RateModel())
+    problem = Problem(scenario=job, cost_model=RateModel(), space=RULED)
     found = estimate(problem, Placements(job, placements))
     sane = (found.backpressured < 0.5) & (found.success >= 0.5)
     if not sane.any():
         return None
     best = float(found.objective[sane].min())
-    solution, cpu_s = timed(Milp(space=RULED), problem)
+    solution, cpu_s = timed(Milp(), problem)
     if not solution.sane:
         return Judged(float("inf"), float("inf"), str(solution.status), cpu_s, solution.evaluations)
     over = solution.objective - best
@@ -232,7 +233,7 @@ def sizes(count: int) -> list[tuple[Any, ...]]:
         for operators, hosts in SIZES:
             for seed in range(count):
                 job, space = large(operators, hosts, seed, linked)
-                solution, cpu_s = timed(Milp(space=space), Problem(scenario=job, cost_model=RateModel()))
+                solution, cpu_s = timed(Milp(), Problem(scenario=job, cost_model=RateModel(), space=space))
                 gap = "-" if solution.gap is None else f"{solution.gap:.2%}"
                 what = str(solution.status) if solution.sane else "not sane"
                 rows.append(
@@ -258,8 +259,10 @@ def fewest() -> list[tuple[Any, ...]]:
     for share in (0.2, 0.25, 0.3, 0.5):
         for head_room in (0.0, 0.2):
             asked = at_rate(scenario, share * capacity)
-            optimizer = Milp("milp-hosts", goal="hosts", space=Space(free_replicas=True), head_room=head_room)
-            solution, cpu_s = timed(optimizer, Problem(scenario=asked, cost_model=RateModel(scenario.run.horizon_s)))
+            optimizer, required = Milp("milp-hosts", goal="hosts"), Requirements(head_room=head_room)
+            solution, cpu_s = timed(
+                optimizer, Problem(scenario=asked, cost_model=RateModel(scenario.run.horizon_s), requirements=required)
+            )
             rows.append((f"{share:.0%}", f"{head_room:.0%}", solution.message, cpu_s))
     return rows
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from optimizers.enumeration import PlacementSpace
+from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution
 from optimizers.selection import choose, estimate
+from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
-from twin.rates.placements import Placements
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,11 @@ class Costream:
     name: str = "costream"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if a query that is no tree yields no valid placement."""
+        """Raises BadInput if no plan that obeys the rules is found in the space, or if it says that replicas part."""
         started_s = time.perf_counter()
-        space = PlacementSpace(problem.deployment.query, problem.deployment.cluster)
-        hosts = space.sample(stream(problem.seed, "candidates"), problem.budget)
-        candidates = estimate(problem, Placements(problem.deployment, hosts))
-        complete = space.exact and len(hosts) == space.count
-        return choose(problem, candidates, evaluations=len(hosts), started_s=started_s, complete=complete)
+        problem = problem.settled(free_replicas=False, costream_rules=True)
+        space = SpacePlans(problem.deployment, problem.space)
+        counts_nol = space.sample(stream(problem.seed, "candidates"), problem.budget)
+        found = estimate(problem, as_plans(problem.deployment, counts_nol))
+        complete = space.exact and len(counts_nol) == space.count
+        return choose(problem, found, evaluations=len(counts_nol), started_s=started_s, complete=complete)

@@ -58,16 +58,16 @@ class PlacementSpace:
     @cached_property
     def count(self) -> int:
         """How many valid placements there are; an upper bound where `exact` is False."""
-        return len(self._listed) if self._listable and not self.is_tree else self._relaxed
+        return len(self._listed) if self.listable and not self.is_tree else self._relaxed
 
     @property
     def exact(self) -> bool:
         """Whether `count` is exact: for trees always, for others up to `MAX_LISTED` placements."""
-        return self.is_tree or self._listable
+        return self.is_tree or self.listable
 
     def all(self) -> np.ndarray:
         """Every valid placement [N, O], in a fixed order. Raises BadInput above `MAX_LISTED`."""
-        if not self._listable:
+        if not self.listable:
             raise BadInput(
                 f"{self.count} valid placements are too many to list (at most {MAX_LISTED}); "
                 "use an optimizer that samples (costream, local-search)"
@@ -84,7 +84,8 @@ class PlacementSpace:
         return total
 
     @property
-    def _listable(self) -> bool:
+    def listable(self) -> bool:
+        """Whether `all` lists them."""
         return self._relaxed <= MAX_LISTED
 
     @cached_property
@@ -128,7 +129,7 @@ class PlacementSpace:
         """
         if size < 1:
             raise BadInput(f"number of candidate placements must be >= 1, got {size}")
-        if self._listable and self.count <= 2 * size:
+        if self.listable and self.count <= 2 * size:
             return self._listed[rng.permutation(len(self._listed))[:size]]
         found = self.draws(rng, size)
         for _ in range(MAX_ROUNDS):

@@ -1,32 +1,34 @@
-"""Every valid placement, estimated: the optimum under a cost model, for small problems."""
+"""Every plan of the space, estimated: the optimum under a cost model, for small problems."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 
-from optimizers.enumeration import MAX_LISTED, PlacementSpace
+from optimizers.counted import as_plans
+from optimizers.enumeration import MAX_LISTED
 from optimizers.interface import Problem, Solution
 from optimizers.selection import choose, estimate
+from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
-from twin.rates.placements import Placements
 
 
 @dataclass(frozen=True, slots=True)
 class Exhaustive:
-    """Ignores the budget. max_plans: refuses problems with more valid placements (at most MAX_LISTED)."""
+    """Ignores the budget. max_plans: refuses problems with more plans (at most MAX_LISTED)."""
 
     max_plans: int = MAX_LISTED
     name: str = "exhaustive"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput above `max_plans` valid placements."""
+        """Raises BadInput above `max_plans` plans, for a space without any, or one with any number of replicas."""
         started_s = time.perf_counter()
-        space = PlacementSpace(problem.deployment.query, problem.deployment.cluster)
-        if space.count > self.max_plans or not space.exact:
+        problem = problem.settled(free_replicas=False)
+        plans = SpacePlans(problem.deployment, problem.space)
+        if plans.count > self.max_plans or not plans.exact:
             raise BadInput(
-                f"exhaustive: {space.count} valid placements, at most {self.max_plans} are tried; "
-                "use costream or local-search"
+                f"exhaustive: {plans.count} plans, at most {self.max_plans} are tried; "
+                "pin operators, allow fewer hosts, or use local-search or milp"
             )
-        plans = Placements(problem.deployment, space.all())
-        return choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=True)
+        found = estimate(problem, as_plans(problem.deployment, plans.all()))
+        return choose(problem, found, evaluations=len(found.plans), started_s=started_s, complete=True)

@@ -20,6 +20,7 @@ from twin.cluster import Host
 from twin.deployment import Deployment
 from twin.flow import nominal_rates
 from twin.kinds.flow import OperatorRates
+from twin.plan import ExecutionPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,19 @@ class Governor:
     name: str = "governor"
 
     def solve(self, problem: Problem) -> Solution:
-        """Never raises."""
+        """Never raises. Operators that are pinned stay."""
         started_s = time.perf_counter()
-        plan = plan_on(problem.deployment, governor_placement(problem.deployment))
+        plan = governor_plan(problem)
         return choose(problem, estimate(problem, [plan]), evaluations=1, started_s=started_s, complete=False)
+
+
+def governor_plan(problem: Problem) -> ExecutionPlan:
+    """The placement, but for operators that are pinned."""
+    job = problem.deployment
+    plan = plan_on(job, governor_placement(job))
+    stays_o = problem.space.pinned_o(job)
+    stay = [each.name for each, stays in zip(job.query.topological, stays_o, strict=True) if stays]
+    return plan.with_placement({**plan.placement, **{name: job.plan.placement[name] for name in stay}})
 
 
 def governor_placement(deployment: Deployment) -> dict[str, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
+from optimizers.requirements import NOTHING_MORE, Requirements
+from optimizers.space import ALL_PLANS, Space
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.metrics import REGRESSION_METRICS, TABLE, CostModel
@@ -23,8 +25,10 @@ class Problem:
 
     objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
     after which an optimizer that can be stopped returns the best so far (so the same problem may give another plan).
-    report: is told (done, total) of long work. Raises BadInput for an unknown objective, a negative seed, a budget
-    below 1, or no time.
+    report: is told (done, total) of long work. space: the plans that may be chosen. requirements: that a chosen
+    plan must fulfil, if any does.
+
+    Raises BadInput for an unknown objective, a negative seed, a budget below 1, or no time.
     """
 
     scenario: Scenario
@@ -35,6 +39,8 @@ class Problem:
     alternatives: int = 5
     seconds: float | None = None
     report: Callable[[int, int], None] | None = None
+    space: Space = ALL_PLANS
+    requirements: Requirements = NOTHING_MORE
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
@@ -53,11 +59,18 @@ class Problem:
         """What is placed: the scenario, for those who need not know how it is run."""
         return self.scenario
 
+    def settled(self, *, free_replicas: bool, costream_rules: bool = False) -> Problem:
+        """The same for an optimizer that changes numbers of replicas, or not, unless the space says which; and under
+        Costream's rules if they are its own. Raises BadInput if the rules do not go with the space."""
+        space = self.space.settled(free_replicas=free_replicas)
+        return replace(self, space=replace(space, costream_rules=True) if costream_rules else space)
+
 
 class Status(StrEnum):
-    """OPTIMAL: proved to be the best of all valid plans, by the cost model. FEASIBLE: the best of those looked at.
+    """OPTIMAL: proved to be the best of all plans of the space, by the cost model.
 
-    INFEASIBLE: proved that every valid plan is predicted to be backpressured or to fail.
+    FEASIBLE: the best of those looked at. INFEASIBLE: proved that every plan of the space is predicted to be
+    backpressured, to fail, or not to fulfil what is required.
     """
 
     OPTIMAL = "optimal"
@@ -67,17 +80,19 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its estimates: the target metric, P(backpressured), P(success)."""
+    """A plan with its estimates: the target metric, P(backpressured), P(success), and whether it fulfils what else is
+    required."""
 
     plan: ExecutionPlan
     objective: float
     backpressured: float
     success: float
+    fulfils: bool = True
 
     @property
     def sane(self) -> bool:
-        """Whether it passes Costream's sanity check: predicted to run, and without backpressure."""
-        return self.backpressured < 0.5 <= self.success
+        """Whether it is predicted to run without backpressure (Costream's sanity check), and fulfils the rest."""
+        return self.backpressured < 0.5 <= self.success and self.fulfils
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +101,8 @@ class Solution:
 
     objective: its estimated target metric. bound: no valid sane plan is better than this by the cost model; None if
     nothing is proved. evaluations: plans estimated. seconds: wall time of planning. alternatives: the next best.
-    weighed: plans, and parts of plans, that an optimizer's own model weighed.
+    weighed: plans, and parts of plans, that an optimizer's own model weighed. given: the scenario's own plan, if
+    somebody looked at it. among: the plans of which the status speaks, in words.
     """
 
     status: Status
@@ -99,6 +115,8 @@ class Solution:
     message: str = ""
     sane: bool = field(default=True)
     weighed: int = 0
+    given: Candidate | None = None
+    among: str = ""
 
     @property
     def gap(self) -> float | None:
@@ -124,6 +142,20 @@ class Purposeful(Protocol):
     @property
     def objective(self) -> str:
         """One of OBJECTIVES."""
+
+
+@runtime_checkable
+class Goaled(Protocol):
+    """An optimizer that may work towards another goal than a target metric, for which it weighs the given plan too."""
+
+    @property
+    def goal(self) -> str:
+        """`objective` if it is the problem's."""
+
+
+def by_objective(optimizer: Optimizer) -> bool:
+    """Whether plans of better objective are better to it."""
+    return not isinstance(optimizer, Goaled) or optimizer.goal == "objective"
 
 
 def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:

@@ -1,8 +1,8 @@
-"""Hill climbing: the best of all valid one-operator moves, again and again, from several starts.
+"""Hill climbing: the best of all moves of an operator, or of one of its replicas, again and again, from several starts.
 
-A first part of the budget goes into the heuristic placement and a uniform sample; climbs begin at the best of these,
-then at uniform draws. Several go on side by side, as many as the budget seems to allow, and all their moves are
-estimated in one batch: a cost model takes little longer for thousands of plans than for one. No plan is estimated
+A first part of the budget goes into the given plan, the heuristic placement and a sample of the space; climbs begin at
+the best of these, then at draws. Several go on side by side, as many as the budget seems to allow, and all their moves
+are estimated in one batch: a cost model takes little longer for thousands of plans than for one. No plan is estimated
 twice, and no two climbs take the same way.
 """
 
@@ -15,13 +15,14 @@ from itertools import islice
 
 import numpy as np
 
-from optimizers.enumeration import PlacementSpace
-from optimizers.governor import governor_placement
+from optimizers.changes import changes
+from optimizers.counted import as_plans
+from optimizers.governor import governor_plan
 from optimizers.interface import Problem, Solution
-from optimizers.rules import bin_ranges, one_operator_moves
 from optimizers.selection import Estimated, choose, estimate, goodness
+from optimizers.space import counts_of
+from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
-from twin.rates.placements import Placements
 
 MAX_STARTS = 1000
 SAMPLED = 0.2
@@ -30,23 +31,28 @@ STEPS = 6
 """Moves that a climb takes, for guessing how many climbs the budget allows."""
 
 
+EMPTY_DRAWS = 20
+"""Batches of draws without a plan of the space, after which there are no more starts."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalSearch:
-    """Stops when the budget is spent, when all valid plans are known, or after `starts` starts."""
+    """Stops when the budget or the time is spent, when all plans are known, or after `starts` starts."""
 
     starts: int = MAX_STARTS
     name: str = "local-search"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if a query that is no tree yields no valid placement."""
+        """Raises BadInput if no plan of the space is found, or its numbers of replicas are free."""
         started_s = time.perf_counter()
-        query, cluster = problem.deployment.query, problem.deployment.cluster
-        space, rng = PlacementSpace(query, cluster), stream(problem.seed, "local-search")
-        known = _Known(problem)
-        known.look_at(_heuristic(problem))
+        problem = problem.settled(free_replicas=False)
+        space, rng = SpacePlans(problem.deployment, problem.space), stream(problem.seed, "local-search")
+        known = _Known(problem, None if problem.seconds is None else started_s + problem.seconds)
+        known.look_at(_first(problem))
         known.look_at(space.sample(rng, max(1, int(SAMPLED * problem.budget))))
         starts = islice(_starts(known.best_first(), space, rng), self.starts)
-        width = max(1, problem.budget // (STEPS * len(query.operators) * len(cluster.hosts)))
+        sockets = known.counts(0).shape[1]
+        width = max(1, problem.budget // (STEPS * len(problem.deployment.query.operators) * sockets))
         here: list[np.ndarray] = []
         while known.left > 0 and not (space.exact and len(known) == space.count):
             here += islice(starts, width - len(here))
@@ -57,27 +63,31 @@ class LocalSearch:
         return choose(problem, known.found(), evaluations=len(known), started_s=started_s, complete=complete)
 
 
-def _heuristic(problem: Problem) -> np.ndarray:
-    """The heuristic placement as a row [1, O]."""
-    placement = governor_placement(problem.deployment)
-    hosts = [host.name for host in problem.deployment.cluster.hosts]
-    return np.array([[hosts.index(placement[operator.name]) for operator in problem.deployment.query.operators]])
+def _first(problem: Problem) -> np.ndarray:
+    """The given plan and the heuristic placement, as far as the space holds them. [N, O, L]"""
+    job = problem.deployment
+    plans = (job.plan, governor_plan(problem))
+    found = np.stack([counts_of(job, plan) for plan in plans])
+    return found[problem.space.holds(job, found)]
 
 
-def _starts(first: np.ndarray, space: PlacementSpace, rng: np.random.Generator) -> Iterator[np.ndarray]:
+def _starts(first: np.ndarray, space: SpacePlans, rng: np.random.Generator) -> Iterator[np.ndarray]:
     yield from first
-    while True:
-        yield from space.draws(rng, 64)
+    empty = 0
+    while empty < EMPTY_DRAWS:
+        drawn = space.draws(rng, 64)
+        empty = 0 if len(drawn) else empty + 1
+        yield from drawn
 
 
 class _Known:
-    """Every plan is estimated once, in batches, until the budget is spent."""
+    """Every plan is estimated once, in batches, until the budget or the time is spent."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._bins = bin_ranges(problem.deployment.cluster)
+    def __init__(self, problem: Problem, until_s: float | None) -> None:
+        self._problem, self._until_s = problem, until_s
+        self._spread = problem.space.spreads(problem.deployment)
         self._row: dict[bytes, int] = {}
-        self._placements: list[np.ndarray] = []
+        self._counts: list[np.ndarray] = []
         self._estimates: list[Estimated] = []
         self._goodness = np.zeros((3, 0))
         self._left: set[int] = set()
@@ -87,44 +97,63 @@ class _Known:
 
     @property
     def left(self) -> int:
-        """Estimates that may still be asked for."""
-        return self._problem.budget - len(self)
+        """Estimates that may still be asked for; the first batch is whatever the time."""
+        late = self._until_s is not None and time.perf_counter() > self._until_s
+        return 0 if late and len(self) else self._problem.budget - len(self)
 
-    def look_at(self, hosts_no: np.ndarray) -> np.ndarray:
-        """The rows [N] of these placements among the known, -1 for those beyond the budget."""
-        keys = [hosts.tobytes() for hosts in hosts_no]
+    def look_at(self, counts_nol: np.ndarray) -> np.ndarray:
+        """The rows [N] of these plans among the known, -1 for those beyond the budget."""
+        keys = [counts_ol.tobytes() for counts_ol in counts_nol]
         first = {key: index for index, key in reversed(list(enumerate(keys))) if key not in self._row}
         new = sorted(first.values())[: self.left]
         if new:
             self._row |= {keys[index]: row for row, index in enumerate(new, len(self))}
-            self._placements.append(hosts_no[new])
-            self._estimates.append(estimate(self._problem, Placements(self._problem.deployment, hosts_no[new])))
+            self._counts.extend(counts_nol[new])
+            plans = as_plans(self._problem.deployment, counts_nol[new])
+            self._estimates.append(estimate(self._problem, plans))
             self._goodness = np.hstack([self._goodness, goodness(self._problem, self._estimates[-1])])
         return np.array([self._row.get(key, -1) for key in keys], int)
 
-    def best_first(self) -> np.ndarray:
-        """All that is known [N, O], the best first."""
-        return np.concatenate(self._placements)[np.lexsort(self._goodness[::-1])]
+    def counts(self, row: int) -> np.ndarray:
+        """Replicas [O, L] of a plan that is known."""
+        return self._counts[row]
 
-    def climb(self, here_so: np.ndarray) -> list[np.ndarray]:
+    def best_first(self) -> np.ndarray:
+        """All that is known [N, O, L], the best first."""
+        return np.stack(self._counts)[np.lexsort(self._goodness[::-1])]
+
+    def climb(self, here_sol: np.ndarray) -> list[np.ndarray]:
         """One step of every climb; those that have arrived, or that another climb has been through, end."""
-        start_s = self.look_at(here_so)
+        start_s = self.look_at(here_sol)
         goes = list({row: s for s, row in enumerate(start_s.tolist()) if row >= 0 and row not in self._left}.values())
         self._left.update(start_s[goes].tolist())
-        moves_mo, origin_m = one_operator_moves(self._problem.deployment.query, self._bins, here_so[goes])
-        row_m = self.look_at(moves_mo)
+        if not goes:
+            return []
+        moves_mol, origin_m = self._moves(here_sol[goes])
+        row_m = self.look_at(moves_mol)
         seen = np.flatnonzero(row_m >= 0)
         order = seen[np.lexsort([*self._goodness[::-1, row_m[seen]], origin_m[seen]])]
         origins, first = np.unique(origin_m[order], return_index=True)
         best_of = dict(zip(origins.tolist(), order[first].tolist(), strict=True))
         return [
-            moves_mo[move]
+            moves_mol[move]
             for origin, move in best_of.items()
             if tuple(self._goodness[:, row_m[move]]) < tuple(self._goodness[:, start_s[goes[origin]]])
         ]
 
+    def _moves(self, here_sol: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All changes [M, O, L] that lead to plans of the space, and of which plan each is one [M]."""
+        job = self._problem.deployment
+        near = [changes(counts_ol, job, spread=self._spread, pairs=False) for counts_ol in here_sol]
+        moves_mol = np.stack([each for found in near for each in found])
+        origin_m = np.repeat(np.arange(len(here_sol)), [len(found) for found in near])
+        kept = self._problem.space.holds(job, moves_mol)
+        return moves_mol[kept], origin_m[kept]
+
     def found(self) -> Estimated:
         """Everything that is known."""
         columns = zip(*((each.objective, each.backpressured, each.success) for each in self._estimates), strict=True)
-        plans = Placements(self._problem.deployment, np.concatenate(self._placements))
-        return Estimated(plans, *(np.concatenate(column) for column in columns))
+        fulfils = [each.fulfils for each in self._estimates if each.fulfils is not None]
+        plans = as_plans(self._problem.deployment, np.stack(self._counts))
+        objective, backpressured, success = (np.concatenate(column) for column in columns)
+        return Estimated(plans, objective, backpressured, success, np.concatenate(fulfils) if fulfils else None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.interface import Optimizer, Problem, Solution, by_objective
 from optimizers.selection import choose, estimate
 from twin.errors import BadInput
 from twin.metrics import CostModel
@@ -17,7 +17,8 @@ from twin.metrics import CostModel
 
 @dataclass(frozen=True, slots=True)
 class Proving:
-    """The optimizer's solution and its next best, `count` >= 1 plans in all, judged by `truth`.
+    """The optimizer's solution and its next best, `count` >= 1 plans in all, judged by `truth`; and the given plan, if
+    the optimizer looked at it.
 
     `evaluations` counts those of both models. Nothing is proved about plans outside: `bound` is None.
     """
@@ -40,6 +41,10 @@ class Proving:
         started_s = time.perf_counter()
         first = self.optimizer.solve(replace(problem, alternatives=max(problem.alternatives, self.count - 1)))
         plans = [first.plan, *(each.plan for each in first.alternatives)][: self.count]
+        given = None if first.given is None or not by_objective(self.optimizer) else first.given.plan
+        if given is not None and given not in plans and problem.space.includes(problem.deployment, given):
+            plans.append(given)
         found = estimate(replace(problem, cost_model=self.truth), plans)
         evaluations = first.evaluations + len(plans)
-        return choose(problem, found, evaluations=evaluations, started_s=started_s, complete=False)
+        chosen = choose(problem, found, evaluations=evaluations, started_s=started_s, complete=False)
+        return replace(chosen, given=found.candidate(plans.index(given)) if given in plans else first.given)

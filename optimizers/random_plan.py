@@ -1,13 +1,14 @@
-"""One valid placement, drawn uniformly: what any optimizer must beat."""
+"""One plan of the space, drawn at random: what any optimizer must beat."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 
-from optimizers.enumeration import PlacementSpace
-from optimizers.interface import Problem, Solution, plan_on
+from optimizers.counted import as_plans
+from optimizers.interface import Problem, Solution
 from optimizers.selection import choose, estimate
+from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
 
 
@@ -18,11 +19,10 @@ class RandomPlan:
     name: str = "random"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if a query that is no tree yields no valid placement."""
+        """Raises BadInput if no plan of the space is found, or its numbers of replicas are free."""
         started_s = time.perf_counter()
-        space = PlacementSpace(problem.deployment.query, problem.deployment.cluster)
-        hosts = space.draw(stream(problem.seed, "random-plan"))
-        candidates = estimate(problem, [plan_on(problem.deployment, hosts)])
-        return choose(
-            problem, candidates, evaluations=1, started_s=started_s, complete=space.exact and space.count == 1
-        )
+        problem = problem.settled(free_replicas=False)
+        space = SpacePlans(problem.deployment, problem.space)
+        drawn = space.sample(stream(problem.seed, "random-plan"), 1)
+        found = estimate(problem, as_plans(problem.deployment, drawn))
+        return choose(problem, found, evaluations=1, started_s=started_s, complete=space.exact and space.count == 1)

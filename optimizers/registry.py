@@ -11,7 +11,6 @@ from optimizers.governor import Governor
 from optimizers.interface import Optimizer
 from optimizers.local_search import LocalSearch
 from optimizers.milp.optimizer import Milp
-from optimizers.milp.space import Space
 from optimizers.random_plan import RandomPlan
 from optimizers.random_sockets import RandomSockets
 from optimizers.rlas import Rlas
@@ -26,9 +25,9 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
         Governor(),
         LocalSearch(),
         Milp(),
-        Milp("milp-costream", space=Space(costream_rules=True)),
+        Milp("milp-costream", ruled=True),
         Milp("milp-rate", goal="rate"),
-        Milp("milp-hosts", goal="hosts", space=Space(free_replicas=True)),
+        Milp("milp-hosts", goal="hosts"),
         RandomPlan(),
         Rlas(),
         Rlas("rlas-fix-l", fetch="always"),
@@ -40,6 +39,10 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
         RandomSockets(),
     )
 }
+
+
+BASELINES = frozenset({"random", "governor", "first-fit", "round-robin", "spread", "random-sockets"})
+"""What others are compared with: they are not to keep a better plan that they were given."""
 
 
 def optimizer_by_name(name: str) -> Optimizer:

@@ -2,24 +2,30 @@
 
 Operators get replicas by `optimizers.scaling`; each time they are placed by branch and bound over
 `optimizers.socket_tree`, under the model of `twin.rates.numa_rates`. The best placements on the way are where the local
-search of `optimizers.socket_moves` begins, which the paper does not have. Any number of hosts will do, with any number
+search of `optimizers.socket_moves` begins, which the paper does not have; it ends with `optimizers.socket_polish`,
+under the problem's own cost model. Any number of hosts will do, with any number
 of sockets each.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
+from optimizers.rated import at_rate
 from optimizers.scaling import Placed, scaled
 from optimizers.socket_moves import crowded, improved, searched
+from optimizers.socket_polish import polished
 from optimizers.socket_solution import solution
+from optimizers.socket_space import SocketSpace
 from optimizers.socket_symmetry import Symmetry
 from optimizers.socket_tree import Heuristics, SocketTree
+from twin.errors import BadInput
 from twin.randomness import stream
 from twin.rates.numa_job import Fetch, NumaJob
 from twin.rates.numa_rates import sustained
@@ -59,53 +65,65 @@ class Rlas:
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput for a stream that is not dealt evenly, an operator that costs nothing or is too coarse."""
         started_s = time.perf_counter()
-        job = NumaJob(problem.deployment, self.fetch)
-        found = _Search(self, job, None if problem.seconds is None else started_s + problem.seconds)
-        candidates = found.run(problem)
-        truth = job
+        if problem.space.free_replicas and not self.scale:
+            raise BadInput(f"{self.name} keeps the numbers of replicas; use rlas, or --replicas fixed")
+        problem = problem.settled(free_replicas=self.scale)
+        planned = at_rate(problem.deployment, problem.requirements.factor)
+        job, space = NumaJob(planned, self.fetch), SocketSpace.of(problem, self.name)
+        until_s = None if problem.seconds is None else started_s + problem.seconds
+        found = _Search(self, job, space, until_s)
+        candidates, bound = found.run(problem)
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
-            truth, candidates = NumaJob(problem.deployment), candidates[:1]
-        return solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed)
+            candidates = candidates[:1]
+        truth, bound = NumaJob(problem.deployment), bound * problem.requirements.factor
+        asked = 0
+        if self.improve and self.fetch == "relative":
+            candidates, asked = polished(problem, truth, candidates, until_s)
+        answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
+        return replace(answer, evaluations=answer.evaluations + asked)
 
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
         """The placement [o, l] of so many replicas that the tree search finds, before any local search."""
-        return _Search(self, job, None).place(replicas_o).counts_ol
+        space = SocketSpace.everything(len(job.operators), len(job.locations))
+        return _Search(self, job, space, None).place(replicas_o).counts_ol
 
 
 class _Search:
     """One run of the optimizer."""
 
-    def __init__(self, options: Rlas, job: NumaJob, until_s: float | None) -> None:
-        self.options, self.job, self.until_s = options, job, until_s
+    def __init__(self, options: Rlas, job: NumaJob, space: SocketSpace, until_s: float | None) -> None:
+        self.options, self.job, self.space, self.until_s = options, job, space, until_s
         self.weighed = 0
-        self._symmetry = Symmetry(job)
+        self._symmetry = Symmetry(job, space.allowed_ol)
 
-    def run(self, problem: Problem) -> list[np.ndarray]:
-        """Placements, the best by the model first."""
+    def run(self, problem: Problem) -> tuple[list[np.ndarray], float]:
+        """Placements, the best by the model first; the load that none of the space exceeds, inf if not known."""
         options, job = self.options, self.job
+        scale = not self.space.kept_o.all()
         most = int(job.cores_l.sum()) if options.most_replicas is None else options.most_replicas
-        if not options.scale:
-            replicas_o = job.counts_of(problem.deployment.plan).sum(axis=1)
+        if not scale:
+            replicas_o = self.space.home_ol.sum(axis=1)
             placements = [self.place(replicas_o)]
             most = int(replicas_o.sum())
         else:
             placements = []
-            for placed in scaled(job, self.place, most, refine=options.refine):
+            for placed in scaled(job, self.place, most, self.space, refine=options.refine):
                 placements.append(placed)
                 if problem.report is not None:
                     problem.report(int(placed.counts_ol.sum()), most)
                 if self._late:
                     break
+        bound = math.inf if scale else placements[0].bound
         placements.sort(key=lambda placed: -placed.load)  # stable: of equal ones, that with fewer replicas
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
         if not options.improve or float(placements[0].load) >= 1.0:
-            return kept
-        starts = [self._improved(counts_ol, most) for counts_ol in kept[:IMPROVED] if self.weighed < WEIGHED]
+            return kept, bound
+        starts = [self._improved(counts_ol, most, scale) for counts_ol in kept[:IMPROVED] if self.weighed < WEIGHED]
         found = _best_first(job, [*starts, *kept])
         rng = stream(problem.seed, "rlas")
-        best, weighed = searched(job, found[0], most, rng, self._spent, scale=options.scale)
+        best, weighed = searched(job, found[0], most, rng, self._spent, self.space, scale=scale)
         self.weighed += weighed
-        return _best_first(job, [best, *found])[: 1 + problem.alternatives]
+        return _best_first(job, [best, *found])[: 1 + problem.alternatives], bound
 
     def place(self, replicas_o: np.ndarray) -> Placed:
         """The best placement of so many replicas that the search finds.
@@ -114,22 +132,25 @@ class _Search:
         """
         nodes = max(self.options.nodes, int(replicas_o.sum()) + 1)  # a dive to the first leaf at least
         heuristics = self.options.heuristics or self._usual(int(replicas_o.sum()))
-        tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry)
+        tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
         found = search(tree.root, tree.branch, order=self.options.order, limits=self._limits(nodes))
         self.weighed += tree.weighed
         if found.best is None:  # out of time: a dive to the first leaf of a tree where nothing was seen yet
-            tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry)
+            tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
             found = search(tree.root, tree.branch, limits=Limits(nodes=nodes))
             self.weighed += tree.weighed
         assert found.best is not None
+        whole = heuristics.loses_nothing
         short = found.best.bound < tree.root.bound * (1.0 - CLOSE)
         if short and found.nodes < nodes:
-            wide = SocketTree(self.job, replicas_o, heuristics.widened, self._symmetry)
+            wide = SocketTree(self.job, replicas_o, heuristics.widened, self._symmetry, self.space)
             limits = self._limits(nodes - found.nodes)
             found = search(wide.root, wide.branch, order=self.options.order, limits=limits, known=found.best)
             self.weighed += wide.weighed
+            whole = heuristics.widened.loses_nothing
         assert found.best is not None
-        return Placed(found.best.counts_ol, found.best.bound)
+        bound = found.bound if whole else tree.root.bound
+        return Placed(found.best.counts_ol, found.best.bound, bound)
 
     def _usual(self, replicas: int) -> Heuristics:
         """All heuristics, but few replicas are not compressed: there is time for each."""
@@ -146,10 +167,10 @@ class _Search:
     def _late(self) -> bool:
         return self.until_s is not None and time.perf_counter() > self.until_s
 
-    def _improved(self, counts_ol: np.ndarray, most: int) -> np.ndarray:
+    def _improved(self, counts_ol: np.ndarray, most: int, scale: bool) -> np.ndarray:
         if self._late:
             return counts_ol
-        found, weighed = improved(self.job, counts_ol, most, scale=self.options.scale)
+        found, weighed = improved(self.job, counts_ol, most, self.space, scale=scale)
         self.weighed += weighed
         return found
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optimizers.socket_space import SocketSpace
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import free_running, sustained
 
@@ -26,31 +27,39 @@ PATIENCE = 30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """A placement of the replicas [o, l], and the load that it bears."""
+    """A placement of the replicas [o, l], and the load that it bears. bound: no placement of as many bears more; inf if
+    that is not proved."""
 
     counts_ol: np.ndarray
     load: float
+    bound: float = math.inf
 
 
 def scaled(
-    job: NumaJob, place: Callable[[np.ndarray], Placed], most_replicas: int, *, refine: bool = True
+    job: NumaJob,
+    place: Callable[[np.ndarray], Placed],
+    most_replicas: int,
+    space: SocketSpace,
+    *,
+    refine: bool = True,
 ) -> Iterator[Placed]:
     """Each placement on the way.
 
     place: the best placement of so many replicas of each operator. refine: where cores stop a plan before any replica
     does, operators are split further, although none is over-supplied, so that they fill the sockets better ("failed to
-    allocate", Appendix D).
+    allocate", Appendix D). space: whose numbers stay, and the most of an operator.
     """
-    replicas_o = np.ones(len(job.operators), int)
+    replicas_o = np.where(space.kept_o, space.home_ol.sum(axis=1), 1)
     best, without_gain = -math.inf, 0
     while without_gain < PATIENCE:
         placed = place(replicas_o)
         yield placed
         without_gain = 0 if placed.load > best * (1.0 + 1e-6) else without_gain + 1
         best = max(best, placed.load)
-        wanted_o = _wanted(job, placed.counts_ol, replicas_o)
+        wanted_o = _wanted(job, placed.counts_ol, replicas_o, space.kept_o)
         if (wanted_o == replicas_o).all() and refine:
-            wanted_o = _split(job, placed.counts_ol, replicas_o)
+            wanted_o = _split(job, placed.counts_ol, replicas_o, space.kept_o)
+        wanted_o = np.where(space.kept_o, wanted_o, np.minimum(wanted_o, space.most_replicas))
         if wanted_o.sum() > most_replicas:
             left = max(0, most_replicas - int(replicas_o.sum()))  # one each may be more than that
             wanted_o = replicas_o + np.minimum(wanted_o - replicas_o, left)
@@ -59,23 +68,23 @@ def scaled(
         replicas_o = wanted_o
 
 
-def _wanted(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray) -> np.ndarray:
+def _wanted(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
     """More replicas for the bottleneck nearest to the sinks, by the ratio of its over-supply."""
     found = free_running(job, counts_ol[None])
     over_o = found.supplied_no[0] / np.maximum(found.taken_no[0], 1e-300)
     for o in reversed(range(len(replicas_o))):
-        if over_o[o] > OVER:
+        if over_o[o] > OVER and not kept_o[o]:
             ratio = min(over_o[o], SOURCE_STEP) if o in job.sources else over_o[o]
             return replicas_o + np.where(np.arange(len(replicas_o)) == o, math.ceil(replicas_o[o] * (ratio - 1.0)), 0)
     return replicas_o
 
 
-def _split(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray) -> np.ndarray:
+def _split(job: NumaJob, counts_ol: np.ndarray, replicas_o: np.ndarray, kept_o: np.ndarray) -> np.ndarray:
     """One replica more for the operator with the heaviest ones on the socket that is full first, if cores are short."""
     found = sustained(job, counts_ol[None])
-    if found.load_n[0] >= 1.0 or found.cpu_nl[0].min() > found.load_n[0] * OVER:
+    if kept_o.all() or found.load_n[0] >= 1.0 or found.cpu_nl[0].min() > found.load_n[0] * OVER:
         return replicas_o
     full = int(found.cpu_nl[0].argmin())
     each_o = job.in_o * found.time_nol[0, :, full] / replicas_o
-    heaviest = int(np.where(counts_ol[:, full] > 0, each_o, -1.0).argmax())
+    heaviest = int(np.where((counts_ol[:, full] > 0) & ~kept_o, each_o, -1.0).argmax())
     return replicas_o + (np.arange(len(replicas_o)) == heaviest)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
+from optimizers.rated import at_rate
 from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
 
@@ -22,6 +23,7 @@ RISK_STEP = 0.05
 """Of two plans that are both expected to fail, predicted probabilities closer than that say nothing."""
 
 NOTHING_SANE = "every plan looked at is predicted to fail or to be backpressured; this one is the least likely to"
+NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +34,62 @@ class Estimated:
     objective: np.ndarray
     backpressured: np.ndarray
     success: np.ndarray
+    fulfils: np.ndarray | None = None
+
+    @property
+    def sane(self) -> np.ndarray:
+        """As of a `Candidate`. [N]"""
+        runs = (self.backpressured < 0.5) & (self.success >= 0.5)
+        return runs if self.fulfils is None else runs & self.fulfils
 
     def candidate(self, row: int) -> Candidate:
         """One of the plans."""
-        numbers = (float(column[row]) for column in (self.objective, self.backpressured, self.success))
-        return Candidate(self.plans[row], *numbers)
+        objective, backpressured, success = (
+            float(column[row]) for column in (self.objective, self.backpressured, self.success)
+        )
+        return Candidate(
+            self.plans[row], objective, backpressured, success, self.fulfils is None or bool(self.fulfils[row])
+        )
 
 
 def estimate(problem: Problem, plans: Sequence[ExecutionPlan]) -> Estimated:
     """The plans with what the cost model says of them. Raises ValueError if it says NaN."""
-    model = problem.cost_model
+    objective, backpressured, success = predicted(problem, plans, (problem.objective, *BINARY_METRICS))
+    return Estimated(plans, objective, backpressured, success, fulfilled(problem, plans))
+
+
+def predicted(problem: Problem, plans: Sequence[ExecutionPlan], metrics: Sequence[str]) -> list[np.ndarray]:
+    """By metric, what the cost model says of the plans [N]. Raises ValueError if it says NaN."""
+    model, asked = problem.cost_model, tuple(dict.fromkeys(metrics))
     if isinstance(model, Narrowable):
-        model = model.only((problem.objective, *BINARY_METRICS))
+        model = model.only(asked)
     found = model.predict(problem.scenario, plans)
-    columns = [np.asarray(found[metric]) for metric in (problem.objective, *BINARY_METRICS)]
+    columns = [np.asarray(found[metric]) for metric in metrics]
     if any(np.isnan(column).any() for column in columns):
         raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
-    return Estimated(plans, *columns)
+    return columns
+
+
+def fulfilled(problem: Problem, plans: Sequence[ExecutionPlan]) -> np.ndarray | None:
+    """Which plans have the head room and the latencies that are required [N]; None if nothing is."""
+    required = problem.requirements
+    if not required.words:
+        return None
+    fulfils = np.ones(len(plans), bool)
+    if required.at_most:
+        latencies = predicted(problem, plans, tuple(required.at_most))
+        fulfils &= (np.stack(latencies, axis=1) <= list(required.at_most.values())).all(axis=1)
+    if required.head_room:
+        ahead = replace(problem, scenario=at_rate(problem.scenario, required.factor))
+        backpressured, success = predicted(ahead, plans, BINARY_METRICS)
+        fulfils &= (backpressured < 0.5) & (success >= 0.5)
+    return fulfils
 
 
 def goodness(problem: Problem, found: Estimated) -> np.ndarray:
     """[3, N]: whether a plan is dropped, the risk for which, in steps, and its cost. Compared in this order; less is
     better."""
-    sane = (found.backpressured < 0.5) & (found.success >= 0.5)
+    sane = found.sane
     risk = np.where(sane, 0.0, 1.0 - (1.0 - found.backpressured) * found.success)
     risk = np.round(risk / RISK_STEP)
     cost = found.objective if OBJECTIVES[problem.objective] == "min" else -found.objective
@@ -76,6 +111,14 @@ def ranked(problem: Problem, found: Estimated, count: int) -> list[Candidate]:
 def _text(plan: ExecutionPlan) -> tuple[str, str]:
     """All of a plan, to compare."""
     return str(sorted(plan.placement.items())), str(sorted(plan.key_groups.items()))
+
+
+def insane(problem: Problem, best: Candidate) -> str:
+    """Why the best plan is not sane; empty if it is."""
+    if best.sane:
+        return ""
+    runs = best.backpressured < 0.5 <= best.success
+    return NOTHING_FULFILS.format(words=problem.requirements.words) if runs else NOTHING_SANE
 
 
 def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
@@ -107,6 +150,7 @@ def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: f
         evaluations=evaluations,
         seconds=time.perf_counter() - started_s,
         alternatives=tuple(others),
-        message=said("" if best.sane else NOTHING_SANE, dealt_anew(problem, best.plan)),
+        message=said(insane(problem, best), dealt_anew(problem, best.plan)),
         sane=best.sane,
+        among=problem.space.words(problem.deployment) if complete else "",
     )

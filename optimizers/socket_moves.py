@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from optimizers.socket_space import SocketSpace
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
 
@@ -30,6 +31,7 @@ def searched(
     most_replicas: int,
     rng: np.random.Generator,
     spent: Callable[[int], bool],
+    space: SocketSpace,
     *,
     scale: bool = True,
 ) -> tuple[np.ndarray, int]:
@@ -37,10 +39,10 @@ def searched(
 
     spent: whether so many are enough. most_replicas, scale: as of `improved`.
     """
-    best, weighed = improved(job, counts_ol, most_replicas, scale=scale)
+    best, weighed = improved(job, counts_ol, most_replicas, space, scale=scale)
     worth, in_vain = _worth(job, best[None])[:, 0], 0
-    while in_vain < IN_VAIN and worth[1] < 1.0 and not spent(weighed):
-        found, more = improved(job, _kicked(best, rng), most_replicas, scale=scale)
+    while not space.pinned_o.all() and in_vain < IN_VAIN and worth[1] < 1.0 and not spent(weighed):
+        found, more = improved(job, _kicked(best, rng, space), most_replicas, space, scale=scale)
         weighed += more
         reached = _worth(job, found[None])[:, 0]
         in_vain = 0 if _better(reached[:2], worth[:2]) else in_vain + 1
@@ -57,19 +59,25 @@ def _better(one: np.ndarray, other: np.ndarray) -> bool:
     return False
 
 
-def _kicked(counts_ol: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _kicked(counts_ol: np.ndarray, rng: np.random.Generator, space: SocketSpace) -> np.ndarray:
     """Some replicas elsewhere, each operator with as many as before."""
     found = counts_ol.copy()
     for _ in range(KICK):
-        o = int(rng.integers(len(found)))
-        start, end = rng.choice(np.flatnonzero(found[o])), int(rng.integers(found.shape[1]))
+        o = int(rng.choice(np.flatnonzero(~space.pinned_o)))
+        start, end = rng.choice(np.flatnonzero(found[o])), int(rng.choice(np.flatnonzero(space.allowed_ol[o])))
         found[o, start] -= 1
         found[o, end] += 1
     return found
 
 
 def improved(
-    job: NumaJob, counts_ol: np.ndarray, most_replicas: int, *, steps: int = STEPS, scale: bool = True
+    job: NumaJob,
+    counts_ol: np.ndarray,
+    most_replicas: int,
+    space: SocketSpace,
+    *,
+    steps: int = STEPS,
+    scale: bool = True,
 ) -> tuple[np.ndarray, int]:
     """A placement that no small change improves, or where `steps` ended, and how many were weighed.
 
@@ -78,7 +86,8 @@ def improved(
     here, weighed = counts_ol.astype(float), 0
     worth = _worth(job, here[None])[:, 0]
     for _ in range(steps):
-        changes = _changes(here, most_replicas, scale)
+        changes = neighbours(here, most_replicas, scale)
+        changes = changes[space.holds(changes)]
         if not len(changes):  # one socket, and no replica to spare
             break
         worths = _worth(job, changes)
@@ -103,7 +112,7 @@ def crowded(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(counts_nol.sum(axis=1) - job.cores_l, 0).sum(axis=1))
 
 
-def _changes(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.ndarray:
+def neighbours(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.ndarray:
     """All placements one change away [n, o, l]."""
     operators, sockets = range(counts_ol.shape[0]), range(counts_ol.shape[1])
     taken = [(o, j) for o in operators for j in sockets if counts_ol[o, j] > 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,20 +16,30 @@ from twin.rates.numa_rates import binding, sustained
 
 TOLERANCE = 1e-6
 """Of a bound, for rounding."""
+PROVED = 1e-3
+"""Relative gap up to which a plan counts as optimal: where all is let through, the bound is the offered rate, and what
+is still on its way at the end of a run has not arrived."""
 
 
 def solution(
-    problem: Problem, job: NumaJob, candidates: Sequence[np.ndarray], *, started_s: float, weighed: int = 0
+    problem: Problem,
+    job: NumaJob,
+    candidates: Sequence[np.ndarray],
+    *,
+    started_s: float,
+    weighed: int = 0,
+    most: float = math.inf,
 ) -> Solution:
     """The best of the candidates [o, l] by the problem's cost model (ties as in `selection.choose`).
 
-    started_s: time.perf_counter() when planning began. weighed: placements that were before.
+    started_s: time.perf_counter() when planning began. weighed: placements that were before. most:
+    load that no plan of the space bears more than, if that is proved.
     """
     plans = [job.plan_of(counts_ol) for counts_ol in candidates[: problem.budget]]
     chosen = choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=False)
     counts_ol = candidates[next(index for index, plan in enumerate(plans) if plan == chosen.plan)]
     load = float(sustained(job, counts_ol[None]).load_n[0])
-    bound = _bound(problem, job, chosen.objective)
+    bound = _bound(problem, job, chosen.objective, most)
     message = chosen.message
     if load < 1.0:
         full = (
@@ -36,18 +47,19 @@ def solution(
             f"is full; all cores together would bear at most {load_bound(job):.1%}"
         )
         message = said(full, dealt_anew(problem, chosen.plan))
-    proved = bound is not None and load >= 1.0
+    proved = bound is not None and chosen.sane and chosen.objective >= bound * (1.0 - PROVED)
     status = Status.OPTIMAL if proved else chosen.status
-    return replace(chosen, bound=bound, message=message, status=status, weighed=weighed)
+    among = problem.space.words(problem.deployment) if proved else ""
+    return replace(chosen, bound=bound, message=message, status=status, weighed=weighed, among=among)
 
 
-def _bound(problem: Problem, job: NumaJob, reached: float) -> float | None:
+def _bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
     """On the results a second of any plan; None if nothing is proved.
 
     It holds for what the analytic model says, not for what another one makes of a plan. Of several sources one may be
     slowed and not the others, so a bound on the share that all of them keep bounds nothing, unless that is all.
     """
-    share = min(1.0, load_bound(job))
+    share = min(1.0, load_bound(job), most)
     one_rate = len(job.sources) == 1 or share == 1.0
     if problem.objective != "throughput_per_s" or not isinstance(problem.cost_model, RateModel) or not one_rate:
         return None

@@ -16,10 +16,10 @@ MAX_STEPS = 20_000
 
 
 class Symmetry:
-    """The symmetries of a job's sockets: capacities, distances and channels of all pairs."""
+    """The symmetries of a job's sockets: capacities, who may be there, distances and channels of all pairs."""
 
-    def __init__(self, job: NumaJob) -> None:
-        columns = [job.capacity_l, job.speed_l, job.memory_l, job.cores_l]
+    def __init__(self, job: NumaJob, allowed_ol: np.ndarray | None = None) -> None:
+        columns = [job.capacity_l, job.speed_l, job.memory_l, job.cores_l, *([] if allowed_ol is None else allowed_ol)]
         self._kind_l = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].ravel()
         pairs = np.concatenate([job.fetch_sij, job.send_sij, job.channel_ij[None], job.apart_ij[None]])
         flat = np.ascontiguousarray(pairs.transpose(1, 2, 0).reshape(-1, len(pairs)))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optimizers.socket_space import SocketSpace
 from optimizers.socket_symmetry import Symmetry
 from twin.errors import BadInput
 from twin.rates.numa_job import NumaJob
@@ -37,6 +38,11 @@ class Heuristics:
     best_fit: bool = True
 
     @property
+    def loses_nothing(self) -> bool:
+        """Whether some best placement is always left."""
+        return self.ratio == 1 and not self.collocation and not self.best_fit
+
+    @property
     def widened(self) -> Heuristics:
         """Only what loses nothing: every socket is tried, unless another one is like it."""
         return Heuristics(ratio=self.ratio, symmetry=self.symmetry, collocation=False, best_fit=False)
@@ -53,33 +59,46 @@ class Part:
 
 
 class SocketTree:
-    """All placements of so many replicas. Raises BadInput if a unit has more replicas than any socket has cores."""
+    """All placements of so many replicas; of the space, if there is one.
 
-    def __init__(self, job: NumaJob, replicas_o: np.ndarray, heuristics: Heuristics, symmetry: Symmetry) -> None:
+    Raises BadInput if a unit has more replicas than any socket has cores.
+    """
+
+    def __init__(
+        self,
+        job: NumaJob,
+        replicas_o: np.ndarray,
+        heuristics: Heuristics,
+        symmetry: Symmetry,
+        space: SocketSpace | None = None,
+    ) -> None:
         self.job = job
+        space = space or SocketSpace.everything(len(replicas_o), len(job.locations))
+        self._allowed_ol = space.allowed_ol
         self.heuristics = heuristics
         self._symmetry = symmetry
         self._replicas_o = replicas_o
         self._units = [
             (o, min(heuristics.ratio, int(count) - first))
             for o, count in enumerate(replicas_o)
+            if not space.pinned_o[o]
             for first in range(0, int(count), heuristics.ratio)
         ]
         self._seen: set[bytes] = set()
-        o, most = max(self._units, key=lambda unit: unit[1])
+        o, most = max(self._units, key=lambda unit: unit[1], default=(0, 0))
         if most > job.cores_l.max():
             raise BadInput(
                 f"operator {job.operators[o]!r} is too coarse for any socket: {most} replicas are placed together, and "
                 f"no socket has more than {job.cores_l.max()} cores; use a compression ratio of at most that"
             )
-        counts_ol = np.zeros((len(replicas_o), len(job.locations)))
+        counts_ol = np.where(space.pinned_o[:, None], space.home_ol, 0.0)
         self.weighed = 1
-        self.root = Part(counts_ol, 0, float(self._bounds(counts_ol[None]).load_n[0]), complete=False)
+        self.root = Part(counts_ol, 0, float(self._bounds(counts_ol[None]).load_n[0]), complete=not self._units)
 
     def branch(self, node: Part) -> Sequence[Part]:
         """One unit more, the most promising socket first: by bound, then by work, then the fullest."""
         o, size = self._units[node.units]
-        sockets = np.array(self._sockets(node))
+        sockets = np.array([socket for socket in self._sockets(node) if self._allowed_ol[o, socket]])
         counts_nol = np.repeat(node.counts_ol[None], len(sockets), axis=0)
         counts_nol[np.arange(len(sockets)), o, sockets] += size
         found = self._bounds(counts_nol)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from optimizers.interface import Optimizer, Problem, Solution, Status
     from optimizers.policies.registry import POLICIES
     from optimizers.registry import OPTIMIZERS
+    from optimizers.requirements import Requirements
+    from optimizers.space import Space
     from scenarios.files.scenario_file import dump, load
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import optimize
@@ -85,6 +87,7 @@ __all__ = [
     "RateModel",
     "Reconfiguration",
     "Replay",
+    "Requirements",
     "Rescale",
     "Run",
     "RunSettings",
@@ -96,6 +99,7 @@ __all__ = [
     "Socket",
     "Solution",
     "Source",
+    "Space",
     "Spikes",
     "Status",
     "Steps",
@@ -115,6 +119,8 @@ _HOMES = {
     "optimizers.interface": "Optimizer Problem Solution Status",
     "optimizers.policies.registry": "POLICIES",
     "optimizers.registry": "OPTIMIZERS",
+    "optimizers.requirements": "Requirements",
+    "optimizers.space": "Space",
     "scenarios.files.scenario_file": "load dump",
     "scenarios.planning.cost_models": "cost_model",
     "scenarios.planning.planner": "optimize",

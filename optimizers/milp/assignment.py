@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optimizers.memory import enough_memory
 from optimizers.milp.program import Program, Terms
-from optimizers.milp.space import Space, counts_of
+from optimizers.space import Space, counts_of
 from twin.rates.coefficients import PlacementCoefficients
 
 
@@ -42,7 +43,7 @@ class Assignment:
 
 def assign(program: Program, job: PlacementCoefficients, space: Space, most: float) -> Assignment:
     """Every operator where the space allows it. most: utilisation that a replica may make of a core."""
-    allowed_ol = space.allows_ol(job.deployment) & _enough_memory(job)
+    allowed_ol = space.allows_ol(job.deployment) & enough_memory(job)
     spread = space.spreads(job.deployment)
     if spread:
         allowed_ol &= _enough_core(job, most)
@@ -76,13 +77,6 @@ def _with_streams(
         program.rows((into[:, here], 1.0), (start[:, here], -1.0), high=0.0)
         program.rows((out[:, here], 1.0), (into[:, here], -1.0), low=0.0, high=0.0)
     return Assignment(place, out, into, allowed_ol)
-
-
-def _enough_memory(job: PlacementCoefficients) -> np.ndarray:
-    """Whether the host of a socket has memory for the engine and one replica of an operator. [O, L]"""
-    law, host_l = job.deployment.engine.memory, job.places.host_l
-    need_o = job.operators.held_mb / job.operators.replicas + law.base_mb
-    return np.asarray(need_o[:, None] < law.crash * job.places.ram_mb_h[host_l])
 
 
 def _enough_core(job: PlacementCoefficients, most: float) -> np.ndarray:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from optimizers.counted import as_plans
 from optimizers.interface import Problem
-from optimizers.milp.candidates import as_plans
-from optimizers.milp.space import host_of_sockets
 from optimizers.selection import RISK_STEP, estimate
+from optimizers.space import host_of_sockets
 
 
 class Borne:
@@ -19,7 +19,7 @@ class Borne:
 
     def __call__(self, counts_nol: np.ndarray) -> np.ndarray:
         """[2, N]: how likely they fail to bear it, in steps, 0 if they do; the price."""
-        found = estimate(self._ahead, as_plans(self._ahead, counts_nol))
+        found = estimate(self._ahead, as_plans(self._ahead.deployment, counts_nol))
         sane = (found.backpressured < 0.5) & (found.success >= 0.5)
         risk = np.ceil((1.0 - (1.0 - found.backpressured) * found.success) / RISK_STEP)
         used_nh = counts_nol.any(axis=1) @ (self._host_l[:, None] == np.arange(len(self._prices_h)))

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Candidate, Problem
 from optimizers.milp.program import Limits
-from optimizers.milp.space import Space, counts_of
-from optimizers.selection import Estimated
-from twin.metrics import BINARY_METRICS, Narrowable
+from optimizers.selection import Estimated, fulfilled, predicted
+from optimizers.space import Space
+from twin.metrics import BINARY_METRICS
 from twin.plan import ExecutionPlan
-from twin.rates.placements import CountedPlans, Placements
 
 SOON_S = 0.01
 """A program has this long at least."""
@@ -77,7 +77,7 @@ class Candidates:
         counts_nol = counts_nol[: self._affordable if always else self.left]
         if not len(counts_nol):
             return
-        found, keys = _judged(self._problem, as_plans(self._problem, counts_nol))
+        found, keys = _judged(self._problem, as_plans(self._problem.deployment, counts_nol))
         if self._prefers is not None:
             keys = np.vstack([self._prefers(counts_nol), keys])
         self._row |= {_key(each): len(self) + index for index, each in enumerate(counts_nol)}
@@ -117,38 +117,12 @@ def _judged(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated
 
     First those that are sane; of others the one that lets the most through; then by the objective.
     """
-    model = problem.cost_model
-    if isinstance(model, Narrowable):
-        model = model.only(tuple(dict.fromkeys((problem.objective, "throughput_per_s", *BINARY_METRICS))))
-    costs = model.predict(problem.scenario, plans)
-    columns = [np.asarray(costs[name]) for name in (problem.objective, *BINARY_METRICS, "throughput_per_s")]
-    if any(np.isnan(column).any() for column in columns):
-        raise ValueError(f"cost model {problem.cost_model.name!r} predicts NaN")
-    objective, backpressured, success, throughput = columns
-    sane = (backpressured < 0.5) & (success >= 0.5)
+    metrics = (problem.objective, *BINARY_METRICS, "throughput_per_s")
+    objective, backpressured, success, throughput = predicted(problem, plans, metrics)
+    found = Estimated(plans, objective, backpressured, success, fulfilled(problem, plans))
+    sane = found.sane
     cost = objective if OBJECTIVES[problem.objective] == "min" else -objective
-    return Estimated(plans, objective, backpressured, success), np.stack(
-        [~sane, np.where(sane, 0.0, -throughput), cost]
-    )
-
-
-def as_plans(problem: Problem, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:
-    """The form that cost models read fastest.
-
-    A deployment's own plan is passed as it is, as it may say who has which key group.
-    """
-    job = problem.deployment
-    plans = CountedPlans(job, counts_nol)
-    if job.plan.key_groups:
-        given_ol = counts_of(job, job.plan)
-        return [job.plan if (each == given_ol).all() else plans[n] for n, each in enumerate(counts_nol)]
-    if any(host.socket_count > 1 for host in job.cluster.hosts) or ((counts_nol > 0).sum(axis=2) != 1).any():
-        return plans
-    topological = [operator.name for operator in job.query.topological]
-    listed = [topological.index(operator.name) for operator in job.query.operators]
-    placements = Placements(job, counts_nol.argmax(axis=2)[:, listed])
-    same = counts_nol.sum(axis=2)[:, listed] == np.array(placements.replicas)
-    return placements if same.all() else plans
+    return found, np.stack([~sane, np.where(sane, 0.0, -throughput), cost])
 
 
 def _key(counts_ol: np.ndarray) -> bytes:

@@ -22,9 +22,10 @@ from optimizers.milp.hosts import fluid_bound
 from optimizers.milp.moves import climb
 from optimizers.milp.placing import USED, Placing
 from optimizers.milp.program import Outcome
-from optimizers.milp.rated import at_rate
 from optimizers.milp.replicas import replicated
-from optimizers.milp.space import Space, counts_of
+from optimizers.rated import at_rate
+from optimizers.requirements import NOTHING_MORE
+from optimizers.space import Space, counts_of
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.rates.coefficients import PlacementCoefficients
@@ -50,9 +51,9 @@ class Fewest:
 
 
 def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mapping[str, float]) -> Fewest:
-    """prices: by host, 1 of those not named. Raises BadInput for an unknown host, or a price that is not above 0."""
+    """prices: by host, 1 of those not named. Raises BadInput for an unknown host."""
     prices_h = _prices(problem.deployment, prices)
-    ahead = replace(problem, scenario=at_rate(problem.scenario, 1.0 + head_room))
+    ahead = replace(problem, scenario=at_rate(problem.scenario, 1.0 + head_room), requirements=NOTHING_MORE)
     prefers = Borne(ahead, prices_h)
     candidates = Candidates(problem, space, prefers, extra=1)
     job = PlacementCoefficients.of(ahead.deployment)
@@ -127,9 +128,7 @@ def _learned(
 
 def _prices(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
     names = [host.name for host in deployment.cluster.hosts]
-    for name, price in prices.items():
+    for name in prices:
         if name not in names:
             raise BadInput(f"unknown host {name!r} has a price; {suggest(name, names)}")
-        if not 0.0 < price < math.inf:
-            raise BadInput(f"price of host {name!r} must be > 0, got {price}")
     return np.array([float(prices.get(name, 1.0)) for name in names])

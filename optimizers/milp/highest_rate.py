@@ -15,8 +15,8 @@ import numpy as np
 
 from optimizers.milp.placing import USED, Placing
 from optimizers.milp.program import Limits
-from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space
+from optimizers.rated import at_rate
+from optimizers.space import Space
 from twin.deployment import Deployment
 from twin.rates.coefficients import PlacementCoefficients
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from optimizers.milp.assignment import stay
 from optimizers.milp.program import Program
-from optimizers.milp.space import Space
+from optimizers.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -22,11 +21,12 @@ from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.moves import climb
 from optimizers.milp.program import Limits
-from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space, counts_of
 from optimizers.milp.youngest import youngest
+from optimizers.rated import at_rate
 from optimizers.selection import dealt_anew, said
-from twin.errors import BadInput
+from optimizers.space import counts_of
+from optimizers.space_plans import SpacePlans
+from twin.randomness import stream
 from twin.rates.model import RateModel
 
 Goal = Literal["objective", "rate", "hosts"]
@@ -38,30 +38,26 @@ NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; t
 
 @dataclass(frozen=True, slots=True)
 class Milp:
-    """Satisfies `interface.Optimizer`. goal: see above. space: of plans. head_room, prices: where hosts are the goal;
-    by host, 1 of those not named. Raises BadInput for a negative head room."""
+    """Satisfies `interface.Optimizer`. goal: see above; where it is the fewest hosts, numbers of replicas are free
+    unless the space says otherwise, and there is head room unless something else is required. ruled: whether Costream's
+    rules are its own."""
 
     name: str = "milp"
     goal: Goal = "objective"
-    space: Space = field(default_factory=Space)
-    head_room: float = HEAD_ROOM
-    prices: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.head_room < 1e6:
-            raise BadInput(f"head room must be >= 0, such as 0.2 for 20 %, got {self.head_room}")
+    ruled: bool = False
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the space names what the job does not have, or holds no plan of it."""
         started_s = time.perf_counter()
-        self.space.check(problem.deployment)
+        problem.space.check(problem.deployment)
+        problem = problem.settled(free_replicas=self.goal == "hosts", costream_rules=self.ruled)
         solvers = {"objective": self._objective, "rate": self._rate, "hosts": self._hosts}
         found = solvers[self.goal](problem)
         message = said(found.message, dealt_anew(problem, found.plan))
         return replace(found, message=message, seconds=time.perf_counter() - started_s)
 
     def _objective(self, problem: Problem) -> Solution:
-        found = youngest(problem, self.space)
+        found = youngest(problem, problem.space)
         best = self._best(problem, found.candidates)
         status = Status.OPTIMAL if found.proof.closed else Status.FEASIBLE
         if found.overloaded and not best.sane:
@@ -69,13 +65,13 @@ class Milp:
         return replace(best, status=status, bound=found.proof.bound, message=best.message or found.message)
 
     def _rate(self, problem: Problem) -> Solution:
-        found = highest_rate(problem.deployment, self.space, Limits(seconds=problem.seconds))
+        found = highest_rate(problem.deployment, problem.space, Limits(seconds=problem.seconds))
         ahead = replace(problem, scenario=at_rate(problem.scenario, found.factor or 1.0))
         no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
-        candidates = Candidates(problem, self.space, Borne(ahead, no_price_h), extra=1)
+        candidates = Candidates(problem, problem.space, Borne(ahead, no_price_h), extra=1)
         given = counts_of(problem.deployment, problem.deployment.plan)
         candidates.look_at([given] if found.counts_ol is None else [found.counts_ol, given], always=True)
-        climb(candidates, problem.deployment, self.space)
+        climb(candidates, problem.deployment, problem.space)
         best = self._best(problem, candidates)
         risk = candidates.preferred(candidates.best)
         if found.counts_ol is None or risk is None or risk[0] > 0.0:
@@ -83,34 +79,25 @@ class Milp:
         return replace(best, message=f"the plan bears {found.factor:.3g} times the offered rates")
 
     def _hosts(self, problem: Problem) -> Solution:
-        found = fewest_hosts(problem, self.space, self.head_room, self.prices)
+        required = problem.requirements
+        head_room = HEAD_ROOM if required.head_room is None else required.head_room
+        found = fewest_hosts(problem, problem.space, head_room, required.prices)
         best = self._best(problem, found.candidates)
         used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
-        ahead = f"{1.0 + self.head_room:g} times the offered rates"
+        ahead = f"{1.0 + head_room:g} times the offered rates"
         by_rates = isinstance(problem.cost_model, RateModel)
         if math.isinf(found.price):
             proved = by_rates and math.isinf(found.bound)
             status = Status.INFEASIBLE if proved else Status.FEASIBLE
             return replace(best, status=status, message=f"no plan was found that bears {ahead}")
         hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
-        return replace(best, message=f"{hosts} {ahead}{self._says(found, by_rates)}")
-
-    def _says(self, found: Fewest, by_rates: bool) -> str:
-        """What is known of the price of other plans, which only the rate model's loads bound."""
-        price = f" for {found.price:g}" if self.prices else ""
-        if not by_rates:
-            return price
-        if found.price <= found.bound * (1.0 + CLOSE):
-            return f"{price}; {'nothing is cheaper' if self.prices else 'no fewer will do'}"
-        return f"{price}; no plan can do with less than {found.bound:g}"
+        return replace(best, message=f"{hosts} {ahead}{_says(found, by_rates, priced=bool(required.prices))}")
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
-        """The best candidate; nothing is claimed of it."""
-        if not len(candidates):
-            raise BadInput(
-                f"{self.name}: no plan was found in the space, and the given one is not in it; "
-                "allow more hosts, or more moves, or give it more time"
-            )
+        """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""
+        if not len(candidates):  # no program has an answer, so any plan is as good
+            plans = SpacePlans(problem.deployment, replace(problem.space, free_replicas=False))
+            candidates.look_at(plans.sample(stream(problem.seed, "milp"), 1), always=True)
         best, *others = (candidates.candidate(int(row)) for row in candidates.ranking[: 1 + problem.alternatives])
         return Solution(
             status=Status.FEASIBLE,
@@ -122,4 +109,15 @@ class Milp:
             alternatives=tuple(others),
             message="" if best.sane else NONE_SANE,
             sane=best.sane,
+            among=problem.space.words(problem.deployment),
         )
+
+
+def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:
+    """What is known of the price of other plans, which only the rate model's loads bound."""
+    price = f" for {found.price:g}" if priced else ""
+    if not by_rates:
+        return price
+    if found.price <= found.bound * (1.0 + CLOSE):
+        return f"{price}; {'nothing is cheaper' if priced else 'no fewer will do'}"
+    return f"{price}; no plan can do with less than {found.bound:g}"

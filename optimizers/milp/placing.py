@@ -23,7 +23,7 @@ from optimizers.milp.hosts import open_hosts
 from optimizers.milp.loads import Loads, limit
 from optimizers.milp.network import Ways, ways
 from optimizers.milp.program import NO_LIMITS, Limits, Outcome, Program
-from optimizers.milp.space import Space
+from optimizers.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 
 Aim = Literal["bound", "crowded", "balanced", "hosts"]

@@ -13,7 +13,7 @@ from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.placing import Placing
 from optimizers.milp.program import Outcome
-from optimizers.milp.space import Space
+from optimizers.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 

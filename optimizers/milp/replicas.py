@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from optimizers.milp.divisible import free_o, tied
-from optimizers.milp.space import Space, counts_of
+from optimizers.divisible import free_o, tied
+from optimizers.space import Space, counts_of
 from twin.query import AnyOperator
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.placements import CountedPlans

@@ -18,7 +18,7 @@ from optimizers.milp.moves import climb
 from optimizers.milp.placing import Aim, Placed, Placing
 from optimizers.milp.program import GAP, Outcome
 from optimizers.milp.proof import Proof, admissible, prove
-from optimizers.milp.space import Space, counts_of
+from optimizers.space import Space, counts_of
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 

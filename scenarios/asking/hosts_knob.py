@@ -47,12 +47,15 @@ def strongest(cluster: Cluster, count: int) -> list[str]:
 
 
 def _moved(scenario: Scenario, kept: list[str], where: str) -> Scenario:
-    """On these hosts only, all operators on one of them for now, so that it is valid."""
+    """On these hosts only, all operators on one of them, so that it is valid; pinned ones stay where they can."""
     hosts = [host.model_dump(mode="json") for host in scenario.cluster.hosts if host.name in kept]
     nodes = {*kept, *scenario.cluster.switches}
     links = [link.model_dump(mode="json") for link in scenario.cluster.links if set(link.between) <= nodes]
     data = scenario.cluster.model_dump(mode="json") | {"hosts": hosts, "links": links}
     together = {name: [kept[0]] * scenario.plan.replicas(name) for name in scenario.plan.placement}
+    for operator in scenario.query.operators:
+        if operator.pinned and {place.host for place in scenario.plan.locations(operator.name)} <= set(kept):
+            together[operator.name] = list(scenario.plan.placement[operator.name])
     data_of_plan = {"placement": together, "key_groups": {}}
     whole = scenario.model_dump(mode="json") | {"cluster": data, "plan": data_of_plan}
     return parse(Scenario, whole, where=where)

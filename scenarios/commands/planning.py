@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenarios.commands.given import ScenarioName, Set, scenario_of
+from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
+from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
 from scenarios.commands.profiling import Percentile
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Terminal
 
 if TYPE_CHECKING:
-    from optimizers.interface import Solution
+    from optimizers.interface import Candidate, Solution
     from twin.scenario import Scenario
 
 Objective = Annotated[
@@ -58,6 +60,15 @@ def optimize(
     budget: Budget = 1000,
     prove: Prove = 0,
     seconds: Seconds = None,
+    pin: Pin = None,
+    allow: Allow = None,
+    replicas: Replicas = None,
+    rules: Ruled = Rules.NONE,
+    together: Together = False,
+    moves: Moves = None,
+    head_room: HeadRoom = None,
+    at_most: AtMost = None,
+    prices: Prices = None,
     profiled: Profiled = False,
     profile: ProfileFile = None,
     percentile: Percentile = None,
@@ -68,11 +79,15 @@ def optimize(
 ) -> None:
     """Chooses where each operator runs; the result is a scenario file that runs.
 
+    The scenario's own plan is a candidate, and is kept where nothing better is found.
+
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
-    `twin optimize numa-cluster --optimizer milp-hosts` ·
+    `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
+    `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
+    `twin optimize numa-cluster --optimizer milp-hosts --head-room 0.1 --price node-1=2` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
     from optimizers.registry import optimizer_by_name
@@ -82,9 +97,12 @@ def optimize(
     from scenarios.planning.planner import blindness, purpose, simulated, solve
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
+    space = plan_space(pin, allow, replicas, rules, together, moves)
+    requirements = plan_requirements(head_room, at_most, prices)
     if out is not None:
         check_free(out)
     loaded = scenario_of(scenario, set_, seed=seed)
+    space.check(loaded)
     objective = purpose([optimizer_by_name(optimizer)], objective)
     costs = cost_model(model)
     blind = blindness(loaded, [costs])
@@ -100,6 +118,8 @@ def optimize(
             prove=prove,
             seconds=seconds,
             report=report,
+            space=space,
+            requirements=requirements,
         )
     if solution.message:
         terminal.note(f"note: {solution.message}")
@@ -153,6 +173,7 @@ def _report(
         "objective": objective,
         "status": solution.status,
         "predicted": solution.objective,
+        "given": None if solution.given is None else _said(solution.given),
         "simulated": simulated,
         "bound": solution.bound,
         "gap": solution.gap,
@@ -160,6 +181,7 @@ def _report(
         "weighed": solution.weighed,
         "seconds": solution.seconds,
         "message": solution.message,
+        "among": solution.among,
         "placement": placement,
         "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
     }
@@ -173,8 +195,14 @@ def _report(
     def shown(value: float) -> str:
         return tables.seconds(value) if latency else f"{value:.3g}"
 
+    claimed = f" ({solution.among})" if solution.among and solution.status != "feasible" else ""
+    given = ""
+    if solution.given is not None:
+        runs = solution.given.backpressured < 0.5 <= solution.given.success
+        state = "" if solution.given.sane else ", not as required" if runs else ", backpressured or failing"
+        given = f" (as given {shown(solution.given.objective)}{state})"
     words = (
-        f"predicted {objective} = {shown(solution.objective)} by {model}; {solution.status}, "
+        f"predicted {objective} = {shown(solution.objective)}{given} by {model}; {solution.status}{claimed}, "
         f"{max(solution.evaluations, solution.weighed):,} plans in {solution.seconds:.2f} s"
     )
     if solution.gap is not None:
@@ -182,6 +210,10 @@ def _report(
     if simulated is not None:
         words += f"; simulated {objective} = {shown(simulated)}"
     return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), words
+
+
+def _said(given: Candidate) -> dict[str, Any]:
+    return {"predicted": given.objective, "backpressured": given.backpressured >= 0.5, "success": given.success >= 0.5}
 
 
 def validate(
@@ -198,6 +230,15 @@ def validate(
     objective: Objective = None,
     budget: Budget = 1000,
     prove: Prove = 0,
+    pin: Pin = None,
+    allow: Allow = None,
+    replicas: Replicas = None,
+    rules: Ruled = Rules.NONE,
+    together: Together = False,
+    moves: Moves = None,
+    head_room: HeadRoom = None,
+    at_most: AtMost = None,
+    prices: Prices = None,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
     references: Annotated[
         int, typer.Option("--references", min=0, help="More plans simulated, among which the best known may be.")
@@ -218,6 +259,8 @@ def validate(
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
+    space = plan_space(pin, allow, replicas, rules, together, moves)
+    requirements = plan_requirements(head_room, at_most, prices)
     chosen = planner.optimizers(optimizers)
     objective = planner.purpose(chosen, objective)
     costs = [cost_model(name.strip()) for name in models.split(",")]
@@ -237,6 +280,8 @@ def validate(
             objective=objective,
             budget=budget,
             references=references,
+            space=space,
+            requirements=requirements,
         )
         rows += [asdict(row) for row in proved]
     terminal.result({"objective": objective, "rows": rows, "blind_to": blind}, *tables.of_regrets(rows))

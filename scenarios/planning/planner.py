@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Purposeful, Solution
+from optimizers.keeping import Keeping
 from optimizers.proving import Proving
-from optimizers.registry import optimizer_by_name
+from optimizers.registry import BASELINES, optimizer_by_name
+from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
+from optimizers.space import ALL_PLANS, Space
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from scenarios.telling.progress import Progress
@@ -56,11 +59,18 @@ class Bound:
 
 
 def optimizers(names: str) -> list[Optimizer]:
-    """The optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name."""
+    """The optimizers of a comma-separated list, which may hold `as-given`. Raises BadInput for an unknown name.
+
+    All but those that others are compared with keep the given plan where they find none better.
+    """
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise BadInput("--optimizers names none; give at least one, such as local-search")
-    return [AsGiven() if name == GIVEN else optimizer_by_name(name) for name in wanted]
+    return [AsGiven() if name == GIVEN else _compared(optimizer_by_name(name)) for name in wanted]
+
+
+def _compared(optimizer: Optimizer) -> Optimizer:
+    return optimizer if optimizer.name in BASELINES else Keeping(optimizer)
 
 
 def proving(optimizer: Optimizer, seed: int, count: int) -> Optimizer:
@@ -81,7 +91,8 @@ def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
         if asked not in OBJECTIVES:
             raise BadInput(f"unknown objective {asked!r}; {suggest(asked, OBJECTIVES)}")
         return asked
-    wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in optimizers}
+    chosen = [each.optimizer if isinstance(each, Keeping) else each for each in optimizers]
+    wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in chosen}
     return wanted.pop() if len(wanted) == 1 else USUAL
 
 
@@ -100,17 +111,29 @@ def optimize(
     budget: int = BUDGET,
     prove: int = 0,
     seconds: float | None = None,
+    space: Space = ALL_PLANS,
+    requirements: Requirements = NOTHING_MORE,
 ) -> Solution:
     """A plan for a scenario, as `twin optimize` chooses it; `scenario.with_plan(solution.plan)` runs under it.
 
     optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
-    towards. budget: plans that the cost model may be asked about. prove, seconds: as in `solve`, which says what is
-    raised.
+    towards. budget: plans that the cost model may be asked about. prove, seconds, space, requirements: as in
+    `solve`, which says what is raised.
     """
     chosen = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
     model = model_by_name(cost_model) if isinstance(cost_model, str) else cost_model
     objective = purpose([chosen], objective)
-    return solve(scenario, chosen, model, objective=objective, budget=budget, prove=prove, seconds=seconds)
+    return solve(
+        scenario,
+        chosen,
+        model,
+        objective=objective,
+        budget=budget,
+        prove=prove,
+        seconds=seconds,
+        space=space,
+        requirements=requirements,
+    )
 
 
 def solve(
@@ -123,14 +146,17 @@ def solve(
     prove: int = 0,
     seconds: float | None = None,
     report: Progress | None = None,
+    space: Space = ALL_PLANS,
+    requirements: Requirements = NOTHING_MORE,
 ) -> Solution:
-    """The optimizer's solution; its random numbers are those of the scenario's seed. prove: as in `proving`.
+    """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
+    seed. prove: as in `proving`.
 
-    seconds, report: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a problem that the
-    optimizer cannot take.
+    seconds, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a
+    problem that the optimizer cannot take.
     """
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
-    chosen = proving(named, scenario.run.seed, prove)
+    chosen = proving(Keeping(named), scenario.run.seed, prove)
     problem = Problem(
         scenario=scenario,
         cost_model=model,
@@ -139,6 +165,8 @@ def solve(
         budget=budget,
         seconds=seconds,
         report=report,
+        space=space,
+        requirements=requirements,
     )
     return chosen.solve(problem)
 

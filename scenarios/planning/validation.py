@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optimizers.enumeration import PlacementSpace
+from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
+from optimizers.requirements import NOTHING_MORE, Requirements
+from optimizers.space import ALL_PLANS, Space
+from optimizers.space_plans import SpacePlans
 from scenarios.planning.simulated_cost import Simulate, replicate
 from twin.errors import BadInput
 from twin.metrics import CostModel, Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
-from twin.rates.placements import Placements
 from twin.scenario import Scenario
 
 REFUSED = "refused"
@@ -95,10 +97,14 @@ def validate(
     objective: str = "processing_latency_s",
     budget: int = BUDGET,
     references: int = REFERENCES,
+    space: Space = ALL_PLANS,
+    requirements: Requirements = NOTHING_MORE,
 ) -> list[ValidationRow]:
     """One row a scenario, optimizer and cost model.
 
     budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
+    space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil.
+
     Raises BadInput for fewer than 1 replication, a negative number of references or an unknown objective.
     """
     if replications < 1:
@@ -109,17 +115,19 @@ def validate(
     for scenario in scenarios:
         bench = _Bench(scenario, objective, simulate, replications, seed)
         chosen = [
-            (optimizer.name, model.name, _solve(bench, optimizer, model, budget))
+            (optimizer.name, model.name, _solve(bench, optimizer, model, budget, space, requirements))
             for optimizer in optimizers
             for model in cost_models
         ]
-        bench.simulate(_alternatives(scenario, references, seed))
+        bench.simulate(_alternatives(scenario, references, seed, space))
         bench.simulate(solution.plan for _, _, solution in chosen if isinstance(solution, Solution))
         rows.extend(bench.row(*each) for each in chosen)
     return rows
 
 
-def _solve(bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int) -> Solution | BadInput:
+def _solve(
+    bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int, space: Space, requirements: Requirements
+) -> Solution | BadInput:
     """A refusal is data: the other optimizers' rows must not be lost with it."""
     problem = Problem(
         scenario=bench.scenario,
@@ -127,6 +135,8 @@ def _solve(bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int) -
         objective=bench.objective,
         seed=bench.seed,
         budget=budget,
+        space=space,
+        requirements=requirements,
     )
     try:
         return optimizer.solve(problem)
@@ -134,11 +144,12 @@ def _solve(bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int) -
         return refusal
 
 
-def _alternatives(scenario: Scenario, references: int, seed: int) -> Sequence[ExecutionPlan]:
+def _alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
+    """With the given numbers of replicas, if the space leaves them free."""
     if references == 0:
         return []
-    space = PlacementSpace(scenario.query, scenario.cluster)
-    return Placements(scenario, space.sample(stream(seed, "references"), references))
+    plans = SpacePlans(scenario, replace(space, free_replicas=False))
+    return as_plans(scenario, plans.sample(stream(seed, "references"), references))
 
 
 class _Bench:

@@ -18,7 +18,7 @@ from benchmarks.validity.theory import checks
 from tests.twin.worlds import deployment, queue, sink, source
 from twin.deployment import Deployment
 from twin.guards.conservation import ConservationError
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 
 def job(seed: int = 0, fidelity: str = "fast", family: str = "", **more: Any) -> Job:
@@ -50,10 +50,10 @@ def test_a_run_that_breaks_a_law_is_named_and_the_others_are_kept(
 ) -> None:
     real = runs.simulate
 
-    def broken(deployment: Any, settings: RunSettings) -> Any:
-        if settings.seed == 1:
+    def broken(scenario: Scenario) -> Any:
+        if scenario.run.seed == 1:
             raise ConservationError("made = sent at here: 1 != 2")
-        return real(deployment, settings)
+        return real(scenario)
 
     monkeypatch.setattr(runs, "simulate", broken)
     cache = Store(tmp_path)

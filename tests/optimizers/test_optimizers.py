@@ -18,6 +18,7 @@ from optimizers.random_plan import RandomPlan
 from optimizers.registry import OPTIMIZERS, optimizer_by_name
 from optimizers.rules import bin_ranges, capability, is_valid
 from optimizers.selection import Estimated, choose
+from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput
@@ -32,11 +33,10 @@ EVERYTHING = 10**5
 each_optimizer = pytest.mark.parametrize("name", sorted(OPTIMIZERS))
 ON_SOCKETS = {name for name, optimizer in OPTIMIZERS.items() if isinstance(optimizer, Purposeful)}
 """Those that place on the sockets of servers, where the rules for edge, fog and cloud say nothing."""
-SCALING = {"rlas", "rlas-fix-l", "rlas-fix-u", "random-sockets"}
+SCALING = {"milp-hosts", "rlas", "rlas-fix-l", "rlas-fix-u", "random-sockets"}
 """Those that choose how many replicas there are."""
-WITHOUT_RULES = {"milp", "milp-rate", "milp-hosts"}
-"""Those to which Costream's rules do not apply."""
-each_ruled_optimizer = pytest.mark.parametrize("name", sorted(set(OPTIMIZERS) - ON_SOCKETS - WITHOUT_RULES))
+RULED = Space(costream_rules=True)
+each_ruled_optimizer = pytest.mark.parametrize("name", sorted(set(OPTIMIZERS) - ON_SOCKETS))
 each_objective = pytest.mark.parametrize("objective", sorted(OBJECTIVES))
 
 
@@ -56,7 +56,8 @@ def test_the_plan_fits_the_deployment(name, query, make_deployment, table_model)
 @each_ruled_optimizer
 def test_the_plan_obeys_the_rules(name, query, make_deployment, table_model):
     job = make_deployment(query)
-    solution = OPTIMIZERS[name].solve(Problem(scenario=job, cost_model=table_model(), budget=50, seed=3))
+    problem = Problem(scenario=job, cost_model=table_model(), budget=50, seed=3, space=RULED)
+    solution = OPTIMIZERS[name].solve(problem)
     assert is_valid(query, bin_ranges(job.cluster), hosts_of(solution.plan))
 
 
@@ -79,7 +80,7 @@ def test_the_objective_is_what_the_cost_model_says_of_the_plan(name, make_deploy
 @pytest.mark.parametrize("broken", [0.0, 0.3])
 def test_exhaustive_is_brute_force(objective, broken, query, make_deployment, table_model):
     job, model = make_deployment(query, hosts=3), table_model(broken)
-    solution = Exhaustive().solve(Problem(scenario=job, cost_model=model, objective=objective))
+    solution = Exhaustive().solve(Problem(scenario=job, cost_model=model, objective=objective, space=RULED))
     space = PlacementSpace(query, job.cluster)
     plans = Placements(job, space.all())
     says = model.predict(job, plans)
@@ -93,7 +94,7 @@ def test_exhaustive_is_brute_force(objective, broken, query, make_deployment, ta
 @pytest.mark.parametrize("optimizer", [Costream(), LocalSearch(starts=10**4)], ids=lambda each: each.name)
 def test_with_budget_for_everything_others_equal_exhaustive(optimizer, objective, query, make_deployment, table_model):
     job = make_deployment(query, hosts=3)
-    problem = Problem(scenario=job, cost_model=table_model(), objective=objective, budget=EVERYTHING)
+    problem = Problem(scenario=job, cost_model=table_model(), objective=objective, budget=EVERYTHING, space=RULED)
     best, found = Exhaustive().solve(problem), optimizer.solve(problem)
     assert found.objective == best.objective
     if optimizer.name == "costream":
@@ -134,7 +135,7 @@ def test_local_search_ends_where_no_single_move_helps(make_deployment, table_mod
     from optimizers.rules import one_operator_moves
 
     job = make_deployment(hosts=5)
-    problem = Problem(scenario=job, cost_model=table_model(), budget=EVERYTHING)
+    problem = Problem(scenario=job, cost_model=table_model(), budget=EVERYTHING, space=RULED)
     solution = LocalSearch(starts=1).solve(problem)
     here = [[int(hosts_of(solution.plan)[each.name][1:]) for each in job.query.operators]]
     near, _ = one_operator_moves(job.query, bin_ranges(job.cluster), np.array(here))
@@ -157,7 +158,7 @@ def test_local_search_beats_random_candidates_at_equal_evaluations_and_often_fin
         job = random_scenario(COSTREAM, seed, RunSettings()).deployment
         if not 100 <= PlacementSpace(job.query, job.cluster).count <= 1000:
             continue
-        problem = Problem(scenario=job, cost_model=RateModel(), budget=60, seed=seed)
+        problem = Problem(scenario=job, cost_model=RateModel(), budget=60, seed=seed, space=RULED)
         best, searched, drawn = (each.solve(problem) for each in (Exhaustive(), LocalSearch(), Costream()))
         if best.sane:
             problems += 1
@@ -220,7 +221,7 @@ def test_if_nothing_is_sane_the_least_likely_to_fail_is_kept_and_said_so(make_de
             risk = np.array([0.6 if plan.placement["s"] == ("h2",) else 0.9 for plan in plans])
             return Estimates(dict.fromkeys(METRICS, np.ones(n)) | {"backpressured": risk}, np.zeros(n))
 
-    problem = Problem(scenario=make_deployment(), cost_model=Doomed(), budget=EVERYTHING)
+    problem = Problem(scenario=make_deployment(), cost_model=Doomed(), budget=EVERYTHING, space=RULED)
     for optimizer, status in ((Exhaustive(), Status.INFEASIBLE), (Costream(), Status.INFEASIBLE)):
         solution = optimizer.solve(problem)
         assert (solution.status, solution.sane, solution.bound) == (status, False, None)

@@ -19,6 +19,7 @@ from optimizers.rlas import Rlas
 from optimizers.scaling import Placed, scaled
 from optimizers.socket_moves import improved
 from optimizers.socket_solution import load_bound
+from optimizers.socket_space import SocketSpace
 from optimizers.socket_tree import Heuristics
 from optimizers.spread import spread
 from tests.optimizers.numa_jobs import deployment, every_placement, small_jobs
@@ -50,6 +51,10 @@ NEAR_FAR = [[0, 100, 400, 400], [100, 0, 400, 400], [400, 400, 0, 100], [400, 40
 
 def four_sockets(rate_per_s: float = 1e8) -> Deployment:
     return deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [4, 4, 4, 4], NEAR_FAR, rate_per_s=rate_per_s, gains=[1, 2, 1, 1])
+
+
+def everything(job: NumaJob) -> SocketSpace:
+    return SocketSpace.everything(len(job.operators), len(job.locations))
 
 
 def problem(job: Deployment, **more: object) -> Problem:
@@ -113,7 +118,7 @@ def test_improving_never_makes_worse_and_keeps_to_the_limit(small: tuple[Deploym
     job, replicas_o = NumaJob(small[0]), small[1]
     counts_ol = spread(job.cores_l, replicas_o, stream(1, "start"))
     most = int(replicas_o.sum()) + 2
-    found, _ = improved(job, counts_ol, most, steps=30, scale=scale)
+    found, _ = improved(job, counts_ol, most, everything(job), steps=30, scale=scale)
     before, after = sustained(job, np.array([counts_ol, found])).load_n
     assert after >= before * (1 - 1e-5)
     assert found.min() >= 0 and (found.sum(axis=1) >= 1).all() and found.sum() <= most
@@ -135,7 +140,7 @@ def test_scaling_begins_with_one_replica_each_and_widens_the_bottleneck_nearest_
         counts_ol = fitted(job, replicas_o, turn=False)
         return Placed(counts_ol, float(sustained(job, counts_ol[None]).load_n[0]))
 
-    loads = [placed.load for placed in scaled(job, place, 16)]
+    loads = [placed.load for placed in scaled(job, place, 16, everything(job))]
     assert (seen[0] == 1).all()
     for earlier, later in pairwise(seen):
         assert (later >= earlier).all() and (later > earlier).sum() == 1

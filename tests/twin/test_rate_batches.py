@@ -109,3 +109,17 @@ def test_channels_fill_before_a_source_is_held_back(horizon_s):
     assert (found["backpressured"][0] > 0.5) == measured.backpressured == (horizon_s > 40.0)
     assert found["processing_latency_s"][0] == pytest.approx(measured.processing_latency_s.mean, rel=0.1)
     assert found["e2e_latency_s"][0] == pytest.approx(measured.e2e_latency_s.mean, rel=0.1)
+
+
+@pytest.mark.parametrize("warmup_s", [0.0, 30.0, 60.0])
+def test_means_are_taken_after_the_warm_up(warmup_s):
+    """Channels fill in 40 s, and what leaves after 60 s has waited in full ones."""
+    engine = STORM.model_copy(update={"channel_tuples": 2_000})
+    slow = Sink(name="out", service_time_s=1e-2, service_scv=0.0)
+    deployment = job(Source(name="in", **FREE), slow, rate_per_s=150.0, engine=engine)
+    settings = RunSettings(horizon_s=120.0, warmup_s=warmup_s, period_s=5.0, fidelity="exact", seed=3)
+    scenario = Scenario.of(deployment, settings)
+    found, measured = RateModel().predict(scenario, [scenario.plan]), simulate(scenario).metrics
+    for metric in ("processing_latency_s", "e2e_latency_s"):
+        assert found[metric][0] == pytest.approx(getattr(measured, metric).mean, rel=0.05)
+    assert found["throughput_per_s"][0] == pytest.approx(measured.throughput_per_s, rel=0.02)

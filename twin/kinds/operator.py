@@ -49,6 +49,10 @@ class OperatorBase(Spec):
     memory_bytes: Annotated[
         float | None, Field(ge=0, le=10**9, description="local memory traffic per input tuple; absent: by the engine")
     ] = None
+    pinned: Annotated[
+        bool,
+        Field(exclude_if=lambda pinned: not pinned, description="stays where the plan has it, as a device does"),
+    ] = False
 
     # traits ----------------------------------------------------------------------------------------------------------
 

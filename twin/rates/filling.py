@@ -7,6 +7,8 @@ at the end of a name are the axes of `twin.rates.layout`; R is the sources.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from twin.rates.layout import Layout
@@ -39,12 +41,31 @@ def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray)
     return until_on[job.sources]
 
 
-def held_back(filling_rn: np.ndarray, horizon_s: float) -> np.ndarray:
-    """Share of a run in which a source is held back. [R, N]"""
-    return np.clip(1.0 - filling_rn / horizon_s, 0.0, 1.0)
+class Measured(NamedTuple):
+    """The part of a run, from an empty start at 0, over which means are taken."""
+
+    start_s: float
+    end_s: float
+
+    @property
+    def length_s(self) -> float:
+        """Of that part."""
+        return self.end_s - self.start_s
 
 
-def filled(until_n: np.ndarray, horizon_s: float) -> np.ndarray:
-    """How long a full channel's wait is on average over a run, of the longest: it grows evenly until then. [N]"""
-    late = until_n / horizon_s
-    return np.where(late < 1.0, 1.0 - late / 2.0, 0.5 / np.maximum(late, 1.0))
+def held_back(until: np.ndarray, measured: Measured) -> np.ndarray:
+    """Share of the time in which a source is held back that is so from then on."""
+    return np.clip((measured.end_s - until) / measured.length_s, 0.0, 1.0)
+
+
+def behind_s(until: np.ndarray, measured: Measured) -> np.ndarray:
+    """The mean of the time since then, 0 before."""
+    ends = (np.maximum(each - until, 0.0) ** 2 for each in (measured.end_s, measured.start_s))
+    return np.asarray((next(ends) - next(ends)) / 2.0 / measured.length_s)
+
+
+def filled(until: np.ndarray, measured: Measured) -> np.ndarray:
+    """How long a full channel's wait is on average, of the longest: it grows evenly until then."""
+    growing = np.clip(until, measured.start_s, measured.end_s)
+    grown_s = (growing**2 - measured.start_s**2) / 2.0 / np.maximum(until, 1e-9)
+    return np.asarray((grown_s + measured.end_s - growing) / measured.length_s)

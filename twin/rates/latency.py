@@ -31,7 +31,7 @@ import numpy as np
 from twin.kinds.ages import Held
 from twin.rates.batches import batch_waits_s
 from twin.rates.cores import FULL
-from twin.rates.filling import filled, filling_s, held_back
+from twin.rates.filling import Measured, behind_s, filled, filling_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queues import mmc_wait_s
@@ -59,7 +59,7 @@ class Ages(NamedTuple):
     filling_rn: np.ndarray
 
 
-def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray, horizon_s: float) -> Ages:
+def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: Measured) -> Ages:
     """Ages along the streams, at most the horizon at the sinks.
 
     found: the load after throttling; share: the ingested share of each source's offered rate [sources, N].
@@ -70,7 +70,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     link_sn, (service_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
     channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
     felt_rn = filling_rn / share  # what leaves then came in long before
-    channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), horizon_s)
+    channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
     ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
@@ -80,8 +80,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         queue_on[o] = service_on[o]
         if not streams:
             source = job.sources.index(o)
-            slowed, late = share[source], held_back(felt_rn[source], horizon_s)
-            behind = np.where(slowed < 1.0, (1.0 - slowed) * late**2 * horizon_s / 2.0, wait_on[o])
+            slowed = share[source]
+            behind = np.where(slowed < 1.0, (1.0 - slowed) * behind_s(felt_rn[source], measured), wait_on[o])
             ages[:, o] = service_on[o]
             ages[1, o] += behind
             continue
@@ -100,7 +100,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     weights = found.in_on[job.sinks]
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
-    return Ages(np.minimum(results, horizon_s), ages, channel_on, queue_on, window_on, blocked_on, filling_rn)
+    return Ages(np.minimum(results, measured.end_s), ages, channel_on, queue_on, window_on, blocked_on, filling_rn)
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.bursts import stalls
-from twin.rates.filling import held_back
+from twin.rates.filling import Measured, held_back
 from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
@@ -44,8 +44,8 @@ SHARPNESS = 20.0
 class RateModel:
     """Satisfies twin.metrics.CostModel.
 
-    horizon_s: length of the run that is predicted, from an empty start, > 0; None: of the scenario's own, and of a
-    deployment the usual one.
+    horizon_s: length of the run that is predicted, from an empty start and without warm-up, > 0; None: that of the
+    scenario, measured after its warm-up, and of a deployment the usual one.
     """
 
     horizon_s: float | None = None
@@ -66,6 +66,12 @@ class RateModel:
         settings = deployment.run if isinstance(deployment, Scenario) else RunSettings()
         return settings.horizon_s if self.horizon_s is None else self.horizon_s
 
+    def measured(self, deployment: Deployment) -> Measured:
+        """The part of it over which means are taken."""
+        if self.horizon_s is None and isinstance(deployment, Scenario):
+            return Measured(deployment.run.warmup_s, deployment.run.horizon_s)
+        return Measured(0.0, self.run_s(deployment))
+
     def answer(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> RateAnswer:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
         if isinstance(plans, Placements | CountedPlans) and not plans.given.key_groups:  # counts say nothing of those
@@ -74,7 +80,7 @@ class RateModel:
         some = plans[:: 1 + len(plans) // 64]
         most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
         return self._answers(
-            job, self.run_s(deployment), len(plans), most, lambda part: Layout.of_plans(job, plans[part])
+            job, self.measured(deployment), len(plans), most, lambda part: Layout.of_plans(job, plans[part])
         )
 
     def answer_counts(self, deployment: Deployment, counts: np.ndarray) -> RateAnswer:
@@ -88,29 +94,29 @@ class RateModel:
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
         most = int((counts > 0).sum(axis=(1, 2)).max(initial=1))
         return self._answers(
-            job, self.run_s(deployment), len(counts), most, lambda part: Layout.of_counts(job, counts[part])
+            job, self.measured(deployment), len(counts), most, lambda part: Layout.of_counts(job, counts[part])
         )
 
     def _answers(
-        self, job: JobArrays, horizon_s: float, plans: int, cells: int, layout: Callable[[slice], Layout]
+        self, job: JobArrays, measured: Measured, plans: int, cells: int, layout: Callable[[slice], Layout]
     ) -> RateAnswer:
         step = max(1, min(CHUNK, PAIRS // cells**2))
         parts = (layout(slice(start, start + step)) for start in range(0, max(1, plans), step))
-        return together([self._answer(part, horizon_s) for part in parts])
+        return together([self._answer(part, measured) for part in parts])
 
-    def _answer(self, layout: Layout, horizon_s: float) -> RateAnswer:
+    def _answer(self, layout: Layout, measured: Measured) -> RateAnswer:
         job = layout.job
         slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job))
         offered, reached, share = _loads(layout, slowdown_on)
-        ages = result_ages_s(layout, offered, reached, share, horizon_s)
+        ages = result_ages_s(layout, offered, reached, share, measured)
         processing_s, e2e_s, lag_s = ages.results_s
-        throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * (1.0 - lag_s / horizon_s))
+        throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * held_back(lag_s, measured))
         offered_on = pressure(job, offered)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
-        seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, horizon_s))
+        seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
-        results = throughput * horizon_s
-        chances = _chances(reached.fires_on, throughput, horizon_s)
+        results = throughput * measured.length_s
+        chances = _chances(reached.fires_on, throughput, measured.length_s)
         success = 1.0 - 0.5**chances  # one expected output: one half
         throughput = np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0)
         costs = {
@@ -152,14 +158,14 @@ class RateModel:
         )
 
 
-def _seen(share: np.ndarray, filling_rn: np.ndarray, horizon_s: float) -> np.ndarray:
+def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.ndarray:
     """The highest pressure that sources show in a run: what is offered over what is ingested from an empty start.
 
     Below 1 where channels would not fill in the run. [N]
     """
-    ingested = 1.0 - (1.0 - share) * held_back(filling_rn, horizon_s)
-    late = horizon_s / np.maximum(filling_rn, 1e-9)
-    shown = np.where(filling_rn < horizon_s, 1.0 / np.maximum(ingested, 1e-9), late)
+    ingested = 1.0 - (1.0 - share) * held_back(filling_rn, measured)
+    late = measured.end_s / np.maximum(filling_rn, 1e-9)
+    shown = np.where(filling_rn < measured.end_s, 1.0 / np.maximum(ingested, 1e-9), late)
     return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
 
 

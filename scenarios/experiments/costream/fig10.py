@@ -94,7 +94,8 @@ def compare(selectivity: float, rate_per_s: float, seed: int, sizes: Sizes, mode
     start, settings = job(selectivity, rate_per_s), RunSettings(horizon_s=sizes.horizon_s, seed=seed)
     scenario = Scenario.of(start, settings)
     planner = planners.planners(models, seed, sizes.candidates)[OURS]
-    plan = planner.solve(Problem(scenario=scenario, cost_model=models.ours, seed=seed)).plan
+    problem = Problem(scenario=scenario, cost_model=models.ours, seed=seed, space=planners.RULED)
+    plan = planner.solve(problem).plan
     ours, monitored = simulate(scenario.with_plan(plan)), simulate(scenario.with_policy(MonitoringSpec()))
     ours_p, monitored_p = (period_latency_s(each) for each in (ours, monitored))
     moves = [event for event in monitored.event_rows if event["kind"] == "migration"]

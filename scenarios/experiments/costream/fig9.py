@@ -97,7 +97,8 @@ def judge(name: str, index: int, seed: int, sizes: Sizes, models: planners.Model
 
     chosen: dict[str, Any] = {}
     for planner, optimizer in planners.planners(models, scenario.run.seed, sizes.candidates).items():
-        solution = optimizer.solve(Problem(scenario=scenario, cost_model=models.ours, seed=scenario.run.seed))
+        problem = Problem(scenario=scenario, cost_model=models.ours, seed=scenario.run.seed, space=planners.RULED)
+        solution = optimizer.solve(problem)
         found = {"plan_s": solution.seconds, "evaluations": solution.evaluations}
         chosen[planner] = plain(outcome(solution.plan)) | found
     space = PlacementSpace(scenario.query, scenario.cluster)

@@ -10,6 +10,7 @@ from optimizers.governor import Governor
 from optimizers.interface import Optimizer
 from optimizers.local_search import LocalSearch
 from optimizers.random_plan import RandomPlan
+from optimizers.space import Space
 from scenarios.experiments.recipes import label, main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.training import Joined
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 OBJECTIVE = "processing_latency_s"
 NEEDED = (OBJECTIVE, *BINARY_METRICS)
 """What a choice by Costream's procedure asks a model for."""
+RULED = Space(costream_rules=True)
+"""What plans may be chosen."""
 PROVED = 10
 """Best plans by a model that are simulated."""
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.program import Limits
-from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space
+from optimizers.rated import at_rate
+from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from twin.metrics import Estimates
@@ -66,4 +66,4 @@ def jobs(seeds: range) -> Iterator[Job]:
         if seed % 3 == 0:
             moves = 2
             plans = plans[(plans != home).sum(axis=1) <= moves]
-        yield Job(seed, job, Space(pinned=pinned, most_moves=moves), plans)
+        yield Job(seed, job, Space(pinned=pinned, most_moves=moves, free_replicas=False), plans)

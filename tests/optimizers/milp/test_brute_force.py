@@ -13,8 +13,9 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
 from optimizers.milp.program import Limits, Outcome
-from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space
+from optimizers.rated import at_rate
+from optimizers.requirements import Requirements
+from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from tests.optimizers.milp.jobs import jobs
@@ -22,6 +23,7 @@ from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
+ROOM = Requirements(head_room=0.05)
 SEEDS = range(40)
 TIE = 1e-5
 
@@ -35,8 +37,8 @@ def test_the_best_latency_of_all_plans(objective):
     said: Counter[Status] = Counter()
     regrets = []
     for job in jobs(SEEDS):
-        problem = Problem(scenario=job.deployment, cost_model=RateModel(), objective=objective)
-        found, sane = Milp(space=job.space).solve(problem), job.sane()
+        problem = Problem(scenario=job.deployment, cost_model=RateModel(), objective=objective, space=job.space)
+        found, sane = Milp().solve(problem), job.sane()
         said[found.status] += 1
         if not sane.any():
             assert not found.sane
@@ -60,8 +62,8 @@ def test_the_best_latency_of_all_plans(objective):
 def test_the_fewest_hosts_of_all_plans():
     compared = 0
     for job in jobs(SEEDS):
-        problem = Problem(scenario=job.deployment, cost_model=RateModel())
-        found, bears = Milp(goal="hosts", space=job.space, head_room=0.05).solve(problem), job.sane(1.05)
+        problem = Problem(scenario=job.deployment, cost_model=RateModel(), space=job.space, requirements=ROOM)
+        found, bears = Milp(goal="hosts").solve(problem), job.sane(1.05)
         if not bears.any():
             assert "no plan was found" in found.message
             continue

@@ -8,8 +8,9 @@ import pytest
 
 from optimizers.interface import Problem, Status
 from optimizers.milp.optimizer import Milp
-from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space
+from optimizers.rated import at_rate
+from optimizers.requirements import Requirements
+from optimizers.space import Space
 from scenarios.files.scenario_file import load
 from tests.twin import worlds
 from tests.twin.worlds import sink, source
@@ -76,7 +77,7 @@ def test_pinned_replicas_stay_each_where_it_is():
     )
     for goal in ("objective", "rate", "hosts"):
         space = Space(pinned=frozenset({"sensors"}), free_replicas=goal == "hosts")
-        found = Milp(goal=goal, space=space).solve(asked(job))
+        found = Milp(goal=goal).solve(asked(job, space=space))
         assert found.plan.placement["sensors"] == job.plan.placement["sensors"]
     assert hosts(found) == {"a", "b"}
     assert "no fewer will do" in found.message
@@ -85,14 +86,14 @@ def test_pinned_replicas_stay_each_where_it_is():
 def test_no_more_operators_move_than_allowed():
     job = three(work={"a": 1}, rate_per_s=100.0)  # a sink on b is a hop too many
     for most in (0, 1):
-        found = Milp(space=Space(most_moves=most)).solve(asked(job))
+        found = Milp().solve(asked(job, space=Space(most_moves=most)))
         moved = [name for name in job.plan.placement if job.plan.placement[name] != found.plan.placement[name]]
         assert len(moved) == most
 
 
 def test_allowed_hosts_are_kept_and_may_be_all_that_is_proved():
     job = three(work={"a": 1}, rate_per_s=100.0)
-    found = Milp(space=Space(allowed={"out": ("b",), "work": ("b",)})).solve(asked(job))
+    found = Milp().solve(asked(job, space=Space(allowed={"out": ("b",), "work": ("b",)})))
     assert found.status is Status.OPTIMAL
     assert found.plan.placement["out"] == found.plan.placement["work"] == ("b",)
 
@@ -110,14 +111,14 @@ def test_of_overloaded_plans_the_one_that_lets_the_most_through():
 def test_the_fewest_hosts_with_head_room(rate_per_s, fewest):
     """A host of two cores bears 2,000 tuples a second: 1,666 with a fifth to spare."""
     job = three(rate_per_s, work={"a": 1})
-    found = Milp(goal="hosts", space=Space(free_replicas=True)).solve(asked(job))
+    found = Milp(goal="hosts").solve(asked(job))
     assert len(hosts(found)) == fewest
     assert "no fewer will do" in found.message
     assert not simulate(at_rate(job, 1.2).with_plan(found.plan)).metrics.backpressured
 
 
 def test_more_is_asked_than_all_hosts_bear_with_head_room():
-    found = Milp(goal="hosts", space=Space(free_replicas=True)).solve(asked(three(3500.0)))
+    found = Milp(goal="hosts").solve(asked(three(3500.0)))
     assert found.status is Status.INFEASIBLE
     assert "no plan was found that bears 1.2 times" in found.message
 
@@ -125,10 +126,10 @@ def test_more_is_asked_than_all_hosts_bear_with_head_room():
 def test_cheap_hosts_are_taken_before_few():
     large = TWO[0] | {"name": "large", "cpu_percent": 800}
     job = three(3000.0, work={"a": 1}, hosts=[*TWO, large])
-    few = Milp(goal="hosts", space=Space(free_replicas=True)).solve(asked(job))
+    few = Milp(goal="hosts").solve(asked(job))
     assert hosts(few) == {"large"}
     prices = {"a": 1.0, "b": 1.0, "large": 5.0}
-    cheap = Milp(goal="hosts", space=Space(free_replicas=True), prices=prices).solve(asked(job))
+    cheap = Milp(goal="hosts").solve(asked(job, requirements=Requirements(prices=prices)))
     assert hosts(cheap) == {"a", "b"}
     assert "for 2; nothing is cheaper" in cheap.message
 
@@ -147,9 +148,9 @@ def test_numa_cluster_at_30_percent_of_its_cores_needs_one_machine():
     capacity = float(found.places.capacity_l.sum() / found.operators.work.sum())
     space = Space(free_replicas=True)
     job = at_rate(scenario, 0.3 * capacity)
-    exactly = Milp(goal="hosts", space=space, head_room=0.0).solve(asked(job))
+    exactly = Milp(goal="hosts").solve(asked(job, space=space, requirements=Requirements(head_room=0.0)))
     assert len(hosts(exactly)) == 1
-    spare = Milp(goal="hosts", space=space).solve(asked(job))  # 0.3 * 1.2 is more than one of three
+    spare = Milp(goal="hosts").solve(asked(job, space=space))  # 0.3 * 1.2 is more than one of three
     assert len(hosts(spare)) == 2
     assert "no fewer will do" in spare.message
 
@@ -173,7 +174,7 @@ def test_forward_streams_and_aggregates_without_keys_keep_their_numbers():
         for each in job.query.streams
     )
     job = job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})})
-    found = Milp(goal="hosts", space=Space(free_replicas=True)).solve(asked(job))
+    found = Milp(goal="hosts").solve(asked(job))
     assert found.sane
     assert replicas(found)["s"] == replicas(found)["m"] >= 4
     assert replicas(found)["all"] == 1
@@ -194,11 +195,14 @@ def test_without_time_the_answer_is_no_worse_than_the_given_plan():
         (lambda: Space(most_moves=-1), "must be >= 0"),
         (lambda: Space(allowed={"work": ()}), "allowed on no host"),
         (lambda: Space(spread=True, costream_rules=True), "one host each"),
-        (lambda: Milp(head_room=-0.1), "head room"),
-        (lambda: Milp(space=Space(pinned=frozenset({"wrok"}))).solve(asked(three())), "'wrok' is pinned; did you"),
-        (lambda: Milp(space=Space(allowed={"work": ("c",)})).solve(asked(three())), "unknown host 'c'"),
-        (lambda: Milp(goal="hosts", prices={"c": 1.0}).solve(asked(three())), "unknown host 'c' has a price"),
-        (lambda: Milp(goal="hosts", prices={"a": 0.0}).solve(asked(three())), "must be > 0"),
+        (lambda: Requirements(head_room=-0.1), "head room"),
+        (lambda: Milp().solve(asked(three(), space=Space(pinned=frozenset({"wrok"})))), "'wrok' is pinned; did you"),
+        (lambda: Milp().solve(asked(three(), space=Space(allowed={"work": ("c",)}))), "unknown host 'c'"),
+        (
+            lambda: Milp(goal="hosts").solve(asked(three(), requirements=Requirements(prices={"c": 1.0}))),
+            "unknown host 'c' has a price",
+        ),
+        (lambda: Milp(goal="hosts").solve(asked(three(), requirements=Requirements(prices={"a": 0.0}))), "must be > 0"),
     ],
 )
 def test_what_cannot_be_asked(make, says):

@@ -12,8 +12,8 @@ from optimizers.interface import Problem, Status
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.program import Limits
-from optimizers.milp.rated import at_rate
-from optimizers.milp.space import Space
+from optimizers.rated import at_rate
+from optimizers.space import Space
 from tests.twin.worlds import deployment, sink, source
 from twin.cluster import Link
 from twin.rates.model import RateModel

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import networkx as nx
 import numpy as np
 
-from optimizers.milp.divisible import free_o, tied
+from optimizers.divisible import free_o, tied
 from optimizers.rules import bin_ranges, valid_rows
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
@@ -19,11 +19,12 @@ from twin.plan import ExecutionPlan, Location
 class Space:
     """All plans of a job unless something is said.
 
-    pinned: operators whose replicas stay where the deployment's plan has them. allowed: the hosts that an operator may
-    be on, where not all are. spread: whether replicas of an operator may be on several sockets; None: if it has
-    several. costream_rules: data never flow to a weaker bin of hosts and never return to one (`optimizers.rules`);
-    operators are then on one host each. most_moves: operators that may be elsewhere than in the deployment's plan;
-    None: all. free_replicas: whether their numbers may change; most_replicas: of an operator, then.
+    pinned: operators whose replicas stay where the deployment's plan has them, beside those that the job itself calls
+    pinned. allowed: the hosts that an operator may be on, where not all are. spread: whether replicas of an operator
+    may be on several sockets; None: if it has several. costream_rules: data never flow to a weaker bin of hosts and
+    never return to one (`optimizers.rules`); operators are then on one socket each. most_moves: operators that may be
+    elsewhere than in the deployment's plan; None: all. free_replicas: whether their numbers may change; None: if the
+    optimizer changes them. most_replicas: of an operator, then.
 
     Raises BadInput for a number below 0, no host for an operator, or rules for what is spread.
     """
@@ -33,7 +34,7 @@ class Space:
     spread: bool | None = None
     costream_rules: bool = False
     most_moves: int | None = None
-    free_replicas: bool = False
+    free_replicas: bool | None = None
     most_replicas: int = 1000
 
     def __post_init__(self) -> None:
@@ -46,6 +47,10 @@ class Space:
         for name, hosts in self.allowed.items():
             if not hosts:
                 raise BadInput(f"operator {name!r} is allowed on no host; name at least one")
+
+    def settled(self, *, free_replicas: bool) -> Space:
+        """The same for an optimizer that changes numbers of replicas, or not, unless the space says which."""
+        return self if self.free_replicas is not None else replace(self, free_replicas=free_replicas)
 
     def spreads(self, deployment: Deployment) -> bool:
         """Whether an operator that is not pinned may be on several sockets."""
@@ -81,10 +86,16 @@ class Space:
 
     def pinned_o(self, deployment: Deployment) -> np.ndarray:
         """Whether an operator stays where it is. [O]"""
-        return np.array([operator.name in self.pinned for operator in deployment.query.topological])
+        topological = deployment.query.topological
+        return np.array([operator.pinned or operator.name in self.pinned for operator in topological])
 
     def holds(self, deployment: Deployment, counts_nol: np.ndarray) -> np.ndarray:
-        """Which of these plans are in the space, and valid for the job. [N]"""
+        """Which of these plans are in the space, and valid for the job. [N]
+
+        With any numbers of replicas unless the space says that they are fixed.
+        """
+        if self.free_replicas is None:
+            return self.settled(free_replicas=True).holds(deployment, counts_nol)
         used_nol = counts_nol > 0
         fits_n = ~(used_nol & ~self.allows_ol(deployment)).any(axis=(1, 2))
         host_l = host_of_sockets(deployment)
@@ -101,6 +112,27 @@ class Space:
             fits_n[fits_n] = _ruled(deployment, on_noh[fits_n])
         return np.asarray(fits_n)
 
+    def includes(self, deployment: Deployment, plan: ExecutionPlan) -> bool:
+        """`holds` of one plan."""
+        return bool(self.holds(deployment, counts_of(deployment, plan)[None])[0])
+
+    def words(self, deployment: Deployment) -> str:
+        """The space in a few words, for whoever reads what is claimed of it."""
+        pinned = [
+            each.name
+            for each, stays in zip(deployment.query.topological, self.pinned_o(deployment), strict=True)
+            if stays
+        ]
+        said = [
+            "any number of replicas" if self.free_replicas else "these numbers of replicas",
+            "" if self.spreads(deployment) else "an operator on one socket",
+            f"{', '.join(pinned)} pinned" if pinned else "",
+            f"{', '.join(self.allowed)} on some hosts only" if self.allowed else "",
+            "Costream's rules" if self.costream_rules else "",
+            "" if self.most_moves is None else f"at most {self.most_moves} operators moved",
+        ]
+        return ", ".join(filter(None, said))
+
     def _numbers_fit(self, deployment: Deployment, replicas_no: np.ndarray) -> np.ndarray:
         """Whether operators have as many replicas as they may. [N]"""
         kept_o = np.ones(replicas_no.shape[1], bool)
@@ -110,6 +142,9 @@ class Space:
         for group in tied(deployment):
             fits_n &= (replicas_no[:, group] == replicas_no[:, group[:1]]).all(axis=1)
         return np.asarray(fits_n)
+
+
+ALL_PLANS = Space()
 
 
 def locations(deployment: Deployment) -> tuple[Location, ...]:

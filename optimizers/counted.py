@@ -1,0 +1,42 @@
+"""Plans as counts of replicas by operator and socket, in the form that cost models read fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optimizers.space import counts_of
+from twin.deployment import Deployment
+from twin.plan import ExecutionPlan
+from twin.rates.placements import CountedPlans, Placements
+
+
+def as_plans(job: Deployment, counts_nol: np.ndarray) -> Sequence[ExecutionPlan]:
+    """Operators in data-flow order, sockets of all hosts in a row.
+
+    Key groups stay with their replicas, by number; the deployment's own plan is passed as it is.
+    """
+    plans = CountedPlans(job, counts_nol)
+    if job.plan.key_groups:
+        given_ol = counts_of(job, job.plan)
+        return [
+            job.plan if (each == given_ol).all() else job.plan.with_placement(plans[n].placement)
+            for n, each in enumerate(counts_nol)
+        ]
+    if any(host.socket_count > 1 for host in job.cluster.hosts) or ((counts_nol > 0).sum(axis=2) != 1).any():
+        return plans
+    placements = Placements(job, counts_nol.argmax(axis=2)[:, listed(job)])
+    same = counts_nol.sum(axis=2)[:, listed(job)] == np.array(placements.replicas)
+    return placements if same.all() else plans
+
+
+def counts_on(job: Deployment, hosts_no: np.ndarray) -> np.ndarray:
+    """Counts [N, O, L] of placements that put each operator, as the query lists them, on socket 0 of one host."""
+    return np.asarray(Placements(job, hosts_no).socket_counts(job), np.int64)
+
+
+def listed(job: Deployment) -> list[int]:
+    """For each operator as the query lists them, its place in data-flow order."""
+    topological = [operator.name for operator in job.query.topological]
+    return [topological.index(operator.name) for operator in job.query.operators]

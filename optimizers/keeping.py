@@ -1,0 +1,94 @@
+"""The plan that a user already has is a candidate of every optimizer, so that no answer is worse than it.
+
+An optimizer sees its own kind of plans (one socket an operator, other numbers of replicas, a sample); the plan that
+stands in the scenario may be none of these and still be better. Here it is estimated beside the optimizer's answer by
+the problem's cost model, and kept unless that is better. This is also where an answer outside the problem's space is
+refused, whatever optimizer gave it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from optimizers.interface import Candidate, Goaled, Optimizer, Problem, Solution, Status, by_objective
+from optimizers.selection import Estimated, estimate, goodness, insane, said
+from twin.errors import BadInput
+
+KEPT = "nothing better than the given plan was found, which is kept"
+OUTSIDE = "the given plan is not one of those that may be chosen"
+JUDGED = 2
+"""The given plan and the optimizer's, estimated side by side."""
+CLOSE = 1e-5
+"""Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Satisfies `interface.Optimizer`: another one, and the given plan.
+
+    Its estimates are part of the budget, unless that is for less than one plan beside them.
+    """
+
+    optimizer: Optimizer
+
+    @property
+    def name(self) -> str:
+        """The optimizer's."""
+        return self.optimizer.name
+
+    @property
+    def goal(self) -> str:
+        """The optimizer's."""
+        return self.optimizer.goal if isinstance(self.optimizer, Goaled) else "objective"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space."""
+        started_s = time.perf_counter()
+        problem.space.check(problem.deployment)
+        found = self.optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED)))
+        if not _holds(problem, found):
+            raise BadInput(
+                f"{self.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
+                "use local-search, milp or exhaustive"
+            )
+        judged = estimate(problem, [problem.deployment.plan, found.plan])
+        if by_objective(self):
+            found = _better(problem, found, judged)
+        return replace(
+            found,
+            given=judged.candidate(0),
+            evaluations=found.evaluations + len(judged.plans),
+            seconds=time.perf_counter() - started_s,
+        )
+
+
+def _holds(problem: Problem, found: Solution) -> bool:
+    return found.plan == problem.deployment.plan or problem.space.includes(problem.deployment, found.plan)
+
+
+def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
+    """The found plan, or the given one if that is no worse. judged: the given plan, and the found one."""
+    given, other = judged.candidate(0), judged.candidate(1)
+    if found.plan == given.plan:
+        return replace(found, message=said(KEPT, found.message))
+    if not problem.space.includes(problem.deployment, given.plan):
+        return replace(found, message=said(found.message, OUTSIDE))
+    mine, theirs = goodness(problem, judged).T
+    if tuple(theirs) < tuple(mine):
+        return found
+    kept = replace(
+        found,
+        plan=given.plan,
+        objective=given.objective,
+        sane=given.sane,
+        alternatives=(other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives],
+        message=said(KEPT, insane(problem, given)),
+    )
+    return kept if _agrees(found, given, other) else replace(kept, status=Status.FEASIBLE, bound=None)
+
+
+def _agrees(found: Solution, given: Candidate, other: Candidate) -> bool:
+    """Whether what is claimed of the found plan holds of the given one too."""
+    as_good = abs(given.objective - other.objective) <= CLOSE * abs(other.objective)
+    return given.sane == found.sane and as_good

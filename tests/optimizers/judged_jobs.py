@@ -1,0 +1,158 @@
+"""Jobs that once got wrong answers, and small random ones with all of their plans."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from optimizers.space import counts_of, locations
+from tests.twin import worlds
+from tests.twin.worlds import sink, source
+from twin.randomness import stream
+from twin.scenario import Scenario
+
+
+def _host(name: str, cpu_percent: float = 200, **more: Any) -> dict[str, Any]:
+    usual = {"ram_mb": 16_000, "bandwidth_mbps": 10_000, "latency_ms": 1}
+    return usual | {"name": name, "cpu_percent": cpu_percent} | more
+
+
+def _scenario(operators, streams, rates, hosts, placement, **more: Any) -> Scenario:
+    return Scenario.of(worlds.deployment(operators, streams, rates, hosts=hosts, placement=placement, **more))
+
+
+def spread() -> Scenario:
+    """Four replicas that need three cores, on two hosts of two cores."""
+    operators = [
+        source("src", service_time_s=None),
+        {"kind": "map", "name": "work", "service_time_s": 0.001},
+        sink("out", service_time_s=None),
+    ]
+    return _scenario(
+        operators,
+        [("src", "work"), ("work", "out")],
+        {"src": 3000},
+        [_host("a"), _host("b")],
+        {"src": "a", "work": {"a": 2, "b": 2}, "out": "b"},
+        engine="flink",
+    )
+
+
+def ruled_out() -> Scenario:
+    """Only a host of a weaker kind has room for the sink."""
+    operators = [
+        source("s", service_time_s=0.9e-3, service_scv=0),
+        sink("k", service_time_s=0.5e-3, service_scv=0),
+    ]
+    hosts = [_host("strong", 100, ram_mb=32_000), _host("weak", 60, ram_mb=2000)]
+    return _scenario(operators, [("s", "k")], {"s": 1000}, hosts, {"s": "strong", "k": "weak"}, engine="brisk")
+
+
+def _socketed(name: str, ram_mb: float) -> dict[str, Any]:
+    far = [[0, 100, 400, 400], [100, 0, 400, 400], [400, 400, 0, 100], [400, 400, 100, 0]]
+    sockets = {"sockets": [{"cores": 4}] * 4, "numa": {"latency_ns": far}}
+    return _host(name, 1600, ram_mb=ram_mb, latency_ms=0.1, **sockets)
+
+
+def first_host_too_small() -> Scenario:
+    """Everything crashes on the first of two hosts."""
+    operators = [
+        source("s", service_time_s=1e-6, tuple_bytes=100),
+        {"kind": "map", "name": "m", "selectivity": 2, "service_time_s": 3e-6, "tuple_bytes": 64},
+        sink("k", service_time_s=5e-7),
+    ]
+    job = _scenario(
+        operators,
+        [("s", "m"), ("m", "k")],
+        {"s": 10_000},
+        [_socketed("h", 100), _socketed("g", 64_000)],
+        {"s": "h", "m": "h", "k": "h"},
+        engine="brisk",
+    )
+    return job.with_run(horizon_s=0.3, warmup_s=0.1, period_s=0.05)
+
+
+def edge(*, pinned: bool = False) -> Scenario:
+    """Sensors behind two gateways, whose results are wanted in a cloud."""
+    operators = [
+        source("sensors", **({"pinned": True} if pinned else {})),
+        {"kind": "filter", "name": "clean", "selectivity": 0.8},
+        {
+            "kind": "aggregate",
+            "name": "average",
+            "window": {"policy": "time", "size_s": 10},
+            "group_by": "int",
+            "groups": 20,
+        },
+        sink("dashboard"),
+    ]
+    hosts = [_host("gw-1", 100, ram_mb=2000), _host("gw-2", 100, ram_mb=2000), _host("cloud", 800, ram_mb=32_000)]
+    return _scenario(
+        operators,
+        [("sensors", "clean"), ("clean", "average"), ("average", "dashboard")],
+        {"sensors": 10_000},
+        hosts,
+        {"sensors": {"gw-1": 5, "gw-2": 5}, "clean": {"gw-1": 5, "gw-2": 5}, "average": "cloud", "dashboard": "cloud"},
+        engine="flink",
+    )
+
+
+def two_sources() -> Scenario:
+    """A cheap source and a dear one, of which all cores together do not bear the same share."""
+    operators = [
+        source("a", service_time_s=1e-6, tuple_bytes=64),
+        sink("ka", service_time_s=1e-6),
+        source("b", service_time_s=20e-6, tuple_bytes=64),
+        sink("kb", service_time_s=1e-6),
+    ]
+    near = [[0, 100, 100], [100, 0, 100], [100, 100, 0]]
+    host = _host("h", 600, ram_mb=64_000, latency_ms=0.1, sockets=[{"cores": 2}] * 3, numa={"latency_ns": near})
+    places = {"a": {"h": 1, "h/1": 1}, "ka": {"h": 1, "h/1": 1}, "b": "h/2", "kb": "h/2"}
+    rates = {"a": 2e6, "b": 2e6}
+    job = _scenario(operators, [("a", "ka"), ("b", "kb")], rates, [host], places, engine="brisk")
+    return job.with_run(horizon_s=0.3, warmup_s=0.1, period_s=0.05)
+
+
+def small_job(seed: int, sockets: int = 1) -> Scenario:
+    """source -> map -> sink on two or three hosts, some replicas, at any load, from almost none to too much."""
+    rng = stream(seed, "small-job")
+    parts = {"sockets": [{"cores": 2}] * sockets, "numa": {"latency_ns": _far(sockets)}} if sockets > 1 else {}
+    names = ("a", "b", "c")[: 2 if parts else int(rng.integers(2, 4))]
+    hosts = [
+        _host(
+            name,
+            200 * sockets if parts else float(rng.choice([60, 100, 200, 400])),
+            ram_mb=float(rng.choice([100, 2000, 16_000, 64_000])),
+            latency_ms=float(rng.choice([0.1, 1, 20])),
+            **parts,
+        )
+        for name in names
+    ]
+    counts = {"s": 1, "m": int(rng.integers(1, 4)), "k": 1}
+    placement = {name: rng.choice(names, count).tolist() for name, count in counts.items()}
+    rate_per_s = float(rng.choice([100, 1000, 3000]))
+    each_s = float(rng.uniform(0.05, 1.2)) / rate_per_s * (1 if rng.random() < 0.8 else 3)
+    operators = [
+        source("s", service_time_s=each_s * 0.3),
+        {"kind": "map", "name": "m", "service_time_s": each_s},
+        sink("k", service_time_s=each_s * 0.2),
+    ]
+    engine = str(rng.choice(["storm", "flink", "brisk"]))
+    return _scenario(operators, [("s", "m"), ("m", "k")], {"s": rate_per_s}, hosts, placement, engine=engine)
+
+
+def _far(sockets: int) -> list[list[float]]:
+    return [[0.0 if one == other else 200.0 for other in range(sockets)] for one in range(sockets)]
+
+
+def brute_force(job: Scenario) -> np.ndarray:
+    """All plans with the given numbers of replicas [N, O, L]."""
+    places = len(locations(job))
+    replicas_o = counts_of(job, job.plan).sum(axis=1)
+    options = [
+        [np.bincount(each, minlength=places) for each in itertools.combinations_with_replacement(range(places), count)]
+        for count in replicas_o.tolist()
+    ]
+    return np.array([np.stack(each) for each in itertools.product(*options)])

@@ -1,0 +1,262 @@
+"""Which plans may be chosen: listed, drawn and held against each other, and kept by every optimizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimizers.interface import Problem, Status
+from optimizers.keeping import Keeping
+from optimizers.rated import at_rate
+from optimizers.registry import OPTIMIZERS
+from optimizers.requirements import Requirements
+from optimizers.selection import estimate, goodness
+from optimizers.space import ALL_PLANS, Space, counts_of
+from optimizers.space_plans import SpacePlans
+from tests.optimizers.judged_jobs import (
+    brute_force,
+    edge,
+    first_host_too_small,
+    ruled_out,
+    small_job,
+    spread,
+    two_sources,
+)
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
+from twin.randomness import stream
+from twin.rates.model import RateModel
+from twin.simulation import simulate
+
+SEARCHING = ("local-search", "exhaustive", "milp", "rlas")
+SPACES = (
+    Space(free_replicas=False),
+    Space(free_replicas=False, spread=False),
+    Space(free_replicas=False, pinned=frozenset({"s"})),
+    Space(free_replicas=False, allowed={"m": ("b",)}),
+    Space(free_replicas=False, costream_rules=True),
+    Space(free_replicas=False, most_moves=1),
+)
+
+
+def asked(job, objective="processing_latency_s", **more):
+    return Problem(scenario=job, cost_model=RateModel(), objective=objective, **more)
+
+
+def answered(name, problem):
+    """The solution, or why there is none."""
+    try:
+        return Keeping(OPTIMIZERS[name]).solve(problem)
+    except BadInput as refusal:
+        return str(refusal)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), space=st.sampled_from(SPACES))
+def test_what_is_listed_is_all_that_the_space_holds(seed, space):
+    job = small_job(seed)
+    everything = brute_force(job)
+    held = {each.tobytes() for each in everything[space.holds(job, everything)]}
+    plans = SpacePlans(job, space)
+    listed = {each.tobytes() for each in plans.all()}
+    assert listed == held
+    assert plans.exact and plans.count == len(listed)
+    if held:
+        drawn = plans.sample(stream(seed, "drawn"), 4)
+        assert len(drawn) == min(4, len(held))
+        assert {each.tobytes() for each in drawn} <= held
+
+
+@pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), space=st.sampled_from(SPACES))
+def test_what_is_claimed_is_true_of_all_plans(name, seed, space):
+    job = small_job(seed)
+    everything = brute_force(job)
+    everything = everything[space.holds(job, everything)]
+    if not len(everything):
+        with pytest.raises(BadInput):
+            Keeping(OPTIMIZERS[name]).solve(asked(job, space=space))
+        return
+    _check(Keeping(OPTIMIZERS[name]).solve(asked(job, space=space)), asked(job, space=space), everything)
+
+
+def _check(found, problem, counts_nol):
+    """Status, bound and the answer against every plan, and the given one if it may be chosen."""
+    job = problem.deployment
+    assert problem.space.includes(job, found.plan)
+    judged = estimate(problem, [found.plan, *(_plan(job, each) for each in counts_nol)])
+    keys = [tuple(each) for each in goodness(problem, judged).T]
+    others = keys[1:] if problem.space.free_replicas is False else keys  # with other numbers it is not among them
+    best = min((key[2] for key in others if key[0] == 0.0), default=None)
+    sign = 1.0 if problem.objective.endswith("latency_s") else -1.0
+    assert (keys[0][0] == 0.0) == found.sane
+    close = 1e-3 if problem.objective == "throughput_per_s" else 1e-5
+    if found.status is Status.OPTIMAL:
+        assert best is not None and found.sane and keys[0][2] <= best + close * abs(best)
+    if found.status is Status.INFEASIBLE:
+        assert best is None
+    if found.bound is not None and best is not None:
+        assert sign * found.bound <= best + 1e-9 * abs(best)
+    if problem.space.includes(job, job.plan):
+        mine = goodness(problem, estimate(problem, [job.plan, found.plan])).T
+        assert tuple(mine[1]) <= tuple(mine[0])
+
+
+def _plan(job, counts_ol):
+    from optimizers.counted import as_plans
+
+    return as_plans(job, counts_ol[None])[0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), space=st.sampled_from((*SPACES[:4], ALL_PLANS)))
+def test_what_is_claimed_of_sockets_is_true_of_all_plans(seed, space):
+    job = small_job(seed, sockets=2)
+    everything = brute_force(job)
+    everything = everything[space.holds(job, everything)]
+    problem = asked(job, "throughput_per_s", space=space)
+    if not len(everything):
+        return
+    for name in ("rlas", "rlas-placement"):
+        found = answered(name, problem)
+        if isinstance(found, str):
+            assert name in found
+            continue
+        _check(found, problem, everything)
+        most = max(estimate(problem, [_plan(job, each)]).objective[0] for each in everything)
+        assert found.bound is None or found.bound >= most * (1.0 - 1e-9)  # of plans that are backpressured too
+
+
+@pytest.mark.parametrize("name", SEARCHING)
+def test_a_plan_that_keeps_up_is_never_given_up_for_one_that_does_not(name):
+    job = spread()
+    found = Keeping(OPTIMIZERS[name]).solve(asked(job))
+    assert found.sane and found.status is not Status.INFEASIBLE
+    assert found.given is not None and found.given.plan == job.plan
+    run = simulate(job.with_plan(found.plan).with_run(horizon_s=60)).metrics
+    assert not run.backpressured and run.value("processing_latency_s") < 0.3
+
+
+def test_nothing_better_is_said_and_the_plan_kept():
+    job = spread()
+    found = Keeping(OPTIMIZERS["random"]).solve(asked(job, seed=1))
+    assert found.plan == job.plan
+    assert "nothing better than the given plan was found" in found.message
+
+
+@pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
+def test_the_rules_are_costreams_and_not_everybodys(name):
+    job = ruled_out()
+    assert Keeping(OPTIMIZERS[name]).solve(asked(job)).sane
+    ruled = OPTIMIZERS[name].solve(asked(job, space=Space(costream_rules=True)))
+    assert not ruled.sane  # only against the rules does it keep up
+    assert not Space(costream_rules=True).includes(job, job.plan)
+
+
+@pytest.mark.parametrize("name", ["rlas", "local-search", "exhaustive", "milp"])
+def test_nothing_is_called_the_best_where_nothing_arrives(name):
+    found = Keeping(OPTIMIZERS[name]).solve(asked(first_host_too_small(), "throughput_per_s"))
+    assert found.objective == pytest.approx(20_000.0, rel=0.03)
+    assert {place.host for op in found.plan.placement for place in found.plan.locations(op)} == {"g"}
+
+
+@pytest.mark.parametrize("name", ["local-search", "milp", "random"])
+def test_devices_stay_where_they_are(name):
+    job = edge()
+    free = OPTIMIZERS[name].solve(asked(job, budget=200)).plan
+    kept = OPTIMIZERS[name].solve(asked(job, budget=200, space=Space(pinned=frozenset({"sensors"})))).plan
+    said = OPTIMIZERS[name].solve(asked(edge(pinned=True), budget=200)).plan
+    assert free.placement["sensors"] != job.plan.placement["sensors"]
+    assert sorted(kept.placement["sensors"]) == sorted(job.plan.placement["sensors"])
+    assert sorted(said.placement["sensors"]) == sorted(job.plan.placement["sensors"])
+
+
+def test_no_bound_on_two_sources_is_below_a_plan():
+    """One of them may be slowed and not the other."""
+    job = two_sources()
+    problem = asked(job, "throughput_per_s")
+    found = Keeping(OPTIMIZERS["rlas"]).solve(problem)
+    given = estimate(problem, [job.plan]).objective[0]
+    assert found.bound is None or found.bound >= given * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_every_optimizer_keeps_to_the_space_or_refuses_it(name):
+    space = Space(pinned=frozenset({"s"}), allowed={"m": ("b",)})
+    for seed in range(4):
+        job = small_job(seed)
+        found = answered(name, asked(job, space=space, budget=50))
+        if isinstance(found, str):
+            assert name in found or "no plan" in found
+        else:
+            assert space.includes(job, found.plan)
+
+
+def test_what_no_plan_fulfils_is_said():
+    job = ruled_out()
+    with pytest.raises(BadInput, match="unknown operator 'x'"):
+        Keeping(OPTIMIZERS["local-search"]).solve(asked(job, space=Space(pinned=frozenset({"x"}))))
+    with pytest.raises(BadInput, match="any number of replicas"):
+        OPTIMIZERS["exhaustive"].solve(asked(job, space=Space(free_replicas=True)))
+
+
+def test_a_given_plan_outside_of_the_space_is_no_candidate():
+    job = ruled_out()
+    found = Keeping(OPTIMIZERS["milp"]).solve(asked(job, space=Space(allowed={"k": ("strong",)})))
+    assert found.plan.placement["k"] == ("strong",)
+    assert "not one of those that may be chosen" in found.message
+    assert isinstance(found.plan, ExecutionPlan) and np.isfinite(found.objective)
+    assert counts_of(job, found.plan).sum() == 2
+
+
+@pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), head_room=st.sampled_from([0.0, 0.2, 1.0]), share=st.sampled_from([None, 0.9, 1.1]))
+def test_what_is_required_is_kept_if_any_plan_does(name, seed, head_room, share):
+    job = small_job(seed)
+    latency_s = estimate(asked(job, "e2e_latency_s"), [job.plan]).objective[0]
+    limits = {} if share is None or not 0.0 < latency_s < np.inf else {"e2e_latency_s": share * latency_s}
+    required = Requirements(head_room=head_room, at_most=limits)
+    problem = asked(job, requirements=required, space=SPACES[0])
+    everything = brute_force(job)
+    everything = everything[SPACES[0].holds(job, everything)]
+    found = Keeping(OPTIMIZERS[name]).solve(problem)
+    _check(found, problem, everything)
+    if found.sane:
+        ahead = RateModel().predict(at_rate(job, 1.0 + head_room), [found.plan])
+        here = RateModel().predict(job, [found.plan])
+        assert ahead["backpressured"][0] < 0.5 <= ahead["success"][0]
+        assert all(here[latency][0] <= most_s for latency, most_s in limits.items())
+
+
+def test_a_search_on_sockets_leaves_room():
+    job = first_host_too_small().with_plan(ExecutionPlan(placement={"s": "g", "m": "g", "k": "g"}))
+    tight = at_rate(job, 20.0)
+    for head_room in (0.0, 0.5):
+        required = Requirements(head_room=head_room)
+        found = Keeping(OPTIMIZERS["rlas"]).solve(asked(tight, "throughput_per_s", requirements=required))
+        assert found.sane
+        ahead = RateModel().predict(at_rate(tight, 1.0 + head_room), [found.plan])
+        assert ahead["backpressured"][0] < 0.5
+    assert "no plan that keeps up was found that bears 101 times" in _unmet(job).message
+
+
+def _unmet(job):
+    return Keeping(OPTIMIZERS["local-search"]).solve(asked(job, requirements=Requirements(head_room=100.0), budget=50))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"head_room": -0.1}, "head room must be >= 0"),
+        ({"at_most": {"e2e": 1.0}}, "unknown latency 'e2e'"),
+        ({"at_most": {"e2e_latency_s": 0.0}}, "above 0"),
+        ({"prices": {"a": 0.0}}, "must be > 0"),
+    ],
+)
+def test_what_cannot_be_required(wrong, says):
+    with pytest.raises(BadInput, match=says):
+        Requirements(**wrong)
