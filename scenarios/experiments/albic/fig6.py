@@ -8,27 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.experiments.albic.real_job_1 import FIRST, JOB, MIGRATIONS, ROUNDS, Change, course, drawn, policy
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from scenarios.files.overrides import set_value
-from scenarios.files.scenario_file import load
-from twin.run import Run
-from twin.scenario import Scenario
-from twin.simulation import simulate
 
-JOB, WORKERS = "wikipedia-top-k", "worker-"
-MIGRATIONS, BAND = 13, 0.5
-ROUNDS = 30
-FIRST = 3
-"""Rounds that bring the contiguous assignment of the start into balance; the table leaves them out."""
 TWO_CHOICES = "query.streams.geohash->top-k.partitioning=two-choice"
 
-WAYS: Mapping[str, Callable[[Scenario], Scenario]] = {
+WAYS: Mapping[str, Change] = {
     "none": lambda job: job,
-    "Flux": lambda job: job.with_policy(_policy("flux")),
-    "search (ours)": lambda job: job.with_policy(_policy("balance")),
-    "MILP": lambda job: job.with_policy(_policy("balance", solver="milp", seconds=1.0)),
+    "Flux": lambda job: job.with_policy(policy("flux")),
+    "search (ours)": lambda job: job.with_policy(policy("balance")),
+    "MILP": lambda job: job.with_policy(policy("balance", solver="milp", seconds=1.0)),
     "two choices": lambda job: set_value(job, TWO_CHOICES),
 }
 
@@ -39,7 +31,7 @@ COLUMNS = {
     "found": "load distance a round later, mean",
     "found_most": "load distance a round later, highest",
     "migrations": "migrations a round",
-    "paused": "pause of a migration, mean (ms)",
+    "pauses": "pauses of key groups together, a round (s)",
     "cpu": "CPU of the workers, mean (%)",
 }
 NOTES = (
@@ -69,53 +61,15 @@ NOTES = (
 def run(workspace: Workspace, _sizes: Sizes) -> Result:
     """Every way on the same input."""
     courses = {
-        way: workspace.cached("albic-fig6", {"way": way, "rounds": ROUNDS}, partial(course, way, workspace.seed))
-        for way in WAYS
+        way: workspace.cached("albic-fig6", {"way": way, "rounds": ROUNDS}, partial(course, change, workspace.seed))
+        for way, change in WAYS.items()
     }
     rows = tuple(_row(way, found) for way, found in courses.items())
     figures: dict[str, Callable[[], Any]] = {
-        name: partial(_drawn, {way: courses[way][name] for way in WAYS if way != "MILP"})
+        name: partial(drawn, {way: courses[way][name] for way in WAYS if way != "MILP"})
         for name in ("planned", "found")
     }
     return Result({"quality": Table("Real Job 1: load distances and migrations", COLUMNS, rows)}, figures, NOTES)
-
-
-def course(way: str, seed: int, rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """By round, as in COLUMNS: load distances in percentage points, from the first migrations on."""
-    job = load(JOB)
-    length_s, segments = job.run.period_s, (job.run.segments or 0) * (rounds + 1) // (ROUNDS + 1)
-    result = simulate(WAYS[way](job.with_run(seed=seed, horizon_s=(rounds + 1) * length_s, segments=segments)))
-    load_th = _loads(result)
-    distance = np.abs(load_th - load_th.mean(axis=1, keepdims=True)).max(axis=1)
-    planned, moved, paused = distance[:-1].copy(), np.zeros(rounds), []
-    for row in result.event_rows:
-        number = round(row["at_s"] / length_s) - 1
-        if row["kind"] == "decision":
-            planned[number] = row["detail"].get("planned", planned[number])
-        elif row["kind"] == "migration":
-            moved[number] += len(row["detail"]["key_groups"])
-            paused.append(1000.0 * (row["paused_s"] or 0.0))
-    return {
-        "planned": planned.tolist(),
-        "found": distance[1:].tolist(),
-        "migrations": moved.tolist(),
-        "paused": paused,
-        "cpu": load_th[1:].mean(axis=1).tolist(),
-    }
-
-
-def _policy(name: str, **options: Any) -> Any:
-    from twin.control import policy_spec
-
-    return policy_spec({"name": name, "max_migrations": MIGRATIONS, "band": BAND, **options})
-
-
-def _loads(result: Run) -> np.ndarray:
-    """[periods, workers] percent of CPU."""
-    workers = [row for row in result.host_rows if row["host"].startswith(WORKERS)]
-    periods = max(row["period"] for row in workers) + 1
-    found = [[100.0 * row["cpuUtilisation"] for row in workers if row["period"] == each] for each in range(periods)]
-    return np.array(found)
 
 
 def _row(way: str, found: Mapping[str, list[float]]) -> dict[str, Any]:
@@ -127,20 +81,9 @@ def _row(way: str, found: Mapping[str, list[float]]) -> dict[str, Any]:
         "found": float(np.mean(later["found"])),
         "found_most": max(later["found"]),
         "migrations": float(np.mean(later["migrations"])),
-        "paused": float(np.mean(found["paused"])) if found["paused"] else None,
+        "pauses": float(np.mean(later["pauses"])),
         "cpu": float(np.mean(later["cpu"])),
     }
-
-
-def _drawn(by_way: Mapping[str, list[float]]) -> Any:
-    from figures.lines import lines
-
-    drawn: dict[str, list[Any]] = {
-        "series": [way for way, values in by_way.items() for _ in values],
-        "x": [number for values in by_way.values() for number in range(1, len(values) + 1)],
-        "y": [value for values in by_way.values() for value in values],
-    }
-    return lines(drawn, "round", "load distance (percentage points)")
 
 
 FIG6 = Experiment(

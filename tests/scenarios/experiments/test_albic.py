@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from optimizers.balancing.search import Search
 from scenarios.commands.terminal import Terminal
-from scenarios.experiments.albic import collocating, fig5, fig6, fig10, fig11, grid
+from scenarios.experiments.albic import collocating, fig5, fig6, fig8, fig10, fig11, grid, real_job_1
 from scenarios.experiments.albic.clusters import SIZES, cluster
 from scenarios.experiments.albic.jobs import drifts, job
 from scenarios.experiments.sizes import SMALL
@@ -91,9 +93,17 @@ def test_collocation_is_told_of_every_way(workspace, monkeypatch):
 
 
 def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices():
-    ways = {way: fig6.course(way, seed=1, rounds=2) for way in ("none", "Flux", "search (ours)", "two choices")}
+    names = ("none", "Flux", "search (ours)", "two choices")
+    ways = {way: real_job_1.course(fig6.WAYS[way], 1, rounds=2) for way in names}
     assert ways["none"]["planned"][1:] == ways["none"]["found"][:-1]
     assert max(ways["search (ours)"]["planned"]) < min(ways["none"]["planned"]) / 4
     assert ways["search (ours)"]["planned"][0] <= ways["Flux"]["planned"][0]
-    assert max(ways["Flux"]["migrations"] + ways["search (ours)"]["migrations"]) <= fig6.MIGRATIONS
+    assert max(ways["Flux"]["migrations"] + ways["search (ours)"]["migrations"]) <= real_job_1.MIGRATIONS
     assert np.mean(ways["two choices"]["cpu"]) > 1.1 * np.mean(ways["none"]["cpu"])
+
+
+def test_more_migrations_are_more_even_and_pause_more():
+    few, many = (real_job_1.course(partial(fig8.limited, limit), 1, rounds=1) for limit in (5, 300))
+    assert few["migrations"] == [5.0] and many["migrations"][0] > 40
+    assert many["planned"][0] < few["planned"][0]
+    assert many["pauses"][0] > few["pauses"][0] > 0.0
