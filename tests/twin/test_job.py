@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
-from scenarios.spaces.generator import SPACES, random_scenario
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from twin.deployment import Deployment
 from twin.flow import nominal_rates
 from twin.guards.effort import estimate

@@ -70,11 +70,18 @@ def undisturbed(tmp_path_factory) -> Path:
     return folder / "a"
 
 
+def hear_ctrl_c() -> None:
+    """What was started in the background ignores Ctrl-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_it_goes_on_and_says_the_same(job, tmp_path, how, undisturbed):
     words = ["whatif", str(job), *INTERRUPTED, "--out", str(tmp_path / "a")]
     command = [sys.executable, "-m", "scenarios.cli", *words, "--workers", "1"]
-    first = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    first = subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
+    )
     kept = tmp_path / "a" / "runs.jsonl"
     deadline_s = time.monotonic() + 60
     while not kept.exists() or len(lines(tmp_path / "a")) < 2:
