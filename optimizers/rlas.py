@@ -19,7 +19,7 @@ from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
 from optimizers.rated import at_rate
 from optimizers.scaling import Placed, scaled
-from optimizers.socket_moves import crowded, improved, searched
+from optimizers.socket_moves import borne, crowded, improved, searched
 from optimizers.socket_polish import polished
 from optimizers.socket_solution import solution
 from optimizers.socket_space import SocketSpace
@@ -28,7 +28,6 @@ from optimizers.socket_tree import Heuristics, SocketTree
 from twin.errors import BadInput
 from twin.randomness import stream
 from twin.rates.numa_job import Fetch, NumaJob
-from twin.rates.numa_rates import sustained
 
 RATIO = 5
 """Replicas of an operator that are placed together (the paper's choice, Section 4), ..."""
@@ -113,6 +112,8 @@ class _Search:
                     problem.report(int(placed.counts_ol.sum()), most)
                 if self._late:
                     break
+            if not self._late:
+                placements.append(self.place(self.space.home_ol.sum(axis=1)))
         bound = math.inf if scale else placements[0].bound
         placements.sort(key=lambda placed: -placed.load)  # stable: of equal ones, that with fewer replicas
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
@@ -178,5 +179,5 @@ class _Search:
 def _best_first(job: NumaJob, placements: list[np.ndarray]) -> list[np.ndarray]:
     """Different ones, those with a core for each replica first, by the load they bear."""
     different = np.array(list({each.astype(int).tobytes(): each for each in placements}.values()))
-    order = np.lexsort((-sustained(job, different).load_n, crowded(job, different)))
+    order = np.lexsort((-borne(job, different)[0], crowded(job, different)))
     return [different[index] for index in order]

@@ -41,7 +41,10 @@ def read_mlc(path: Path, *, name: str, cores: int, clock_ghz: float | None, ram_
         "bandwidth_mbps": 10_000.0,
         "latency_ms": 0.1,
         "sockets": sockets,
-        "numa": {"latency_ns": beyond_local(latency), "bandwidth_gbps": None if bandwidth is None else turned(bandwidth)},
+        "numa": {
+            "latency_ns": beyond_local(latency),
+            "bandwidth_gbps": None if bandwidth is None else turned(bandwidth),
+        },
     }
     return parse(Cluster, {"hosts": [host]}, str(path))
 
@@ -57,7 +60,9 @@ def matrices(text: str, where: str) -> dict[str, list[list[float]]]:
         elif what and (row := _ROW.match(line)):
             rows = found.setdefault(what, [])
             if int(row.group(1)) != len(rows):
-                raise BadInput(f"{where}: line {number}: row {row.group(1)} where {len(rows)} comes; give one run of mlc")
+                raise BadInput(
+                    f"{where}: line {number}: row {row.group(1)} where {len(rows)} comes; give one run of mlc"
+                )
             scale = 1.0 if what == "latency" else MEGA_A_GIGA
             rows.append([float(each) / scale for each in row.group(2).split()])
     for name, rows in found.items():

@@ -110,7 +110,9 @@ def test_the_way_back_may_take_longer_and_local_memory_is_no_way(fidelity: str) 
         document = on_server(server_a(2), work(service_time_s=1e-3), 5000, places).model_dump(mode="json")
         document["cluster"]["hosts"][0]["numa"] = {"latency_ns": [[9e5, 1e6], [3e6, 9e5]]}
         document["query"]["operators"][0]["tuple_bytes"] = 64
-        scenario = Scenario.of(parse(Deployment, document), RunSettings(horizon_s=20, period_s=1, warmup_s=2, fidelity=fidelity))
+        scenario = Scenario.of(
+            parse(Deployment, document), RunSettings(horizon_s=20, period_s=1, warmup_s=2, fidelity=fidelity)
+        )
         run_per_s = simulate(scenario).metrics.throughput_per_s
         rates_per_s = RateModel().predict(scenario, [scenario.plan])["throughput_per_s"][0]
         assert run_per_s == pytest.approx(rates_per_s, rel=0.03)
