@@ -17,6 +17,7 @@ import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
+from optimizers.patience import Patience
 from optimizers.rated import at_rate
 from optimizers.scaling import Placed, scaled
 from optimizers.socket_moves import borne, crowded, improved, searched
@@ -69,29 +70,29 @@ class Rlas:
         problem = problem.settled(free_replicas=self.scale)
         planned = at_rate(problem.deployment, problem.requirements.factor)
         job, space = NumaJob(planned, self.fetch), SocketSpace.of(problem, self.name)
-        until_s = None if problem.seconds is None else started_s + problem.seconds
-        found = _Search(self, job, space, until_s)
+        patience = problem.patience()
+        found = _Search(self, job, space, patience)
         candidates, bound = found.run(problem)
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
             candidates = candidates[:1]
         truth, bound = NumaJob(problem.deployment), bound * problem.requirements.factor
         asked = 0
         if self.improve and self.fetch == "relative":
-            candidates, asked = polished(problem, truth, candidates, until_s)
+            candidates, asked = polished(problem, truth, candidates, patience)
         answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
         return replace(answer, evaluations=answer.evaluations + asked)
 
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
         """The placement [o, l] of so many replicas that the tree search finds, before any local search."""
         space = SocketSpace.everything(len(job.operators), len(job.locations))
-        return _Search(self, job, space, None).place(replicas_o).counts_ol
+        return _Search(self, job, space, Patience()).place(replicas_o).counts_ol
 
 
 class _Search:
     """One run of the optimizer."""
 
-    def __init__(self, options: Rlas, job: NumaJob, space: SocketSpace, until_s: float | None) -> None:
-        self.options, self.job, self.space, self.until_s = options, job, space, until_s
+    def __init__(self, options: Rlas, job: NumaJob, space: SocketSpace, patience: Patience) -> None:
+        self.options, self.job, self.space, self.patience = options, job, space, patience
         self.weighed = 0
         self._symmetry = Symmetry(job, space.allowed_ol)
 
@@ -108,8 +109,8 @@ class _Search:
             placements = []
             for placed in scaled(job, self.place, most, self.space, refine=options.refine):
                 placements.append(placed)
-                if problem.report is not None:
-                    problem.report(int(placed.counts_ol.sum()), most)
+                best = job.results_per_s * min(1.0, max(each.load for each in placements))
+                problem.tell("replicas placed", int(placed.counts_ol.sum()), most, best=best)
                 if self._late:
                     break
             if not self._late:
@@ -158,15 +159,14 @@ class _Search:
         return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
 
     def _limits(self, nodes: int) -> Limits:
-        seconds = None if self.until_s is None else max(1e-3, self.until_s - time.perf_counter())
-        return Limits(nodes=nodes, seconds=seconds)
+        return Limits(nodes=nodes, patience=self.patience)
 
     def _spent(self, weighed: int) -> bool:
         return self._late or self.weighed + weighed > WEIGHED
 
     @property
     def _late(self) -> bool:
-        return self.until_s is not None and time.perf_counter() > self.until_s
+        return self.patience.over
 
     def _improved(self, counts_ol: np.ndarray, most: int, scale: bool) -> np.ndarray:
         if self._late:

@@ -8,7 +8,7 @@ all, unless a start has more.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
+from optimizers.patience import Patience
 from optimizers.socket_moves import neighbours
 from optimizers.socket_solution import PROVED
 from optimizers.space import counts_of
@@ -34,17 +35,17 @@ IN_VAIN = 12
 
 
 def polished(
-    problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], until_s: float | None
+    problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], patience: Patience
 ) -> tuple[list[np.ndarray], int]:
     """The best plans [o, l] reached from the best of the starts and the given plan, and how many were estimated.
 
-    Those are at most the problem's budget less what the answer needs; until_s: as time.perf_counter() tells it. The
-    starts themselves where there is no time or budget.
+    Those are at most the problem's budget less what the answer needs. The starts themselves where there is no time or
+    budget.
     """
     kept = 1 + problem.alternatives
-    left_s = None if until_s is None else until_s - time.perf_counter()
-    if problem.budget <= kept + len(starts) or (left_s is not None and left_s < SOON_S):
+    if problem.budget <= kept + len(starts) or patience.left_s < SOON_S:
         return list(starts[:kept]), 0
+    left_s = None if patience.left_s == math.inf else patience.left_s
     known = Candidates(replace(problem, budget=problem.budget - kept, seconds=left_s), problem.space)
     given_ol = counts_of(problem.deployment, problem.deployment.plan)
     first = [*(each.astype(np.int64) for each in starts), given_ol]
