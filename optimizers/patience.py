@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Stopped = Callable[[], bool]
 """Whether whoever asked wants the best so far."""
@@ -32,6 +32,10 @@ class Patience:
     def left_s(self) -> float:
         """0 if there is none."""
         return 0.0 if self.stopped() else max(0.0, self.until_s - time.perf_counter())
+
+    def part(self, share: float) -> Patience:
+        """So much of what is left."""
+        return self if self.until_s == math.inf else replace(self, until_s=time.perf_counter() + share * self.left_s)
 
     @property
     def over(self) -> bool:

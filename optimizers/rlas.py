@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
 from optimizers.patience import Patience
 from optimizers.rated import at_rate
-from optimizers.scaling import Placed, scaled
+from optimizers.scaling import HALF, Placed, in_proportion, scaled
 from optimizers.socket_moves import borne, crowded, improved, searched
 from optimizers.socket_polish import polished
 from optimizers.socket_solution import solution
@@ -36,8 +37,14 @@ FEW = 24
 """... unless there are no more than this in all."""
 IMPROVED = 4
 """So many of the best placements are improved; the best of these is where the search goes on."""
+LOOKS = 40_000
+"""Nodes that are looked at for each placement, times sockets, times depth of the tree: small ones are searched whole, and
+large ones hardly beyond the first dives, since each of their nodes takes longer."""
 WEIGHED = 2_000_000
 """Placements after which the local search begins nothing new."""
+SCALING, IMPROVING = 0.4, 0.7
+"""Shares of the time, where that is limited, in which numbers of replicas are tried; of what is left, in which
+placements are improved."""
 CLOSE = 1e-9
 
 
@@ -46,7 +53,7 @@ class Rlas:
     """fetch: what the planner believes of distances; "always" and "never" are RLAS_fix(L) and RLAS_fix(U).
 
     heuristics: of the tree; None: all, with the paper's compression ratio once there are many replicas. nodes: of the
-    tree that are looked at for each placement. order: of the search. most_replicas: of all operators together; None:
+    tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search. most_replicas: of all operators together; None:
     one a core. scale: whether replication is chosen; else it is that of the deployment's plan. improve, refine: see
     above and `scaling.scaled`.
     """
@@ -54,7 +61,7 @@ class Rlas:
     name: str = "rlas"
     fetch: Fetch = "relative"
     heuristics: Heuristics | None = None
-    nodes: int = 300
+    nodes: int | None = None
     order: Order = "depth"
     most_replicas: int | None = None
     scale: bool = True
@@ -106,20 +113,13 @@ class _Search:
             placements = [self.place(replicas_o)]
             most = int(replicas_o.sum())
         else:
-            placements = []
-            for placed in scaled(job, self.place, most, self.space, refine=options.refine):
-                placements.append(placed)
-                best = job.results_per_s * min(1.0, max(each.load for each in placements))
-                problem.tell("replicas placed", int(placed.counts_ol.sum()), most, best=best)
-                if self._late:
-                    break
-            if not self._late:
-                placements.append(self.place(self.space.home_ol.sum(axis=1)))
+            placements = self._scaled(problem, most)
         bound = math.inf if scale else placements[0].bound
         placements.sort(key=lambda placed: -placed.load)  # stable: of equal ones, that with fewer replicas
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
         if not options.improve or float(placements[0].load) >= 1.0:
             return kept, bound
+        self.patience = self.patience.part(IMPROVING)
         starts = [self._improved(counts_ol, most, scale) for counts_ol in kept[:IMPROVED] if self.weighed < WEIGHED]
         found = _best_first(job, [*starts, *kept])
         rng = stream(problem.seed, "rlas")
@@ -127,14 +127,39 @@ class _Search:
         self.weighed += weighed
         return _best_first(job, [best, *found])[: 1 + problem.alternatives], bound
 
+    def _scaled(self, problem: Problem, most: int) -> list[Placed]:
+        """Placements of all cores' worth of replicas at once, of the numbers on Algorithm 1's way, and of the given
+        ones; in SCALING of the time, where that is limited."""
+        job, patience = self.job, self.patience.part(SCALING)
+        ways = [
+            [self.place(in_proportion(job, most, self.space))],
+            scaled(
+                job,
+                self.place,
+                most,
+                self.space,
+                refine=self.options.refine,
+                first_o=in_proportion(job, most, self.space, HALF),
+            ),
+        ]
+        placements: list[Placed] = []
+        for placed in chain(*ways):
+            placements.append(placed)
+            best = job.results_per_s * min(1.0, max(each.load for each in placements))
+            problem.tell("replicas placed", int(placed.counts_ol.sum()), most, best=best)
+            if patience.over:
+                return placements
+        return [*placements, self.place(self.space.home_ol.sum(axis=1))]
+
     def place(self, replicas_o: np.ndarray) -> Placed:
         """The best placement of so many replicas that the search finds.
 
         What the heuristics leave of the tree may be looked at in no time; then all of it is, while nodes are left.
         """
-        nodes = max(self.options.nodes, int(replicas_o.sum()) + 1)  # a dive to the first leaf at least
         heuristics = self.options.heuristics or self._usual(int(replicas_o.sum()))
         tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
+        nodes = self.options.nodes or LOOKS // (tree.depth * len(self.job.locations) + 1)
+        nodes = max(nodes, tree.depth + 1)  # a dive to the first leaf at least
         found = search(tree.root, tree.branch, order=self.options.order, limits=self._limits(nodes))
         self.weighed += tree.weighed
         if found.best is None:  # out of time: a dive to the first leaf of a tree where nothing was seen yet
@@ -171,7 +196,7 @@ class _Search:
     def _improved(self, counts_ol: np.ndarray, most: int, scale: bool) -> np.ndarray:
         if self._late:
             return counts_ol
-        found, weighed = improved(self.job, counts_ol, most, self.space, scale=scale)
+        found, weighed = improved(self.job, counts_ol, most, self.space, scale=scale, spent=self._spent)
         self.weighed += weighed
         return found
 

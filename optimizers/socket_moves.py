@@ -40,10 +40,10 @@ def searched(
 
     spent: whether so many are enough. most_replicas, scale: as of `improved`.
     """
-    best, weighed = improved(job, counts_ol, most_replicas, space, scale=scale)
+    best, weighed = improved(job, counts_ol, most_replicas, space, scale=scale, spent=spent)
     worth, in_vain = _worth(job, best[None])[:, 0], 0
     while not space.pinned_o.all() and in_vain < IN_VAIN and worth[1] < 1.0 - CLOSE and not spent(weighed):
-        found, more = improved(job, _kicked(best, rng, space), most_replicas, space, scale=scale)
+        found, more = improved(job, _kicked(best, rng, space), most_replicas, space, scale=scale, spent=spent)
         weighed += more
         reached = _worth(job, found[None])[:, 0]
         in_vain = 0 if _better(reached[:2], worth[:2]) else in_vain + 1
@@ -79,10 +79,11 @@ def improved(
     *,
     steps: int = STEPS,
     scale: bool = True,
+    spent: Callable[[int], bool] | None = None,
 ) -> tuple[np.ndarray, int]:
     """A placement that no small change improves, or where `steps` ended, and how many were weighed.
 
-    most_replicas: that the operators may have together. scale: whether their numbers may change.
+    spent: whether so many are enough; asked at each step. most_replicas: that the operators may have together. scale: whether their numbers may change.
     """
     here, weighed = counts_ol.astype(float), 0
     worth = _worth(job, here[None])[:, 0]
@@ -96,6 +97,8 @@ def improved(
         best = int(np.lexsort(worths[::-1])[-1])
         if not _better(worths[:, best], worth):
             break
+        if spent is not None and spent(weighed):
+            return changes[best], weighed
         here, worth = changes[best], worths[:, best]
     return here, weighed
 

@@ -17,7 +17,7 @@ import numpy as np
 from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.patience import Patience
-from optimizers.socket_moves import neighbours
+from optimizers.socket_moves import crowded, neighbours
 from optimizers.socket_solution import PROVED
 from optimizers.space import counts_of
 from twin.randomness import stream
@@ -86,9 +86,14 @@ class _Polish:
             here = self._better(here)
 
     def _better(self, here: int) -> int:
-        """The first batch of changes with one that is better, and the best of these; itself if there is none."""
-        near = neighbours(self._known.counts(here), self._most, self._scale)
+        """The first batch of changes with one that is better, and the best of these; itself if there is none. Those
+        that put no more replicas beyond cores come first."""
+        here_ol = self._known.counts(here)
+        near = neighbours(here_ol, self._most, self._scale)
         order = self._rng.permutation(len(near))
+        if len(near):
+            more_n = crowded(self._job, near[order]) > crowded(self._job, here_ol[None])
+            order = order[np.argsort(more_n, kind="stable")]
         for first in range(0, len(near), BATCH):
             batch = near[order[first : first + BATCH]]
             self._known.look_at(batch)
