@@ -50,7 +50,8 @@ def claimed_job(seed: int, *, sources: int | None = None, on_sockets: bool | Non
 
 
 def every_plan(job: Scenario) -> np.ndarray:
-    """All plans with the given numbers of replicas [N, O, L]; so many at random where there are more than MOST_PLANS."""
+    """All plans with the given numbers of replicas [N, O, L]; so many at random where there are more than
+    MOST_PLANS."""
     places = len(locations(job))
     options = [
         [np.bincount(each, minlength=places) for each in itertools.combinations_with_replacement(range(places), count)]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
-from optimizers.patience import Patience
+from optimizers.patience import ENDLESS, Patience
 
 Order = Literal["depth", "best"]
 """Depth first finds complete nodes soon; best first proves with the fewest nodes."""
@@ -65,7 +65,7 @@ class Limits:
     """
 
     nodes: int | None = None
-    patience: Patience = Patience()
+    patience: Patience = ENDLESS
     tolerance: float = 1e-9
 
 

@@ -15,7 +15,8 @@ from twin.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Exhaustive:
-    """Ignores the budget, and proves nothing where it is stopped. max_plans: refuses problems with more plans (at most MAX_LISTED)."""
+    """Ignores the budget, and proves nothing where it is stopped. max_plans: refuses problems with more plans (at most
+    MAX_LISTED)."""
 
     max_plans: int = MAX_LISTED
     name: str = "exhaustive"

@@ -38,8 +38,8 @@ class Problem:
 
     objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
     after which an optimizer that can be stopped returns the best so far (so the same problem may give another plan).
-    stopped: whether somebody wants that now. report: is told where long work stands. space: the plans that may be chosen. requirements: that a chosen
-    plan must fulfil, if any does.
+    stopped: whether somebody wants that now. report: is told where long work stands. space: the plans that may be
+    chosen. requirements: that a chosen plan must fulfil, if any does.
 
     Raises BadInput for an unknown objective, a negative seed, a budget below 1, or no time.
     """

@@ -46,3 +46,7 @@ class Patience:
     def endless(self) -> bool:
         """Whether nothing can end it."""
         return self.until_s == math.inf and self.stopped is never
+
+
+ENDLESS = Patience()
+"""Nothing ends it."""

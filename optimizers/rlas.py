@@ -18,12 +18,12 @@ import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
-from optimizers.patience import Patience
+from optimizers.patience import ENDLESS, Patience
 from optimizers.rated import at_rate
 from optimizers.scaling import HALF, Placed, in_proportion, scaled
 from optimizers.socket_moves import borne, crowded, improved, searched
 from optimizers.socket_polish import polished
-from optimizers.socket_solution import solution
+from optimizers.socket_solution import results_bound, solution
 from optimizers.socket_space import SocketSpace
 from optimizers.socket_symmetry import Symmetry
 from optimizers.socket_tree import Heuristics, SocketTree
@@ -38,8 +38,8 @@ FEW = 24
 IMPROVED = 4
 """So many of the best placements are improved; the best of these is where the search goes on."""
 LOOKS = 40_000
-"""Nodes that are looked at for each placement, times sockets, times depth of the tree: small ones are searched whole, and
-large ones hardly beyond the first dives, since each of their nodes takes longer."""
+"""Nodes that are looked at for each placement, times sockets, times depth of the tree: small ones are searched whole,
+and large ones hardly beyond the first dives, since each of their nodes takes longer."""
 WEIGHED = 2_000_000
 """Placements after which the local search begins nothing new."""
 SCALING, IMPROVING = 0.4, 0.7
@@ -53,10 +53,9 @@ class Rlas:
     """fetch: what the planner believes of distances; "always" and "never" are RLAS_fix(L) and RLAS_fix(U).
 
     heuristics: of the tree; None: all, with the paper's compression ratio once there are many replicas. nodes: of the
-    tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search. most_replicas: of all operators together; None:
-    one a core. scale: whether replication is chosen; else it is that of the deployment's plan. improve, refine: see
-    above and `scaling.scaled`.
-    """
+    tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search. most_replicas: of
+    all operators together; None: one a core. scale: whether replication is chosen; else it is that of the deployment's
+    plan. improve, refine: see above and `scaling.scaled`."""
 
     name: str = "rlas"
     fetch: Fetch = "relative"
@@ -78,29 +77,50 @@ class Rlas:
         planned = at_rate(problem.deployment, problem.requirements.factor)
         job, space = NumaJob(planned, self.fetch), SocketSpace.of(problem, self.name)
         patience = problem.patience()
-        found = _Search(self, job, space, patience)
+        truth = NumaJob(problem.deployment)
+        known = results_bound(problem, truth, 0.0, math.inf)
+        told = _Told(problem, truth.results_per_s, problem.requirements.factor, known)
+        found = _Search(self, job, space, patience, told)
         candidates, bound = found.run(problem)
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
             candidates = candidates[:1]
-        truth, bound = NumaJob(problem.deployment), bound * problem.requirements.factor
+        bound *= problem.requirements.factor
         asked = 0
         if self.improve and self.fetch == "relative":
-            candidates, asked = polished(problem, truth, candidates, patience)
+            candidates, asked = polished(problem, truth, candidates, patience, known)
         answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
         return replace(answer, evaluations=answer.evaluations + asked)
 
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
         """The placement [o, l] of so many replicas that the tree search finds, before any local search."""
         space = SocketSpace.everything(len(job.operators), len(job.locations))
-        return _Search(self, job, space, Patience()).place(replicas_o).counts_ol
+        return _Search(self, job, space, ENDLESS).place(replicas_o).counts_ol
+
+
+@dataclass(slots=True)
+class _Told:
+    """Whoever watches, of `results_per_s` at the offered rates; loads are shares of `factor` times these."""
+
+    problem: Problem
+    results_per_s: float
+    factor: float
+    bound: float | None
+    best: float = 0.0
+
+    def __call__(self, what: str, done: int, total: int, load: float) -> None:
+        self.best = max(self.best, self.results_per_s * min(1.0, self.factor * load))
+        value = self.best if self.problem.objective == "throughput_per_s" else None
+        self.problem.tell(what, done, total, best=value, bound=self.bound)
 
 
 class _Search:
     """One run of the optimizer."""
 
-    def __init__(self, options: Rlas, job: NumaJob, space: SocketSpace, patience: Patience) -> None:
+    def __init__(
+        self, options: Rlas, job: NumaJob, space: SocketSpace, patience: Patience, told: _Told | None = None
+    ) -> None:
         self.options, self.job, self.space, self.patience = options, job, space, patience
-        self.weighed = 0
+        self.weighed, self._told = 0, told
         self._symmetry = Symmetry(job, space.allowed_ol)
 
     def run(self, problem: Problem) -> tuple[list[np.ndarray], float]:
@@ -113,7 +133,7 @@ class _Search:
             placements = [self.place(replicas_o)]
             most = int(replicas_o.sum())
         else:
-            placements = self._scaled(problem, most)
+            placements = self._scaled(most)
         bound = math.inf if scale else placements[0].bound
         placements.sort(key=lambda placed: -placed.load)  # stable: of equal ones, that with fewer replicas
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
@@ -127,7 +147,7 @@ class _Search:
         self.weighed += weighed
         return _best_first(job, [best, *found])[: 1 + problem.alternatives], bound
 
-    def _scaled(self, problem: Problem, most: int) -> list[Placed]:
+    def _scaled(self, most: int) -> list[Placed]:
         """Placements of all cores' worth of replicas at once, of the numbers on Algorithm 1's way, and of the given
         ones; in SCALING of the time, where that is limited."""
         job, patience = self.job, self.patience.part(SCALING)
@@ -145,8 +165,7 @@ class _Search:
         placements: list[Placed] = []
         for placed in chain(*ways):
             placements.append(placed)
-            best = job.results_per_s * min(1.0, max(each.load for each in placements))
-            problem.tell("replicas placed", int(placed.counts_ol.sum()), most, best=best)
+            self._tell("replicas placed", int(placed.counts_ol.sum()), most, placed.load)
             if patience.over:
                 return placements
         return [*placements, self.place(self.space.home_ol.sum(axis=1))]
@@ -187,7 +206,12 @@ class _Search:
         return Limits(nodes=nodes, patience=self.patience)
 
     def _spent(self, weighed: int) -> bool:
+        self._tell("placements weighed", self.weighed + weighed, WEIGHED, 0.0)
         return self._late or self.weighed + weighed > WEIGHED
+
+    def _tell(self, what: str, done: int, total: int, load: float) -> None:
+        if self._told is not None:
+            self._told(what, done, total, load)
 
     @property
     def _late(self) -> bool:

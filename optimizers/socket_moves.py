@@ -83,8 +83,8 @@ def improved(
 ) -> tuple[np.ndarray, int]:
     """A placement that no small change improves, or where `steps` ended, and how many were weighed.
 
-    spent: whether so many are enough; asked at each step. most_replicas: that the operators may have together. scale: whether their numbers may change.
-    """
+    spent: whether so many are enough; asked at each step. most_replicas: that the operators may have together. scale:
+    whether their numbers may change."""
     here, weighed = counts_ol.astype(float), 0
     worth = _worth(job, here[None])[:, 0]
     for _ in range(steps):

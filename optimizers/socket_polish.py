@@ -35,18 +35,18 @@ IN_VAIN = 12
 
 
 def polished(
-    problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], patience: Patience
+    problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], patience: Patience, bound: float | None
 ) -> tuple[list[np.ndarray], int]:
     """The best plans [o, l] reached from the best of the starts and the given plan, and how many were estimated.
 
-    Those are at most the problem's budget less what the answer needs. The starts themselves where there is no time or
-    budget.
-    """
+    bound: on the objective, to be told. Those are at most the problem's budget less what the answer needs. The starts
+    themselves where there is no time or budget."""
     kept = 1 + problem.alternatives
     if problem.budget <= kept + len(starts) or patience.left_s < SOON_S:
         return list(starts[:kept]), 0
     left_s = None if patience.left_s == math.inf else patience.left_s
     known = Candidates(replace(problem, budget=problem.budget - kept, seconds=left_s), problem.space)
+    known.bound = bound
     given_ol = counts_of(problem.deployment, problem.deployment.plan)
     first = [*(each.astype(np.int64) for each in starts), given_ol]
     known.look_at(first, always=True)
@@ -75,8 +75,8 @@ class _Polish:
         in_vain = 0
         while in_vain < IN_VAIN and not self._done and len(self._movable_o):
             best = self._known.best
-            if (row := self._kicked(best)) is not None:
-                self._climb(row)
+            if (kicked := self._kicked(best)) is not None:
+                self._climb(kicked)
             in_vain = 0 if self._known.best != best else in_vain + 1
 
     def _climb(self, here: int) -> None:

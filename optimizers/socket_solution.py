@@ -40,7 +40,7 @@ def solution(
     chosen = choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=False)
     counts_ol = candidates[next(index for index, plan in enumerate(plans) if plan == chosen.plan)]
     load = float(sustained(job, counts_ol[None]).load_n[0])
-    bound = _bound(problem, job, chosen.objective, most)
+    bound = results_bound(problem, job, chosen.objective, most)
     message = chosen.message
     if load < 1.0:
         full = (
@@ -54,7 +54,7 @@ def solution(
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed, among=among)
 
 
-def _bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
+def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
     """On the results a second of any plan; None if nothing is proved.
 
     It holds for what the analytic model says, not for what another one makes of a plan.

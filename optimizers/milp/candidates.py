@@ -81,7 +81,9 @@ class Candidates:
         counts_nol = np.stack(new)
         counts_nol = counts_nol[self._space.holds(self._problem.deployment, counts_nol)]
         for first in range(0, len(counts_nol), self._batch):
-            batch_nol = counts_nol[first : first + self._batch][: self._affordable if always and not first else self.left]
+            batch_nol = counts_nol[first : first + self._batch][
+                : self._affordable if always and not first else self.left
+            ]
             if not len(batch_nol):
                 return
             self._estimate(batch_nol)

@@ -16,7 +16,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from optimizers.milp.aside import aside
-from optimizers.patience import Patience
+from optimizers.patience import ENDLESS, Patience
 
 Terms = tuple[np.ndarray, "np.ndarray | float"]
 """Columns [R, K] and their coefficients, which broadcast to them: K terms of each of R rows."""
@@ -43,7 +43,7 @@ class Limits:
     """
 
     nodes: int | None = None
-    patience: Patience = Patience()
+    patience: Patience = ENDLESS
     waits: Callable[[float], None] | None = None
     gap: float = GAP
     whole: bool = True

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,11 @@ from hypothesis import strategies as st
 from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
 from optimizers.first_fit import fitted
-from optimizers.interface import Optimizer, Problem, Status
+from optimizers.interface import Optimizer, Problem, Standing, Status
 from optimizers.random_sockets import scattered
 from optimizers.registry import OPTIMIZERS
 from optimizers.rlas import Rlas
-from optimizers.scaling import Placed, scaled
+from optimizers.scaling import Placed, in_proportion, scaled
 from optimizers.selection import estimate
 from optimizers.socket_moves import improved
 from optimizers.socket_solution import load_bound
@@ -136,7 +137,9 @@ def test_a_job_that_one_socket_can_take_is_proved_and_not_scaled() -> None:
     assert all(len(places) == 1 for places in found.plan.placement.values())
 
 
-def test_scaling_begins_with_one_replica_each_and_widens_the_bottleneck_nearest_to_the_sink() -> None:
+@pytest.mark.parametrize("share", [None, 0.5])
+def test_scaling_widens_the_bottleneck_nearest_to_the_sink(share: float | None) -> None:
+    """From one replica each, as in the paper, or in proportion to what operators need."""
     job = NumaJob(four_sockets())
     seen: list[np.ndarray] = []
 
@@ -145,11 +148,24 @@ def test_scaling_begins_with_one_replica_each_and_widens_the_bottleneck_nearest_
         counts_ol = fitted(job, replicas_o, turn=False)
         return Placed(counts_ol, float(sustained(job, counts_ol[None]).load_n[0]))
 
-    loads = [placed.load for placed in scaled(job, place, 16, everything(job))]
-    assert (seen[0] == 1).all()
+    first_o = None if share is None else in_proportion(job, 16, everything(job), share)
+    loads = [placed.load for placed in scaled(job, place, 16, everything(job), first_o=first_o)]
+    assert (seen[0] == (1 if first_o is None else first_o)).all()
     for earlier, later in pairwise(seen):
         assert (later >= earlier).all() and (later > earlier).sum() == 1
-    assert seen[-1].sum() <= 16 and max(loads) > 3 * loads[0]
+    assert seen[-1].sum() <= 16 and max(loads) > (3 if share is None else 1.2) * loads[0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(small=small_jobs(), most=st.integers(1, 60), rate=st.sampled_from([1.0, 1e6, 1e8]))
+def test_replicas_in_proportion_are_enough_or_as_many_as_there_may_be(small: Any, most: int, rate: float) -> None:
+    document = small[0].model_dump(mode="json")
+    document["workload"]["arrivals"]["op0"]["rate_per_s"] = rate
+    job = NumaJob(Deployment.model_validate(document))
+    found_o = in_proportion(job, most, everything(job))
+    needed_o = job.in_o * job.time_o / job.speed_l.max()
+    assert (found_o >= 1).all() and found_o.sum() <= max(most, len(found_o))
+    assert (found_o >= needed_o - 1e-6).all() or found_o.sum() >= min(most, np.ceil(needed_o).sum()) - len(found_o)
 
 
 @pytest.mark.parametrize("name", ON_SOCKETS)
@@ -169,10 +185,12 @@ def test_a_time_limit_is_kept_and_still_gives_a_plan() -> None:
     assert job.with_plan(found.plan) and found.bound is not None and found.gap is not None
 
 
-def test_progress_is_reported_up_to_the_limit() -> None:
-    told: list[tuple[int, int]] = []
-    Rlas().solve(problem(four_sockets(), report=lambda done, total: told.append((done, total))))
-    assert len(told) > 3 and all(done <= total == 16 for done, total in told)
+def test_replicas_placed_are_told_up_to_the_limit() -> None:
+    told: list[Standing] = []
+    found = Rlas().solve(problem(four_sockets(), report=told.append))
+    placed = [each for each in told if each.what == "replicas placed"]
+    assert placed and all(0 < each.done <= (each.total or 0) == 16 for each in placed)
+    assert all((each.best or 0) <= (each.bound or 0) == found.bound for each in placed)
 
 
 def test_it_places_over_hosts_and_their_sockets() -> None:
