@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twin.engine.logic import Logic
@@ -19,14 +18,16 @@ if TYPE_CHECKING:
     from twin.engine.streams.outlet import Outlet
 
 
-@dataclass(slots=True)
 class WindowKept:
     """planned: results of the service under way. Of the rest, copies."""
 
-    planned: list[Results]
-    store: Store
-    trigger: object
-    combiner: object
+    __slots__ = ("combiner", "planned", "store", "trigger")
+
+    def __init__(self, planned: list[Results], store: Store, trigger: object, combiner: object) -> None:
+        self.planned = planned
+        self.store = store
+        self.trigger = trigger
+        self.combiner = combiner
 
 
 class WindowLogic(Logic):
