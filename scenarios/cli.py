@@ -22,6 +22,7 @@ from scenarios.commands import (
     learning,
     library,
     planning,
+    policies,
     profiling,
     reproduce,
     run,
@@ -44,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-questions = (whatif, capacity, sensitivity)
+questions = (whatif, policies, capacity, sensitivity)
 for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 
