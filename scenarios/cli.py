@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.commands import (
+    calibrating,
     capacity,
     corpus,
     demo,
@@ -22,6 +23,7 @@ from scenarios.commands import (
     learning,
     library,
     planning,
+    policies,
     profiling,
     reproduce,
     run,
@@ -44,8 +46,23 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-questions = (whatif, capacity, sensitivity)
-for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
+GROUPS = (
+    demo,
+    library,
+    run,
+    whatif,
+    policies,
+    capacity,
+    sensitivity,
+    corpus,
+    learning,
+    profiling,
+    planning,
+    reproduce,
+    importing,
+    calibrating,
+)
+for group in GROUPS:
     group.register(app)
 
 
