@@ -20,6 +20,7 @@ from scenarios.commands import (
     corpus,
     demo,
     importing,
+    importing_flink,  # noqa: F401  # adds to `twin import`
     learning,
     library,
     planning,
