@@ -19,10 +19,10 @@ from twin.spec import parse
 
 V2 = """<?xml version="1.0"?><!DOCTYPE topology SYSTEM "hwloc2.dtd"><topology version="2.0">
 <object type="Machine" cpuset="0x000000ff">
- <object type="Package" cpuset="0x0000000f"><object type="NUMANode" os_index="0" cpuset="0xf" local_memory="8000000000"/>
+<object type="Package" cpuset="0xf"><object type="NUMANode" os_index="0" cpuset="0xf" local_memory="8000000000"/>
   <object type="Core" cpuset="0x00000003"><object type="PU" cpuset="0x1"/><object type="PU" cpuset="0x2"/></object>
   <object type="Core" cpuset="0x0000000c"/></object>
- <object type="Package" cpuset="0x000000f0"><object type="NUMANode" os_index="1" cpuset="0xf0" local_memory="8000000000"/>
+<object type="Package" cpuset="0xf0"><object type="NUMANode" os_index="1" cpuset="0xf0" local_memory="8000000000"/>
   <object type="Core" cpuset="0x00000030"/><object type="Core" cpuset="0x000000c0"/></object>
  <object type="NUMANode" os_index="2" cpuset="0x0" local_memory="4000000000"/>
 </object>
