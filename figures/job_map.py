@@ -16,7 +16,7 @@ GAP_PX = (44.0, 12.0)
 HEAD_PX, PAD_PX = 24.0, 12.0
 """Of a lane: the line with its name, and the space around its boxes."""
 LEGEND_PX = 34.0
-NAME_PX, NOTE_PX = 13.0, 11.0
+NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
 THIN_PX, THICK_PX = 1.2, 5.0
 METER_PX, SEEN_PX = 60.0, 0.5
 QUIET, ALARM, EDGE, GREY, INK = "#6b7c93", "#b8322a", "#51606f", "#555555", "#222222"
@@ -134,7 +134,7 @@ def _meter(used: float, x: float, y: float) -> str:
 def _box(box: Box, place: Place) -> str:
     colours, (width, height) = heat(box.busy), BOX_PX
     frame = rectangle(place.x, place.y, width, height, rx=5, fill=colours.fill, stroke=EDGE)
-    name, note = shortened(box.name, width - 12, NAME_PX), shortened(box.note, width - 12, NOTE_PX)
+    name, note = shortened(box.name, width - 12, NAME_PX * BOLD), shortened(box.note, width - 12, NOTE_PX)
     lines = (
         label(name, place.x + 8, place.y + 18, NAME_PX, font_weight="bold", fill=colours.ink),
         label(note, place.x + 8, place.y + 33, NOTE_PX, fill=colours.ink),

@@ -23,6 +23,7 @@ from scenarios.commands import (
     library,
     planning,
     profiling,
+    report,
     reproduce,
     run,
     sensitivity,
@@ -44,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-questions = (whatif, capacity, sensitivity)
+questions = (whatif, capacity, sensitivity, report)
 for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 

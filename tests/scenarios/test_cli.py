@@ -65,6 +65,7 @@ def test_run_prints_the_promised_json_and_nothing_else(tmp_path):
     assert {path.name for path in (tmp_path / "trace").iterdir()} == {f"{t}.parquet" for t in TABLES} | {
         "SHA256SUMS",
         "manifest.json",
+        "result.json",
     }
     assert json.loads((tmp_path / "trace" / "manifest.json").read_text()) == document["manifest"]
     assert read_table(tmp_path / "trace", "runs")["config_hash"].to_pylist() == [document["manifest"]["config_hash"]]
