@@ -22,6 +22,7 @@ from scenarios.commands import (
     learning,
     library,
     planning,
+    policies,
     profiling,
     report,
     reproduce,
@@ -45,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-questions = (whatif, capacity, sensitivity, report)
+questions = (whatif, policies, capacity, sensitivity, report)
 for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -67,12 +68,12 @@ def _headline(run: Run) -> list[tuple[str, str]]:
     rate, latency = metrics.throughput_per_s, metrics.e2e_latency_s
     rate_error = errors.throughput_per_s and ERRORS * errors.throughput_per_s
     latency_error = errors.e2e_latency_s and ERRORS * errors.e2e_latency_s
-    mean_s = latency.mean if latency else 0.0
+    mean_s = latency.mean if latency else math.inf
     return [
         ("keeps up", "yes" if good(run) else "no"),
         ("results a second", rounding.number(rate, rate_error) or number(rate)),
-        ("end-to-end latency, mean", rounding.seconds(mean_s, latency_error) or seconds(latency and mean_s)),
-        ("99 % of results within", seconds(latency and latency.p99)),
+        ("end-to-end latency, mean", rounding.seconds(mean_s, latency_error) or seconds(mean_s)),
+        ("99 % of results within", seconds(latency.p99 if latency else None)),
         ("left unread a second", number(metrics.backpressure_per_s)),
         ("results", f"{metrics.tuples_out:,}"),
     ]
