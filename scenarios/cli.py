@@ -18,6 +18,7 @@ from scenarios.commands import (
     capacity,
     corpus,
     demo,
+    export,
     importing,
     learning,
     library,
@@ -47,7 +48,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 questions = (whatif, policies, capacity, sensitivity, report)
-for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
+for group in (demo, library, run, export, *questions, corpus, learning, profiling, planning, reproduce, importing):
     group.register(app)
 
 

@@ -50,6 +50,7 @@ BELOW = {
     "scenarios.learning": {"scenarios.telling", "scenarios.files", "scenarios.spaces"},
     "scenarios.asking": {"scenarios.telling", "scenarios.files", "scenarios.planning"},
     "scenarios.importers": {"scenarios.telling", "scenarios.files"},
+    "scenarios.exporting": {"scenarios.telling", "scenarios.files"},
     "scenarios.report": {"scenarios.telling", "scenarios.files", "scenarios.asking"},
     "scenarios.demo": {"scenarios.telling", "scenarios.files", "scenarios.planning", "scenarios.learning"},
 }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scenarios.commands.given import Set
+from scenarios.commands.given import Set, run_of
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 
@@ -40,35 +40,22 @@ def report(
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"report: reading {target}")
-    from scenarios.report.target import check_ours
+    from scenarios.report.page import check_ours
 
     page = out if out is not None else Path(f"{Path(target).resolve().stem if Path(target).exists() else target}.html")
     check_ours(page)
-    html = _html(terminal, target, plan, set_, seed)
+    html = _html(target, plan, set_, seed)
     _write(page, html)
     terminal.result({"page": page, "bytes": len(html.encode())}, f"report written to {page}; open it in a browser")
 
 
-def _html(terminal: Terminal, target: str, plan: str | None, set_: list[str] | None, seed: int | None) -> str:
-    from scenarios.commands.given import scenario_of
-    from scenarios.report.target import of_folder, of_scenario
-    from twin.errors import BadInput
-    from twin.guards.effort import estimate
-    from twin.guards.fidelity import settled
+def _html(target: str, plan: str | None, set_: list[str] | None, seed: int | None) -> str:
+    from scenarios.report.answer_page import answer_page, holds_answer
+    from scenarios.report.run_page import run_page
 
-    if Path(target).is_dir():
-        if plan is not None or set_ or seed is not None:
-            raise BadInput(f"{target} is finished; --plan, --set and --seed go with a scenario that is still to be run")
-        return of_folder(Path(target))
-    scenario = scenario_of(target, set_, seed=seed)
-    if plan is not None:
-        from scenarios.asking.plan_files import with_plan_of
-
-        scenario = with_plan_of(scenario, plan)
-    if not estimate(scenario, settled(scenario).run, scenario.events).long:
-        return of_scenario(scenario)
-    with terminal.progress("periods") as watched:
-        return of_scenario(scenario, watched)
+    if plan is None and not set_ and seed is None and holds_answer(Path(target)):
+        return answer_page(Path(target))
+    return run_page(*run_of(target, set_, plan, seed))
 
 
 def _write(page: Path, html: str) -> None:

@@ -29,13 +29,10 @@ class KeptRun(NamedTuple):
     run: Run
 
 
-def holds_run(folder: Path) -> bool:
-    """Whether a folder looks like one of a run or of several."""
-    return (folder / "runs.parquet").is_file()
-
-
 def read_run(folder: Path) -> KeptRun:
     """Raises BadInput if the folder is damaged, or holds no run or several."""
+    if not (folder / "runs.parquet").is_file():
+        raise BadInput(f"{folder} holds no run; name a folder that 'twin run SCENARIO --out DIR' wrote")
     told = damage(folder)
     if told:
         raise BadInput(f"{folder}: {told}; make it again with 'twin run SCENARIO --out DIR'")

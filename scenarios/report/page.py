@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from figures.svg import element, text
+from twin.errors import BadInput
 from twin.version import VERSION
 
 STYLE = Path(__file__).parent / "templates" / "page.css"
@@ -59,3 +60,11 @@ def scrolling(*parts: str) -> str:
 def folded(summary: str, *parts: str) -> str:
     """What is shown when it is asked for."""
     return element("details", element("summary", text(summary)), *parts)
+
+
+def check_ours(out: Path) -> None:
+    """Raises BadInput if `out` is there and is no report, or cannot be written."""
+    if out.is_dir() or not out.parent.is_dir():
+        raise BadInput(f"{out} is a folder, or in none; name a file with --out, such as report.html")
+    if out.exists() and OURS not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
+        raise BadInput(f"{out} exists and is no report; name another file with --out")

@@ -40,6 +40,7 @@ def _bottleneck(job: Deployment, run: Run) -> str:
     words = list(_full(job, found))
     if words:
         return f"The bottleneck is {joined(words)}." if not good(run) else f"Nearly full: {joined(words)}."
+    found = [each for each in found if each.kind != "memory"]  # which more tuples need not fill
     if not found:
         return "Nothing was in use."
     top = found[0]

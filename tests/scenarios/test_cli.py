@@ -34,6 +34,13 @@ def twin(*arguments: object, cwd: Path | None = None, **environment: str) -> sub
     )
 
 
+def done(*arguments: object) -> None:
+    """The command, called in this process, ends well."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([*map(str, arguments), "--quiet"])
+    assert not stopped.value.code
+
+
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """The one line on stderr with which the command, called in this process, ends with 2."""
     with pytest.raises(SystemExit) as stopped:

@@ -7,16 +7,14 @@ import json
 
 import pytest
 
-from scenarios import cli
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import UNKNOWN, read_run
 from scenarios.files.traces import write_run
 from scenarios.report.run_page import MOST_ROWS, run_page
-from scenarios.report.target import of_folder, of_scenario
 from scenarios.report.verdict import joined, verdict
 from tests.scenarios.asking.jobs import queue, shop
 from tests.scenarios.report_checks import measured, whole, words
-from tests.scenarios.test_cli import refused, twin
+from tests.scenarios.test_cli import done, refused, twin
 from tests.scenarios.test_job_maps import chain
 from twin.simulation import simulate
 
@@ -26,7 +24,8 @@ def shop_page() -> str:
     events = [{"kind": "slow-down", "at_s": 4, "host": "w-1", "factor": 3, "duration_s": 3},
               {"kind": "migration", "at_s": 6, "operator": "per-page", "replica": 0, "to": "w-3"}]  # fmt: skip
     data = shop().model_dump(mode="json") | {"events": events, "description": "<b>A & B</b> of a shop"}
-    return of_scenario(type(shop()).model_validate(data))
+    job = type(shop()).model_validate(data)
+    return run_page(job.name, job, simulate(job))
 
 
 def test_a_page_is_whole_by_itself_and_says_what_there_is(shop_page):
@@ -69,10 +68,10 @@ def test_a_run_comes_back_from_its_folder_as_it_was(tmp_path):
             continue
         assert getattr(kept.run, field.name) == getattr(run, field.name), field.name
     assert kept.run.to_dict() == run.to_dict()
-    page = of_folder(tmp_path / "trace")
+    page = run_page(*kept)
     assert words(whole(page)).split("Tables")[1].split("The scenario")[0] in words(whole(run_page("shop", job, run)))
     (tmp_path / "trace" / "result.json").unlink()
-    assert UNKNOWN in words(whole(of_folder(tmp_path / "trace")))
+    assert UNKNOWN in words(whole(run_page(*read_run(tmp_path / "trace"))))
 
 
 def _slow_down(at_s: float) -> tuple:
@@ -127,10 +126,8 @@ def test_ten_thousand_operators_are_summed_up_and_that_is_said():
 def test_an_answer_becomes_a_page(tmp_path):
     (tmp_path / "shop.yaml").write_text(scenario_file.dump(shop(horizon_s=4)))
     vary = ("--vary", "workload.arrivals.clicks.rate_per_s=200,4k", "--metric", "tuples_in")
-    few = ("--replications", "2", "--workers", "1", "--quiet")
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["whatif", str(tmp_path / "shop.yaml"), *vary, *few, "--out", str(tmp_path / "answer")])
-    assert not ended.value.code
+    few = ("--replications", "2", "--workers", "1")
+    done("whatif", tmp_path / "shop.yaml", *vary, *few, "--out", tmp_path / "answer")
     made = twin("report", tmp_path / "answer", "--out", tmp_path / "a.html", "--json")
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["page"] == str(tmp_path / "a.html")
@@ -143,7 +140,7 @@ def test_an_answer_becomes_a_page(tmp_path):
 def test_what_cannot_be_reported_is_refused_and_nothing_is_written(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    assert "holds neither a run" in refused(capsys, "report", tmp_path / "empty")
+    assert "holds no run" in refused(capsys, "report", tmp_path / "empty")
     (tmp_path / "asked").mkdir()
     (tmp_path / "asked" / "question.json").write_text('{"command": "whatif"}')
     assert "not answered yet" in refused(capsys, "report", tmp_path / "asked")
@@ -172,7 +169,7 @@ def test_a_page_is_replaced_by_a_newer_one(tmp_path):
     job = tmp_path / "queue.yaml"
     job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
     for seed in (1, 2):
-        assert twin("report", job, "--out", page, "--seed", seed, "--quiet").returncode == 0
+        done("report", job, "--out", page, "--seed", seed)
         assert f"seed {seed}, " in page.read_text()
 
 
