@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.commands import (
+    calibrating,
     capacity,
     corpus,
     demo,
@@ -47,8 +48,25 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-questions = (whatif, policies, capacity, sensitivity, report)
-for group in (demo, library, run, export, *questions, corpus, learning, profiling, planning, reproduce, importing):
+GROUPS = (
+    demo,
+    library,
+    run,
+    export,
+    whatif,
+    policies,
+    capacity,
+    sensitivity,
+    report,
+    corpus,
+    learning,
+    profiling,
+    planning,
+    reproduce,
+    importing,
+    calibrating,
+)
+for group in GROUPS:
     group.register(app)
 
 
