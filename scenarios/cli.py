@@ -19,6 +19,7 @@ from scenarios.commands import (
     capacity,
     corpus,
     demo,
+    export,
     importing,
     importing_flink,  # noqa: F401  # adds to `twin import`, as the next does
     importing_hardware,  # noqa: F401
@@ -27,6 +28,7 @@ from scenarios.commands import (
     planning,
     policies,
     profiling,
+    report,
     reproduce,
     run,
     sensitivity,
@@ -52,10 +54,12 @@ GROUPS = (
     demo,
     library,
     run,
+    export,
     whatif,
     policies,
     capacity,
     sensitivity,
+    report,
     corpus,
     learning,
     profiling,
