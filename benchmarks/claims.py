@@ -5,7 +5,7 @@ hosts or on sockets, one to three sources, given plans of all kinds. For each jo
 worse than the given plan in simulated runs (by more than 2 % and twice the standard error of the difference of paired
 runs), and whether status and bound are true of every plan with the given numbers of replicas (of 6,000 at random where
 there are more) under the rate model. Then the rate model beside the runs, by quantity. Last, RLAS in long runs beside
-plans one change away and random ones, the most promising of each by the rate model. """
+plans one change away and random ones, the most promising of each by the rate model."""
 
 from __future__ import annotations
 
