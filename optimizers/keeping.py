@@ -108,7 +108,8 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
 
 
 def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether neither plan keeps up, and what the found one gains (columns of `goodness`) is within the model's error."""
+    """Whether neither plan keeps up, and what the found one gains (columns of `goodness`) is within the model's
+    error."""
     return bool(mine[0] and theirs[0] and mine[1] == theirs[1] and abs(theirs[2] - mine[2]) <= MARGIN * abs(mine[2]))
 
 
