@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from twin.change.group_meter import Counted, GroupMeter
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.engine.measure.statistics import Row
@@ -36,7 +38,21 @@ class Observer:
             hosts={row["host"]: row for row in hosts},
             placement={name: tuple(str(wiring.places[task]) for task in tasks) for name, tasks in world.tasks.items()},
             key_groups={name: self._groups(name, counted[name], percent, end_s - start_s) for name in counted},
+            traffic=self._traffic(counted, end_s - start_s),
         )
+
+    def _traffic(self, counted: Mapping[str, Counted], length_s: float) -> dict[tuple[str, str], np.ndarray]:
+        """What each key group sent went where keys of its kind go: an expectation, as tuples carry no keys."""
+        world, query = self.wiring.world, self.wiring.query
+        found = {}
+        for stream in query.streams_by_name:
+            ends = stream.producer, stream.consumer
+            if not (ends[0] in counted and ends[1] in counted and query.partitioning(stream).keeps_keys):
+                continue
+            aligned = world.alignments.get(ends)
+            to = world.key_groups[ends[1]].weights if aligned is None else aligned.receivers()
+            found[ends] = counted[ends[0]].sent_g[:, None] / length_s * to
+        return found
 
     def _percent_a_second(self, hosts: Sequence[Row]) -> Mapping[str, float]:
         """Percent of a host's CPU that a second stands for in which one of its replicas was busy.
