@@ -57,13 +57,15 @@ class PeriodStatistics:
 class Reconfiguration:
     """What to change. Scalings come first; replica numbers of moves count as the policy saw them.
 
-    reason: for people; alone, it says why nothing changes. figures: what the policy goes by, for the record.
+    reason: for people; alone, it says why nothing changes. figures: what the policy goes by, for the record. retire:
+    whether replicas that these moves leave without key groups go away, as those that moves have made always do.
     """
 
     moves: tuple[Move, ...] = ()
     rescales: tuple[Rescale, ...] = ()
     reason: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
+    retire: bool = False
 
 
 class Policy(Protocol):

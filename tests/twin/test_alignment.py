@@ -167,7 +167,10 @@ def test_a_count_by_key_sends_a_tuple_a_value_whatever_the_skew():
 def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network(fidelity):
     """Together, a worker sends to the sink alone; apart, each tuple is serialised twice and its bytes sent twice."""
     apart = [1, 1, 2, 2, 3, 3, 0, 0]
-    found = [run(job(owners={"n": owners}), fidelity=fidelity, horizon_s=10.0) for owners in ([0, 0, 1, 1, 2, 2, 3, 3], apart)]
+    found = [
+        run(job(owners={"n": owners}), fidelity=fidelity, horizon_s=10.0)
+        for owners in ([0, 0, 1, 1, 2, 2, 3, 3], apart)
+    ]
     per_byte_s = 60e-9
     for times, result in zip((1, 2), found, strict=True):
         for host in (each for each in result.hosts if each.host in WORKERS):
