@@ -19,6 +19,7 @@ from scenarios.commands import (
     capacity,
     corpus,
     demo,
+    export,
     importing,
     importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
     importing_hardware,  # noqa: F401
@@ -26,7 +27,9 @@ from scenarios.commands import (
     learning,
     library,
     planning,
+    policies,
     profiling,
+    report,
     reproduce,
     run,
     sensitivity,
@@ -48,8 +51,25 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-questions = (whatif, capacity, sensitivity)
-for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing, calibrating):
+GROUPS = (
+    demo,
+    library,
+    run,
+    export,
+    whatif,
+    policies,
+    capacity,
+    sensitivity,
+    report,
+    corpus,
+    learning,
+    profiling,
+    planning,
+    reproduce,
+    importing,
+    calibrating,
+)
+for group in GROUPS:
     group.register(app)
 
 
