@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from optimizers.fusion.forms import Cost, Form, Period, UnitCosts
+from twin.event_windows.forms import Cost, Form, Period, UnitCosts
 from twin.errors import BadInput
 
 FORMS = (Form.COMBINED_WINDOWS, Form.SPLIT_PANES)

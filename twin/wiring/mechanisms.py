@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twin.engine.arrival.replay import ReplayableSource
+from twin.engine.event_time.compute import PANES, ComputeTask
+from twin.engine.event_time.consolidate import ConsolidateTask
+from twin.engine.event_time.source import TimedSource
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
 from twin.engine.task import Task
 from twin.engine.windows.aggregate import AggregateTask
 from twin.engine.windows.join import JoinTask
+from twin.event_windows.window import US_PER_S
 from twin.job import Component
 from twin.keys import groups_of
-from twin.kinds.mechanism import Collecting, Grouping, Matching, Reading, Selecting
+from twin.kinds.mechanism import Collecting, Computing, Consolidating, Grouping, Matching, Reading, Selecting
 from twin.windows import Window
 
 if TYPE_CHECKING:
@@ -27,6 +31,12 @@ class Making(NamedTuple):
     replica: int
     common: dict[str, Any]
 
+    @property
+    def result_s(self) -> float:
+        """CPU seconds of a result of a window over event time; a service time that was given covers it."""
+        given = self.component.operator.service_time_s is not None
+        return 0.0 if given else self.wiring.engine.result_us * 1e-6
+
     def windowed(self, window: Window) -> dict[str, Any]:
         """What every task with a window is made of."""
         each = self.component
@@ -34,6 +44,11 @@ class Making(NamedTuple):
 
 
 def _reading(making: Making, _: Reading) -> Task:
+    times = making.wiring.event_times
+    if making.component.name in times.heeding:
+        spec = making.component.operator
+        late_us, slack_us = (round(getattr(spec, field) * US_PER_S) for field in ("disorder_s", "slack_s"))
+        return TimedSource(**making.common, panes=times.finest, disorder_us=late_us, slack_us=slack_us)
     return (ReplayableSource if making.wiring.replayable else SourceTask)(**making.common)
 
 
@@ -63,12 +78,42 @@ def _collecting(making: Making, _: Collecting) -> Task:
     return SinkTask(**making.common)
 
 
+def _computing(making: Making, does: Computing) -> Task:
+    name, times, own = making.component.name, making.wiring.event_times, making.component.operator
+    return ComputeTask(
+        **making.common,
+        key_bytes=does.key_bytes,
+        panes=times.panes(name),
+        windows=times.merged_windows(name),
+        results=bool(does.windows),
+        sharing=PANES if does.sharing == "auto" else does.sharing,
+        execute_s=does.execute_s,
+        result_s=making.result_s,
+    )
+
+
+def _consolidating(making: Making, does: Consolidating) -> Task:
+    panes = making.wiring.event_times.panes(making.component.name)
+    assert panes is not None
+    return ConsolidateTask(
+        **making.common,
+        key_bytes=does.key_bytes,
+        panes=panes,
+        windows=does.windows,
+        merge_s=does.merge_s,
+        result_s=making.result_s,
+        results_per_key=does.results_per_key,
+    )
+
+
 MECHANISMS: Mapping[type, Callable[[Making, Any], Task]] = {
     Reading: _reading,
     Selecting: _selecting,
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Computing: _computing,
+    Consolidating: _consolidating,
 }
 
 

@@ -1,0 +1,214 @@
+"""A replica of a consolidate: merges what comes over a span, and forms complete windows when all inputs are past them.
+
+Forming is a job of its own: meanwhile partial results wait. Which windows of a key group it emits follows from who has
+it (`Ownership`), and each but once: `emitted_g` says up to where those of a key group were emitted, by whomever.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from twin.engine.alarm import Alarm
+from twin.engine.event_time.compute import results_of
+from twin.engine.event_time.content import Content, Known
+from twin.engine.event_time.dated import Dated, Partial
+from twin.engine.event_time.pieces import Pieces
+from twin.engine.event_time.timed_task import TimedTask
+from twin.engine.segment import Segment
+from twin.event_windows.instances import Span, completed
+from twin.event_windows.panes import Panes
+from twin.event_windows.window import EventWindow
+
+State = tuple[list[dict[Span, Content]], int]
+"""Of key groups: their pieces by input, and up to where their windows were emitted."""
+LONG_AGO_US = -(1 << 62)
+
+
+class ConsolidateTask(TimedTask):
+    """pieces: by input. formed, merged, merged_keys: windows, pieces and keys that went into them so far."""
+
+    __slots__ = (
+        "emitted_g",
+        "formed",
+        "longest_us",
+        "merge_s",
+        "merged",
+        "merged_keys",
+        "panes",
+        "pieces",
+        "result_s",
+        "results_per_key",
+        "windows",
+    )
+
+    def __init__(
+        self,
+        *,
+        panes: Panes,
+        windows: tuple[EventWindow, ...],
+        merge_s: float,
+        result_s: float,
+        results_per_key: float,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.panes = panes
+        self.windows = windows
+        self.longest_us = max(window.length_us for window in windows)
+        self.merge_s = merge_s
+        self.result_s = result_s
+        self.results_per_key = results_per_key
+        self.pieces: list[Pieces] = []
+        self.emitted_g: np.ndarray = np.zeros(0, dtype=np.int64)
+        self.formed = 0
+        self.merged = 0
+        self.merged_keys = 0.0
+
+    def know_inputs(self, sides: list[tuple[EventWindow, ...]]) -> None:
+        """Of each input, the complete windows that it sends; none if it sends panes."""
+        self.pieces = [Pieces(self.nothing(), self.panes, windows) for windows in sides]
+        self.emitted_g = np.full(len(self.groups), LONG_AGO_US, dtype=np.int64)
+
+    # partial results ---------------------------------------------------------------------------------------------------
+
+    def plan(self, segment: Segment) -> float:
+        """Merging a result into its piece is the service."""
+        return self.owed.pay(segment.n * self.service_s) if self.owed.work_s else 0.0
+
+    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+        """Nothing leaves before a window is complete."""
+        assert isinstance(segment, Partial) and segment.inbox is not None
+        self.pieces[segment.inbox.side].add(self.panes.of(segment.span), segment.content)
+
+    # windows -----------------------------------------------------------------------------------------------------------
+
+    def reach(self, before_us: float, now_us: int, at_s: float) -> float:
+        """See TimedTask: a job, if there is anything to form; then it tells its consumers itself."""
+        since_us = before_us
+        if before_us == -math.inf:
+            starts = [first for pieces in self.pieces if (first := pieces.first) is not None]
+            since_us = min(now_us, *(self.panes.bounds(first).start for first in starts)) if starts else now_us
+        ready, work_s = self._due(int(since_us), now_us)
+        self._forget(now_us)
+        self._form(ready, work_s, at_s)
+        return at_s
+
+    def tell(self, watermark_us: int, at_s: float) -> None:
+        """When what was formed has left."""
+
+    def _due(self, since_us: int, now_us: int) -> tuple[list[tuple[Span, Content]], float]:
+        """Windows that have become complete, with what key groups of its own hold, and the work of forming them."""
+        due: dict[int, set[Span]] = {}
+        for window in self.windows:
+            for each in completed(window, since_us, now_us):
+                due.setdefault(each.end, set()).add(each)
+        found, work_s = list[tuple[Span, Content]](), 0.0
+        for end_us in sorted(due):
+            spans = sorted(due[end_us], key=lambda span: -span.start)
+            windows = {self.panes.of(span): span for span in spans}
+            formed = [pieces.form(list(windows)) for pieces in self.pieces]
+            for window, span in windows.items():
+                total = self.nothing()
+                for each in formed:
+                    content, keys, count = each[window]
+                    total.merge(content)
+                    work_s += keys * self.merge_s
+                    self.merged += count
+                    self.merged_keys += keys
+                allowed = (self.emitted_g < end_us) & (self.ownership.responsible(span.start) == self.index)
+                content = total.only(np.flatnonzero(allowed).tolist())
+                if content.tuples > 0.0:
+                    found.append((span, content))
+        self.emitted_g = np.maximum(self.emitted_g, now_us)
+        return found, work_s
+
+    def _form(self, ready: list[tuple[Span, Content]], work_s: float, at_s: float) -> None:
+        """Does the work, sends the windows, and tells how far it is."""
+        results = list[Dated]()
+        watermark_us = int(self.watermark_us)
+        for span, content in ready:
+            n = self.keys_in(content)
+            self.formed += 1
+            work_s += self._ship(span, content, n, at_s)
+            if self.audit is not None and isinstance(content, Known):
+                for key, found in content.held.items():
+                    self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
+            results += self._results(span, content, n, at_s)
+        work_s += sum([each.n for each in results]) * (self.result_s + self.send_s)
+        self._job(work_s, at_s, results, watermark_us)
+
+    def _ship(self, span: Span, content: Content, n: int, at_s: float) -> float:
+        """To consolidates of longer windows."""
+        if not self.shippings:
+            return 0.0
+        self.tuples_out += n
+        sent_s = [shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings]
+        return n * self.result_s + sum(sent_s)
+
+    def _results(self, span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
+        """To all others."""
+        if len(self.shippings) == len(self.ports):
+            return []
+        if self.results_per_key != 1.0:
+            n = self.draws.rounded(n * self.results_per_key)
+        return results_of(span, content, n, at_s) if n else []
+
+    def _job(self, work_s: float, at_s: float, results: list[Dated], watermark_us: int) -> None:
+        work_s *= self.processor.slowdown
+        started_s: float = self.env.now
+        due_s = max(at_s, started_s if self.exact else self.free_s) + work_s / self.processor.speed
+
+        def leave(left_s: float) -> None:
+            if left_s > self.free_s:
+                self.free_s = left_s
+            for each in results:
+                each.a_s = each.b_s = left_s
+                self.send(each)
+            TimedTask.tell(self, watermark_us, left_s)
+
+        def done(_: object = None) -> None:
+            self.busy = False
+            self.busy_s += self.env.now - started_s
+            leave(float(self.env.now) if self.exact or self.processor.shared else due_s)
+            self.work()
+
+        if work_s <= 0.0 or (due_s <= started_s and not self.processor.shared):
+            self.processor.work_s += work_s
+            self.busy_s += work_s / self.processor.speed
+            leave(due_s)
+            return
+        self.busy = True
+        self.in_service_work_s = work_s
+        self.processor.work_s += work_s
+        self._current = Segment(0, started_s, started_s, 0.0, 0.0, 0.0, 0.0), started_s, due_s, 0.0
+        if self.processor.shared:
+            self.processor.start(self.share, work_s, done)
+        else:
+            Alarm(self.env, done).set(due_s)
+
+    def _forget(self, now_us: int) -> None:
+        before = self.panes.pane(now_us - self.longest_us)
+        for pieces in self.pieces:
+            pieces.forget(before)
+
+    # state -------------------------------------------------------------------------------------------------------------
+
+    def window_bytes(self) -> float:
+        """See Task."""
+        return self.key_bytes * sum([pieces.keys for pieces in self.pieces])
+
+    def take_groups(self, groups: list[int]) -> State:
+        """Takes key groups' pieces out; who gets them emits their windows from there on."""
+        emitted_us = int(self.emitted_g[groups].min()) if groups else LONG_AGO_US
+        return [pieces.take(groups) for pieces in self.pieces], emitted_us
+
+    def give_groups(self, groups: list[int], state: State) -> None:
+        """Merges key groups' pieces into its own. Windows that were emitted elsewhere it skips."""
+        held, emitted_us = state
+        for pieces, mine in zip(self.pieces, held, strict=True):
+            for span, content in mine.items():
+                pieces.add(span, content)
+        self.emitted_g[groups] = emitted_us

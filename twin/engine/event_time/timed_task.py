@@ -1,0 +1,118 @@
+"""What tasks over event time share: how far their inputs are, held back while state is on its way to them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.content import Content, Groups, empty
+from twin.engine.event_time.ownership import Ownership
+from twin.engine.event_time.shipping import Owed, Shipping
+from twin.engine.segment import Segment
+from twin.engine.streams.control import Mark
+from twin.engine.streams.keys import KeyGroups
+from twin.engine.task import Task
+
+WATERMARK, MODIFICATION, RELEASE = "watermark", "modification", "release"
+
+
+class TimedTask(Task):
+    """watermark_us: up to where it is done. holds: how many migrations to it are under way; meanwhile it goes on taking
+    tuples and says nothing of how far it is."""
+
+    __slots__ = ("_told_s", "audit", "holds", "index", "key_bytes", "owed", "ownership", "shippings", "watermark_us")
+
+    ownership: Ownership
+    """Who has which of its operator's key groups; set when all tasks are there."""
+
+    def __init__(self, *, key_bytes: float, **common: Any) -> None:
+        super().__init__(**common)
+        self.key_bytes = key_bytes
+        self.watermark_us = -math.inf
+        self.holds = 0
+        self.index = 0
+        self.owed = Owed()
+        self.audit: Audit | None = None
+        self.shippings: list[Shipping] = []
+        self._told_s: dict[float, float] = {}
+
+    # what subclasses say -------------------------------------------------------------------------------------------
+
+    def reach(self, before_us: float, now_us: int, at_s: float) -> float:
+        """Does what is due as the watermark moves; returns when the last result left."""
+        raise NotImplementedError
+
+    def modify(self, cut_us: int) -> None:
+        """Something changes from that event time on."""
+
+    # control items -------------------------------------------------------------------------------------------------
+
+    def heed(self, mark: Segment) -> None:
+        """See Task."""
+        assert isinstance(mark, Mark) and self.alignment is not None
+        if mark.kind == RELEASE:
+            self.holds -= 1
+            if not self.holds:
+                self.proceed()
+            return
+        assert mark.inbox is not None
+        self._told_s[mark.value] = max(mark.b_s, self._told_s.get(mark.value, -math.inf))
+        if not self.alignment.take(mark.inbox.side, mark):
+            return
+        least = self.alignment.least(mark.kind)
+        if mark.kind == MODIFICATION:
+            self.modify(int(least))
+            self.mark(MODIFICATION, least)
+        elif not self.holds:
+            self.proceed()
+
+    def release(self) -> None:
+        """A migration to it is over: behind the tuples that waited for it, it goes on to say how far it is."""
+        self.deliver(Mark(RELEASE, 0.0, self.name, float(self.env.now)))
+
+    def proceed(self) -> None:
+        """Goes on to where its inputs are."""
+        assert self.alignment is not None
+        least, before_us = self.alignment.least(WATERMARK), self.watermark_us
+        if least <= before_us:
+            return
+        told_s = [at_s for value, at_s in self._told_s.items() if value <= least]
+        self._told_s = {value: at_s for value, at_s in self._told_s.items() if value > least}
+        at_s = float(self.env.now) if self.exact else max(self.free_s, *told_s)
+        self.watermark_us = least
+        self.tell(int(least), self.reach(before_us, int(least), at_s))
+
+    def tell(self, watermark_us: int, at_s: float) -> None:
+        """Tells all consumers, behind what was sent so far."""
+        for port in self.ports:
+            port.mark(Mark(WATERMARK, float(watermark_us), self.name, at_s))
+
+    # state -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> Groups:
+        """Of its operator."""
+        return self.ownership.groups
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Task."""
+        self.index = replica
+
+    def nothing(self) -> Content:
+        """An empty piece of event time."""
+        return empty(self.groups, self.exact)
+
+    def held_bytes(self) -> float:
+        """See Task."""
+        return self.window_bytes()
+
+    def held(self) -> float:
+        """None that count as tuples: its state is of keys."""
+        return 0.0
+
+    # sending ---------------------------------------------------------------------------------------------------------
+
+    def keys_in(self, content: Content) -> int:
+        """A whole number of them, one at least."""
+        return max(1, round(content.keys) if self.exact else self.draws.rounded(content.keys))
