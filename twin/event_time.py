@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from twin.errors import BadInput
 from twin.event_windows.consolidation import form
-from twin.event_windows.instances import instance, overlapping
+from twin.event_windows.instances import completed, instance
 from twin.event_windows.panes import Panes, panes_of
 from twin.event_windows.window import EventWindow
 
@@ -122,7 +122,7 @@ def _check_tiled(longer: tuple[EventWindow, ...], shorter: tuple[EventWindow, ..
             due = instance(window, number)
             ends: dict[int, list[int]] = {}
             for other in shorter:
-                for piece in map(panes.of, overlapping(other, due.start, due.end - 1)):
+                for piece in map(panes.of, completed(other, due.start, due.end)):
                     ends.setdefault(piece.start, []).append(piece.end)
             try:
                 form([panes.of(due)], ends)

@@ -17,7 +17,7 @@ from twin.engine.event_time.dated import Dated, dated
 from twin.engine.event_time.timed_task import TimedTask
 from twin.engine.segment import Segment
 from twin.engine.task import depart
-from twin.event_windows.instances import Span, completed, covering, overlapping
+from twin.event_windows.instances import Span, completed, covering
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
 
@@ -83,6 +83,8 @@ class ComputeTask(TimedTask):
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """The state is there; eager ones send the tuples on."""
         assert isinstance(segment, Dated)
+        if self.audit is not None:
+            self.audit.taken.add(segment.digest)
         if self.panes is None:
             self.send(depart(segment, segment.n, first_s, last_s))
         elif segment.at_us < self.watermark_us:
@@ -174,7 +176,7 @@ class ComputeTask(TimedTask):
         """Whether any window that the pane is in is made of panes."""
         if len(self.sharings) == 1:
             return self.sharings[0][1] == PANES
-        windows = (each for window in self.windows for each in overlapping(window, pane.start, pane.end - 1))
+        windows = (each for window in self.windows for each in covering(window, pane.start))
         return any(self.sharing_at(each.start) == PANES for each in windows)
 
     def over(self, span: Span) -> Content:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from twin.engine.event_time.content import Content
 from twin.event_windows.consolidation import form
-from twin.event_windows.instances import Span, overlapping
+from twin.event_windows.instances import Span, completed
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
 
@@ -91,9 +91,9 @@ class Pieces:
         """All spans over which others send results, that lie within."""
         if not self.windows:
             return [Span(pane, pane + 1) for pane in range(first, end)]
-        first_us, last_us = self.panes.bounds(first).start, self.panes.bounds(end).start - 1
-        spans = [self.panes.of(each) for window in self.windows for each in overlapping(window, first_us, last_us)]
-        return [span for span in spans if first <= span.start and span.end <= end]
+        since_us, end_us = self.panes.bounds(first).start, self.panes.bounds(end).start
+        spans = [self.panes.of(each) for window in self.windows for each in completed(window, since_us, end_us)]
+        return [span for span in spans if span.start >= first]
 
     def _keys_of(self, span: Span) -> float:
         keys = self._keys.get(span)
