@@ -66,7 +66,7 @@ class ComputeTask(TimedTask):
         self.sharings: list[tuple[float, str]] = [(-math.inf, sharing)]
         self.modifications: dict[int, str] = {}
         self.dropped_late = 0
-        self.parts: dict[tuple[int, int], np.ndarray] = {}  # by law and own index
+        self.parts: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
         self._panes_held: dict[int, Content] = {}
         self._executions: dict[int, int] = {}
 
@@ -103,9 +103,9 @@ class ComputeTask(TimedTask):
             content.add(segment.key, (segment.n, segment.digest, segment.born0_s, segment.taken0_s))
             return
         assert isinstance(content, Expected)
-        part = self.parts.get((segment.law, self.index))
+        part = self.parts.get((segment.law, segment.seat))
         if part is None:
-            part = self.parts[segment.law, self.index] = self.ownership.laws[segment.law].parts(self.index)
+            part = self.parts[segment.law, segment.seat] = self.ownership.laws[segment.law].parts(segment.seat)
         content.add(segment.n, part)
         assert self.panes is not None
         span = self.panes.bounds(pane)
@@ -150,7 +150,7 @@ class ComputeTask(TimedTask):
             since_us = min(now_us, self.panes.bounds(first).start)
         work_s = 0.0
         for span in self._due(since_us, now_us):
-            content = self.over(span)
+            content = self.allowed(span, self.over(span), own=self.results)
             if content.tuples > 0.0:
                 work_s += self._hand_over(span, content, at_s)
         self._forget(now_us)
@@ -249,16 +249,16 @@ class ComputeTask(TimedTask):
                 held = self._panes_held[pane] = self.nothing()
             held.merge(content)
 
-    def sent_panes(self, groups: list[int], since_us: int) -> dict[Span, Content]:
-        """What was handed over of key groups, of panes that end after a time: to be sent again."""
-        if self.panes is None:
+    def bytes_of(self, state: dict[int, Content]) -> float:
+        """Size of key groups' state."""
+        return self.key_bytes * sum([content.keys for content in state.values()])
+
+    def sent_spans(self, groups: list[int], since_us: int) -> dict[Span, Content]:
+        """What it has handed over of key groups, over spans that end after a time, and still has."""
+        if self.panes is None or self.watermark_us == -math.inf:
             return {}
-        spans = {self.panes.bounds(pane): content for pane, content in self._panes_held.items()}
-        return {
-            span: content.only(groups)
-            for span, content in spans.items()
-            if since_us < span.end <= self.watermark_us
-        }
+        before_us = int(self.watermark_us)
+        return {span: self.over(span).only(groups) for span in self._due(min(since_us, before_us), before_us)}
 
 
 def results_of(span: Span, content: Content, n: int, at_s: float) -> list[Dated]:

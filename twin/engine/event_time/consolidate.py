@@ -1,15 +1,13 @@
 """A replica of a consolidate: merges what comes over a span, and forms complete windows when all inputs are past them.
 
 Forming is a job of its own: meanwhile partial results wait. Which windows of a key group it emits follows from who has
-it (`Ownership`), and each but once: `emitted_g` says up to where those of a key group were emitted, by whomever.
+it (`Ownership`).
 """
 
 from __future__ import annotations
 
 import math
 from typing import Any
-
-import numpy as np
 
 from twin.engine.alarm import Alarm
 from twin.engine.event_time.compute import results_of
@@ -22,16 +20,14 @@ from twin.event_windows.instances import Span, completed
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
 
-State = tuple[list[dict[Span, Content]], int]
-"""Of key groups: their pieces by input, and up to where their windows were emitted."""
-LONG_AGO_US = -(1 << 62)
+State = list[dict[Span, Content]]
+"""Of key groups: their pieces by input."""
 
 
 class ConsolidateTask(TimedTask):
     """pieces: by input. formed, merged, merged_keys: windows, pieces and keys that went into them so far."""
 
     __slots__ = (
-        "emitted_g",
         "formed",
         "longest_us",
         "merge_s",
@@ -62,7 +58,6 @@ class ConsolidateTask(TimedTask):
         self.result_s = result_s
         self.results_per_key = results_per_key
         self.pieces: list[Pieces] = []
-        self.emitted_g: np.ndarray = np.zeros(0, dtype=np.int64)
         self.formed = 0
         self.merged = 0
         self.merged_keys = 0.0
@@ -70,7 +65,6 @@ class ConsolidateTask(TimedTask):
     def know_inputs(self, sides: list[tuple[EventWindow, ...]]) -> None:
         """Of each input, the complete windows that it sends; none if it sends panes."""
         self.pieces = [Pieces(self.nothing(), self.panes, windows) for windows in sides]
-        self.emitted_g = np.full(len(self.groups), LONG_AGO_US, dtype=np.int64)
 
     # partial results ---------------------------------------------------------------------------------------------------
 
@@ -118,11 +112,9 @@ class ConsolidateTask(TimedTask):
                     work_s += keys * self.merge_s
                     self.merged += count
                     self.merged_keys += keys
-                allowed = (self.emitted_g < end_us) & (self.ownership.responsible(span.start) == self.index)
-                content = total.only(np.flatnonzero(allowed).tolist())
+                content = self.allowed(span, total, own=True)
                 if content.tuples > 0.0:
                     found.append((span, content))
-        self.emitted_g = np.maximum(self.emitted_g, now_us)
         return found, work_s
 
     def _form(self, ready: list[tuple[Span, Content]], work_s: float, at_s: float) -> None:
@@ -201,14 +193,24 @@ class ConsolidateTask(TimedTask):
         return self.key_bytes * sum([pieces.keys for pieces in self.pieces])
 
     def take_groups(self, groups: list[int]) -> State:
-        """Takes key groups' pieces out; who gets them emits their windows from there on."""
-        emitted_us = int(self.emitted_g[groups].min()) if groups else LONG_AGO_US
-        return [pieces.take(groups) for pieces in self.pieces], emitted_us
+        """Takes key groups' pieces out."""
+        return [pieces.take(groups) for pieces in self.pieces]
 
-    def give_groups(self, groups: list[int], state: State) -> None:
-        """Merges key groups' pieces into its own. Windows that were emitted elsewhere it skips."""
-        held, emitted_us = state
-        for pieces, mine in zip(self.pieces, held, strict=True):
+    def pieces_of(self, groups: list[int]) -> State:
+        """What it has of key groups."""
+        return [pieces.of(groups) for pieces in self.pieces]
+
+    def give_groups(self, state: State) -> None:
+        """Merges key groups' pieces into its own."""
+        for pieces, mine in zip(self.pieces, state, strict=True):
             for span, content in mine.items():
                 pieces.add(span, content)
-        self.emitted_g[groups] = emitted_us
+
+    def drop_groups(self, groups: list[int]) -> None:
+        """Somebody else forms their windows from now on, and has all of their pieces."""
+        for pieces in self.pieces:
+            pieces.drop(groups)
+
+    def bytes_of(self, state: State) -> float:
+        """Size of key groups' state."""
+        return self.key_bytes * sum([content.keys for side in state for content in side.values()])

@@ -10,11 +10,11 @@ from twin.event_windows.instances import Span
 class Dated(Segment):
     """Tuples of one pane of event time; sources cut their segments where panes end.
 
-    at_us: event time of the first of them. law: under which their key groups were dealt; -1: not yet dealt. In an exact
-    run, key: of the single tuple, and digest: its 64 random bits, by which whatever holds it can be audited.
+    at_us: event time of the first of them. law: under which their key groups were dealt, to the index `seat` of the
+    deal; -1: not yet dealt. In an exact run, key: of the single tuple, and digest: its 64 random bits, by which whatever holds it can be audited.
     """
 
-    __slots__ = ("at_us", "digest", "key", "law")
+    __slots__ = ("at_us", "digest", "key", "law", "seat")
 
     def __init__(
         self,
@@ -29,20 +29,21 @@ class Dated(Segment):
         super().__init__(n, a_s, b_s, born[0], born[1], taken[0], taken[1], gap_scv)
         self.at_us = at_us
         self.law = -1
+        self.seat = -1
         self.key = -1
         self.digest = 0
 
     def copy(self) -> Segment:
         """See Segment."""
         again = dated(self, self.at_us)
-        again.law, again.key, again.digest = self.law, self.key, self.digest
+        again.law, again.seat, again.key, again.digest = self.law, self.seat, self.key, self.digest
         again.fetch_s, again.waited, again.came_s, again.inbox = self.fetch_s, self.waited, self.came_s, self.inbox
         return again
 
     def part(self, n: int, low: float, high: float) -> Segment:
         """See Segment; all of it in the same pane."""
         piece = dated(Segment.part(self, n, low, high), self.at_us)
-        piece.law, piece.key, piece.digest = self.law, self.key, self.digest
+        piece.law, piece.seat, piece.key, piece.digest = self.law, self.seat, self.key, self.digest
         return piece
 
 

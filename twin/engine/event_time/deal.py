@@ -54,9 +54,9 @@ class TimedDeal(Deal):
             return self._single(segment, self.audit)
         law = self.ownership.law(segment.at_us)
         parts = list(self._by(law).parts(segment))
-        for _, part in parts:
+        for seat, part in parts:
             assert isinstance(part, Dated)
-            part.law = law
+            part.law, part.seat = law, seat
         for cut in self.ownership.copies(segment.at_us) if self.ownership.cuts else ():
             parts += self._copied(segment, cut)
         return parts
@@ -81,7 +81,7 @@ class TimedDeal(Deal):
             if n:
                 part = segment.part(n, 0.0, 1.0)
                 assert isinstance(part, Dated)
-                part.law = law
+                part.law, part.seat = law, old
                 found.append((old, part))
                 self.copied.n += n
         return found

@@ -53,9 +53,14 @@ class Pieces:
 
     def take(self, groups: list[int]) -> dict[Span, Content]:
         """Takes key groups out of all pieces."""
-        taken = {span: content.only(groups) for span, content in self._held.items()}
+        taken = self.of(groups)
         self.drop(groups)
-        return {span: content for span, content in taken.items() if content.tuples > 0.0}
+        return taken
+
+    def of(self, groups: list[int]) -> dict[Span, Content]:
+        """What there is of key groups."""
+        found = {span: content.only(groups) for span, content in self._held.items()}
+        return {span: content for span, content in found.items() if content.tuples > 0.0}
 
     def drop(self, groups: list[int]) -> None:
         """Without these key groups."""

@@ -90,10 +90,10 @@ class Shipping:
             if self.together:
                 owner_g[groups] = sender
                 continue
+            for_old, for_new = cut.needed(span, self.longest_us)
             for group in groups:
-                old, new = cut.old[group], cut.new[group]
-                owner_g[group] = old if span.end - self.longest_us < cut.at_us else new
-                if owner_g[group] == old and span.start >= cut.at_us:
-                    more.append((new, [group]))
+                owner_g[group] = cut.old[group] if for_old else cut.new[group]
+                if for_old and for_new:
+                    more.append((cut.new[group], [group]))
         found = [(int(owner), np.flatnonzero(owner_g == owner).tolist()) for owner in np.unique(owner_g)]
         return found + more

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from twin.engine.event_time.audit import Audit
 from twin.engine.event_time.content import Content, Groups, empty
 from twin.engine.event_time.ownership import Ownership
@@ -13,15 +15,28 @@ from twin.engine.segment import Segment
 from twin.engine.streams.control import Mark
 from twin.engine.streams.keys import KeyGroups
 from twin.engine.task import Task
+from twin.event_windows.instances import Span
 
 WATERMARK, MODIFICATION, RELEASE = "watermark", "modification", "release"
 
 
 class TimedTask(Task):
-    """watermark_us: up to where it is done. holds: how many migrations to it are under way; meanwhile it goes on taking
-    tuples and says nothing of how far it is."""
+    """watermark_us: up to where it is done. held_us: by migration that is under way, beyond where it must not go; it
+    takes tuples meanwhile. emitted_us: of key groups that came from elsewhere, up to where their windows were handed
+    over there."""
 
-    __slots__ = ("_told_s", "audit", "holds", "index", "key_bytes", "owed", "ownership", "shippings", "watermark_us")
+    __slots__ = (
+        "_told_s",
+        "audit",
+        "emitted_us",
+        "held_us",
+        "index",
+        "key_bytes",
+        "owed",
+        "ownership",
+        "shippings",
+        "watermark_us",
+    )
 
     ownership: Ownership
     """Who has which of its operator's key groups; set when all tasks are there."""
@@ -30,7 +45,8 @@ class TimedTask(Task):
         super().__init__(**common)
         self.key_bytes = key_bytes
         self.watermark_us = -math.inf
-        self.holds = 0
+        self.emitted_us: dict[int, float] = {}
+        self.held_us: list[float] = []
         self.index = 0
         self.owed = Owed()
         self.audit: Audit | None = None
@@ -52,9 +68,8 @@ class TimedTask(Task):
         """See Task."""
         assert isinstance(mark, Mark) and self.alignment is not None
         if mark.kind == RELEASE:
-            self.holds -= 1
-            if not self.holds:
-                self.proceed()
+            self.held_us.remove(mark.value)
+            self.proceed()
             return
         assert mark.inbox is not None
         self._told_s[mark.value] = max(mark.b_s, self._told_s.get(mark.value, -math.inf))
@@ -64,17 +79,17 @@ class TimedTask(Task):
         if mark.kind == MODIFICATION:
             self.modify(int(least))
             self.mark(MODIFICATION, least)
-        elif not self.holds:
+        else:
             self.proceed()
 
-    def release(self) -> None:
-        """A migration to it is over: behind the tuples that waited for it, it goes on to say how far it is."""
-        self.deliver(Mark(RELEASE, 0.0, self.name, float(self.env.now)))
+    def release(self, held_us: float) -> None:
+        """A migration is over: behind the tuples that waited for it, the task goes on to say how far it is."""
+        self.deliver(Mark(RELEASE, held_us, self.name, float(self.env.now)))
 
     def proceed(self) -> None:
         """Goes on to where its inputs are."""
         assert self.alignment is not None
-        least, before_us = self.alignment.least(WATERMARK), self.watermark_us
+        least, before_us = min(self.alignment.least(WATERMARK), *self.held_us, math.inf), self.watermark_us
         if least <= before_us:
             return
         told_s = [at_s for value, at_s in self._told_s.items() if value <= least]
@@ -82,6 +97,7 @@ class TimedTask(Task):
         at_s = float(self.env.now) if self.exact else max(self.free_s, *told_s)
         self.watermark_us = least
         self.tell(int(least), self.reach(before_us, int(least), at_s))
+        self.emitted_us = {group: us for group, us in self.emitted_us.items() if us > least}
 
     def tell(self, watermark_us: int, at_s: float) -> None:
         """Tells all consumers, behind what was sent so far."""
@@ -110,6 +126,18 @@ class TimedTask(Task):
     def held(self) -> float:
         """None that count as tuples: its state is of keys."""
         return 0.0
+
+    def allowed(self, span: Span, content: Content, own: bool) -> Content:
+        """What it hands over of a span: of all key groups but those whose windows up to there left from elsewhere.
+
+        own: of those only that are its own to emit.
+        """
+        refused = {group for group, us in self.emitted_us.items() if span.end <= us}
+        if own:
+            refused.update(np.flatnonzero(self.ownership.responsible(span) != self.index).tolist())
+        if not refused:
+            return content
+        return content.only([group for group in range(len(self.groups)) if group not in refused])
 
     # sending ---------------------------------------------------------------------------------------------------------
 

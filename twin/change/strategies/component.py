@@ -1,0 +1,109 @@
+"""What moves: key groups of one operator over event time, or of a compute and its consolidate that are one component."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import simpy
+
+from twin.change.fan import Fan
+from twin.change.migration import LOOK_S, Flow
+from twin.engine.event_time.compute import ComputeTask
+from twin.engine.event_time.consolidate import ConsolidateTask
+from twin.engine.event_time.ownership import Cut, Ownership
+from twin.engine.event_time.timed_task import TimedTask
+from twin.event_windows.instances import covering
+from twin.event_windows.window import EventWindow
+from twin.plan import Location
+
+if TYPE_CHECKING:
+    from twin.change.reconfiguration import Reconfigurer
+
+Process = Generator[simpy.Event, Any, None]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One operator of what moves."""
+
+    change: Reconfigurer
+    name: str
+
+    @property
+    def fan(self) -> Fan:
+        """The ways into it."""
+        return self.change.wiring.fan(self.name)
+
+    @property
+    def owners(self) -> Ownership:
+        """Who has its key groups."""
+        return self.change.world.owners[self.name]
+
+    @property
+    def tasks(self) -> list[TimedTask]:
+        """Its replicas."""
+        return [cast(TimedTask, task) for task in self.change.world.tasks[self.name]]
+
+    def task(self, index: int) -> TimedTask:
+        """The replica at an index of its fan."""
+        found = self.fan.slots[index]
+        assert isinstance(found, TimedTask)
+        return found
+
+    def place(self, index: int) -> Location:
+        """Where that is."""
+        return self.fan.places[index]
+
+    @property
+    def windows(self) -> tuple[EventWindow, ...]:
+        """That its state is of."""
+        return self.change.wiring.event_times.merged_windows(self.name)
+
+    @property
+    def longest_us(self) -> int:
+        """Of those."""
+        return max(window.length_us for window in self.windows)
+
+    def cut(self, flows: Sequence[Flow], at_us: int, over_us: int, *, by_end: bool = False) -> Cut:
+        """These key groups change hands there."""
+        old = {group: flow.source for flow in flows for group in flow.groups}
+        new = {group: flow.target for flow in flows for group in flow.groups}
+        return Cut(at_us, over_us, old, new, by_end)
+
+    def settle(self, flows: Iterable[Flow]) -> None:
+        """Tuples of the key groups go to their new owners from now on."""
+        for flow in flows:
+            self.fan.shift(flow.source, flow.target, flow.amount, flow.groups)
+
+    def until(self, flows: Sequence[Flow], us: int) -> Process:
+        """Waits until all old and new owners are as far as that."""
+        tasks = [self.task(index) for flow in flows for index in (flow.source, flow.target)]
+        while any(task.watermark_us < us for task in tasks):
+            yield self.change.env.timeout(LOOK_S)
+
+
+def last_before(windows: Iterable[EventWindow], at_us: int) -> int:
+    """Where the last window ends that begins before a time."""
+    return max(span.end for window in windows for span in covering(window, at_us - 1))
+
+
+def state_bytes(members: Sequence[Member], flows: Sequence[Flow]) -> float:
+    """Size of what has not been handed over, of the key groups that move."""
+    size = 0.0
+    for member in members:
+        for flow in flows:
+            task, groups = member.task(flow.source), list(flow.groups)
+            if isinstance(task, ComputeTask):
+                size += task.bytes_of({pane: held.only(groups) for pane, held in task.open_panes().items()})
+            elif isinstance(task, ConsolidateTask):
+                size += task.bytes_of(task.pieces_of(groups))
+    return size
+
+
+def beside(task: TimedTask, work_s: float) -> Process:
+    """CPU work of a thread beside a task, which takes its time here."""
+    if work_s > 0.0:
+        task.owed.work_s += work_s
+        yield task.env.timeout(work_s * task.processor.slowdown / task.processor.speed)
