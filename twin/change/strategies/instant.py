@@ -47,7 +47,7 @@ def instant(change: Reconfigurer, name: str, flows: Sequence[Flow], record: Even
     for flow in flows:
         task = member.task(flow.source)
         assert isinstance(task, ConsolidateTask)
-        task.drop_groups(list(flow.groups))
+        task.drop_groups(list(flow.groups), at_us)
 
 
 def _send_again(member: Member, flows: Sequence[Flow], cut: Cut, record: EventRecord) -> None:

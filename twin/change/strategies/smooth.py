@@ -13,7 +13,7 @@ import simpy
 
 from twin.change.migration import Flow
 from twin.change.strategies.component import Member, last_before
-from twin.engine.event_time.compute import WINDOWS, ComputeTask
+from twin.engine.event_time.compute import ComputeTask
 from twin.engine.event_time.consolidate import ConsolidateTask
 from twin.engine.measure.ledger import EventRecord
 from twin.wiring.sharing import cut_after
@@ -43,17 +43,15 @@ def smooth(change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow
         member.settle(flows)
         for flow in flows:
             task = member.task(flow.source)
-            if isinstance(task, ConsolidateTask):
-                task.drop_groups(list(flow.groups))
+            assert isinstance(task, ComputeTask | ConsolidateTask)
+            task.drop_groups(list(flow.groups), cut.at_us)
     record.detail["copies"] = _copies(change, members) - before
 
 
 def _needs_both(member: Member) -> bool:
-    """Whether its windows overlap the cut: a compute that hands over panes has none that does."""
+    """Whether a window around the cut must be whole at the old owner: nobody merges what two computes have of it."""
     task = member.tasks[0]
-    if not isinstance(task, ComputeTask):
-        return True
-    return task.results or any(form == WINDOWS for _, form in task.sharings)
+    return task.results if isinstance(task, ComputeTask) else True
 
 
 def _copies(change: Reconfigurer, members: Sequence[Member]) -> int:

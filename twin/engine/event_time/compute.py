@@ -249,6 +249,13 @@ class ComputeTask(TimedTask):
                 held = self._panes_held[pane] = self.nothing()
             held.merge(content)
 
+    def drop_groups(self, groups: list[int], since_us: int) -> None:
+        """What somebody else has too: their tuples from a time on."""
+        if self.panes is not None:
+            for pane, content in self._panes_held.items():
+                if self.panes.bounds(pane).start >= since_us:
+                    content.drop(groups)
+
     def bytes_of(self, state: dict[int, Content]) -> float:
         """Size of key groups' state."""
         return self.key_bytes * sum([content.keys for content in state.values()])

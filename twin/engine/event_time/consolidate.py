@@ -206,8 +206,8 @@ class ConsolidateTask(TimedTask):
             for span, content in mine.items():
                 pieces.add(span, content)
 
-    def drop_groups(self, groups: list[int]) -> None:
-        """Somebody else forms their windows from now on, and has all of their pieces."""
+    def drop_groups(self, groups: list[int], since_us: int) -> None:
+        """Somebody else forms their windows from a time on, and has all pieces of those; earlier ones are formed."""
         for pieces in self.pieces:
             pieces.drop(groups)
 
