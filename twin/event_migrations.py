@@ -1,9 +1,9 @@
 """How the key groups of operators over event time may move: by which strategy, and why not (Enorm, Table 1, Section 5).
 
-Stateless or stateful, flexible or rigid is derived from what an operator hands over and to whom, not declared. A compute
-whose partial results another component merges is flexible: two of its replicas may have parts of a key, as the
-consolidate merges them. A consolidate keeps nothing that its computes could not send again. What is one component
-(`combined`), or emits its own windows, is rigid and stateful.
+Stateless or stateful, flexible or rigid is derived from what an operator hands over and to whom, not declared. A
+compute whose partial results another component merges is flexible: two of its replicas may have parts of a key. A
+consolidate keeps nothing that its computes could not send again. What is one component (`combined`), or emits its own
+windows, is rigid and stateful.
 """
 
 from __future__ import annotations

@@ -56,7 +56,9 @@ def check_together(query: Query, plan: ExecutionPlan) -> None:
         name = operator.name
         producers = [query.operator(stream.producer) for stream in query.inputs(name)]
         if len(producers) != 1 or producers[0].hands_over != "partials" or len(query.outputs(producers[0].name)) != 1:
-            raise ValueError(f"{name!r} is combined, which takes one compute that nobody else reads; leave combined out")
+            raise ValueError(
+                f"{name!r} is combined, which takes one compute that nobody else reads; leave combined out"
+            )
         compute = producers[0].name
         if plan.locations(name) != plan.locations(compute):
             raise ValueError(f"plan.placement.{name}: it is combined with {compute!r}; give both the same replicas")
@@ -128,8 +130,6 @@ def _check_tiled(longer: tuple[EventWindow, ...], shorter: tuple[EventWindow, ..
                 form([panes.of(due)], ends)
             except BadInput:
                 raise BadInput(
-                    f"a window of {window.length_s:g} s is not made of whole windows of {name!r}; give {name!r} windows "
-                    "that tile it"
+                    f"a window of {window.length_s:g} s is not made of whole windows of {name!r}; give {name!r} "
+                    "windows that tile it"
                 ) from None
-
-

@@ -1,4 +1,4 @@
-"""What happens to operators over event time while a job runs, and what cannot: an operation, a strategy and a reason."""
+"""What may happen to operators over event time while a job runs, and why something cannot."""
 
 from __future__ import annotations
 

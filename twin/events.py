@@ -10,7 +10,14 @@ from pydantic import Field, model_validator
 from twin.deployment import Deployment
 from twin.errors import suggest
 from twin.event_migrations import Strategy
-from twin.event_time_events import Combine, Repartition, Split, check_timed_events, check_timed_move, check_timed_rescale
+from twin.event_time_events import (
+    Combine,
+    Repartition,
+    Split,
+    check_timed_events,
+    check_timed_move,
+    check_timed_rescale,
+)
 from twin.plan import Location, Replicas
 from twin.query import AnyOperator, Windowed
 from twin.spec import Spec

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.change.checkpoint import Checkpoint, finish, restore, take_checkpoint
-from twin.change.fan import UNBOUNDED
 from twin.engine.measure.ledger import Buffer
 from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.engine.streams.channel import UNBOUNDED
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.route import destination
 from twin.engine.task import Task

@@ -10,6 +10,7 @@ import simpy
 from twin.change import migration, scaling
 from twin.change.fan import Fan
 from twin.change.strategies import migrations
+from twin.change.strategies.component import Member
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.streams.route import destination
 from twin.engine.task import Task
@@ -73,7 +74,7 @@ class Reconfigurer:
     def _operated(self, event: Repartition | Split | Combine, record: EventRecord) -> Process:
         match event:
             case Repartition():
-                flows = migrations.to_owners(migrations.Member(self, event.operator), event.owners)
+                flows = migrations.to_owners(Member(self, event.operator), event.owners)
                 yield from migrations.move_groups(self, event.operator, flows, event.strategy, record)
             case Split():
                 yield from migrations.split(self, event.operator, event.owners, record)

@@ -34,7 +34,8 @@ class Compute(EventTimed):
     windows: Annotated[tuple[EventWindow, ...], Field(description="complete windows that it emits")] = ()
     sharing: Annotated[Sharing, Field(description="a state a pane or a window; auto: the cheaper")] = "auto"
     execute_time_s: Annotated[
-        float, Field(ge=0, le=10**4, description="CPU seconds of the user's logic a tuple and state, beside its service")
+        float,
+        Field(ge=0, le=10**4, description="CPU seconds of the user's logic a tuple and state, beside its service"),
     ] = 0.0
 
     @model_validator(mode="after")

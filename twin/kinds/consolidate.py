@@ -28,8 +28,12 @@ class Consolidate(EventTimed):
 
     kind: Literal["consolidate"] = "consolidate"
     windows: Annotated[tuple[EventWindow, ...], Field(min_length=1, description="complete windows that it forms")]
-    merge_time_s: Annotated[float, Field(ge=0, le=10**4, description="CPU seconds a key of each piece of a window")] = 0.0
-    combined: Annotated[bool, Field(description="one component with its compute: key groups of both stay together")] = False
+    merge_time_s: Annotated[float, Field(ge=0, le=10**4, description="CPU seconds a key of each piece of a window")] = (
+        0.0
+    )
+    combined: Annotated[bool, Field(description="one component with its compute: key groups of both stay together")] = (
+        False
+    )
     results_per_key: Annotated[float, Field(ge=0, le=1000, description="tuples emitted a key of a window")] = 1.0
 
     @property
@@ -54,4 +58,6 @@ class Consolidate(EventTimed):
     @property
     def mechanism(self) -> Consolidating:
         """See OperatorBase."""
-        return Consolidating(self.windows, self.merge_time_s, self.results_per_key, self.state_bytes_per_key, self.combined)
+        return Consolidating(
+            self.windows, self.merge_time_s, self.results_per_key, self.state_bytes_per_key, self.combined
+        )

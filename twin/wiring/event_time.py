@@ -123,6 +123,10 @@ def finish(wiring: Wiring) -> None:
             _share(wiring, name)
 
 
+def _as_far(_kind: str, _value: float) -> None:
+    """Nothing is done but to pass it on."""
+
+
 def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) -> None:
     """Its inputs: producers from which it may get tuples. live: tasks that any tuples can come from."""
     inputs: list[Input] = []
@@ -135,7 +139,7 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
     if inputs or wiring.query.operator(name).is_source:
         live.add(task.name)
     if inputs:
-        task.alignment = Alignment(inputs, lambda kind, value: None)
+        task.alignment = Alignment(inputs, _as_far)
 
 
 def _shippings(wiring: Wiring, name: str, task: TimedTask) -> list[Shipping]:
@@ -155,5 +159,3 @@ def _share(wiring: Wiring, name: str) -> None:
     """The form in which a compute begins."""
     if getattr(wiring.query.operator(name), "sharing", PANES) == "auto":
         Shared(wiring, name).start()
-
-

@@ -79,7 +79,7 @@ def _collecting(making: Making, _: Collecting) -> Task:
 
 
 def _computing(making: Making, does: Computing) -> Task:
-    name, times, own = making.component.name, making.wiring.event_times, making.component.operator
+    name, times = making.component.name, making.wiring.event_times
     return ComputeTask(
         **making.common,
         key_bytes=does.key_bytes,

@@ -57,9 +57,7 @@ class Shared:
             getattr(self.wiring.query.operator(stream.consumer), "combined", False)
             for stream in self.wiring.query.outputs(self.name)
         )
-        forms = (
-            (Form.COMBINED_PANES, Form.COMBINED_WINDOWS) if together else (Form.SPLIT_PANES, Form.SPLIT_WINDOWS)
-        )
+        forms = (Form.COMBINED_PANES, Form.COMBINED_WINDOWS) if together else (Form.SPLIT_PANES, Form.SPLIT_WINDOWS)
         panes_s, windows_s = (cost(form, period, self._costs()).cpu_s for form in forms)
         return WINDOWS if windows_s < panes_s else PANES
 

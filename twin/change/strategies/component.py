@@ -1,4 +1,4 @@
-"""What moves: key groups of one operator over event time, or of a compute and its consolidate that are one component."""
+"""What moves: key groups of an operator over event time, or of a compute and its consolidate that are one component."""
 
 from __future__ import annotations
 

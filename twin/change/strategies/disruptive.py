@@ -85,9 +85,7 @@ class Moving:
             task.release(self.far_us)
 
 
-def disruptive(
-    change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord
-) -> Process:
+def disruptive(change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord) -> Process:
     """Moves key groups of one component; its flows all at the same time."""
     redirected_s: float = change.env.now
     far_us = [_far_us(member, flows) for member in members]
@@ -118,5 +116,3 @@ def _flow(change: Reconfigurer, together: Sequence[Moving], record: EventRecord)
         each.give()
     record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
     record.bytes = float((record.bytes or 0.0) + size)
-
-

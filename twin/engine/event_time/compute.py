@@ -70,7 +70,7 @@ class ComputeTask(TimedTask):
         self._panes_held: dict[int, Content] = {}
         self._executions: dict[int, int] = {}
 
-    # tuples ----------------------------------------------------------------------------------------------------------
+    # tuples -----------------------------------------------------------------------------------------------------------
 
     def plan(self, segment: Segment) -> float:
         """The user's logic for each state, and what the sending thread does meanwhile."""
@@ -138,7 +138,7 @@ class ComputeTask(TimedTask):
             self.sharings.append((cut_us, form))
             self._executions.clear()
 
-    # punctuations ------------------------------------------------------------------------------------------------------
+    # punctuations -----------------------------------------------------------------------------------------------------
 
     def reach(self, before_us: float, now_us: int, at_s: float) -> float:
         """Sends all panes and windows that have become complete."""
@@ -217,7 +217,7 @@ class ComputeTask(TimedTask):
         for pane in [pane for pane in self._executions if self.panes.bounds(pane).end <= now_us]:
             del self._executions[pane]
 
-    # state -----------------------------------------------------------------------------------------------------------
+    # state ------------------------------------------------------------------------------------------------------------
 
     def open_panes(self) -> dict[int, Content]:
         """What has not been handed over: by pane."""

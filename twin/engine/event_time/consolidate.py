@@ -66,7 +66,7 @@ class ConsolidateTask(TimedTask):
         """Of each input, the complete windows that it sends; none if it sends panes."""
         self.pieces = [Pieces(self.nothing(), self.panes, windows) for windows in sides]
 
-    # partial results ---------------------------------------------------------------------------------------------------
+    # partial results --------------------------------------------------------------------------------------------------
 
     def plan(self, segment: Segment) -> float:
         """Merging a result into its piece is the service."""
@@ -77,7 +77,7 @@ class ConsolidateTask(TimedTask):
         assert isinstance(segment, Partial) and segment.inbox is not None
         self.pieces[segment.inbox.side].add(self.panes.of(segment.span), segment.content)
 
-    # windows -----------------------------------------------------------------------------------------------------------
+    # windows ----------------------------------------------------------------------------------------------------------
 
     def reach(self, before_us: float, now_us: int, at_s: float) -> float:
         """See TimedTask: a job, if there is anything to form; then it tells its consumers itself."""
@@ -97,24 +97,31 @@ class ConsolidateTask(TimedTask):
         """Windows that have become complete, with what key groups of its own hold, and the work of forming them."""
         due: dict[int, set[Span]] = {}
         for window in self.windows:
-            for each in completed(window, since_us, now_us):
-                due.setdefault(each.end, set()).add(each)
+            for span in completed(window, since_us, now_us):
+                due.setdefault(span.end, set()).add(span)
         found, work_s = list[tuple[Span, Content]](), 0.0
         for end_us in sorted(due):
-            spans = sorted(due[end_us], key=lambda span: -span.start)
-            windows = {self.panes.of(span): span for span in spans}
-            formed = [pieces.form(list(windows)) for pieces in self.pieces]
-            for window, span in windows.items():
-                total = self.nothing()
-                for each in formed:
-                    content, keys, count = each[window]
-                    total.merge(content)
-                    work_s += keys * self.merge_s
-                    self.merged += count
-                    self.merged_keys += keys
-                content = self.allowed(span, total, own=True)
-                if content.tuples > 0.0:
-                    found.append((span, content))
+            ready, merging_s = self._ending(sorted(due[end_us], key=lambda span: -span.start))
+            found += ready
+            work_s += merging_s
+        return found, work_s
+
+    def _ending(self, spans: list[Span]) -> tuple[list[tuple[Span, Content]], float]:
+        """Windows that end together, with what they hold, and the work of merging it."""
+        windows = [self.panes.of(span) for span in spans]
+        formed = [pieces.form(windows) for pieces in self.pieces]
+        found, work_s = list[tuple[Span, Content]](), 0.0
+        for window, span in zip(windows, spans, strict=True):
+            total = self.nothing()
+            for by_window in formed:
+                content, keys, count = by_window[window]
+                total.merge(content)
+                work_s += keys * self.merge_s
+                self.merged += count
+                self.merged_keys += keys
+            mine = self.allowed(span, total, own=True)
+            if mine.tuples > 0.0:
+                found.append((span, mine))
         return found, work_s
 
     def _form(self, ready: list[tuple[Span, Content]], work_s: float, at_s: float) -> None:
@@ -186,7 +193,7 @@ class ConsolidateTask(TimedTask):
         for pieces in self.pieces:
             pieces.forget(before)
 
-    # state -------------------------------------------------------------------------------------------------------------
+    # state ------------------------------------------------------------------------------------------------------------
 
     def window_bytes(self) -> float:
         """See Task."""

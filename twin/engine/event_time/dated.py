@@ -11,7 +11,8 @@ class Dated(Segment):
     """Tuples of one pane of event time; sources cut their segments where panes end.
 
     at_us: event time of the first of them. law: under which their key groups were dealt, to the index `seat` of the
-    deal; -1: not yet dealt. In an exact run, key: of the single tuple, and digest: its 64 random bits, by which whatever holds it can be audited.
+    deal; -1: not yet dealt. In an exact run, key: of the single tuple, and digest: its 63 random bits, by which
+    whatever holds it can be audited.
     """
 
     __slots__ = ("at_us", "digest", "key", "law", "seat")

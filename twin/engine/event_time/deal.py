@@ -32,7 +32,13 @@ class TimedDeal(Deal):
     tags = True
 
     def __init__(
-        self, ownership: Ownership, draws: Draws, copied: Copied, audit: Audit | None, first: int = 0, producers: int = 1
+        self,
+        ownership: Ownership,
+        draws: Draws,
+        copied: Copied,
+        audit: Audit | None,
+        first: int = 0,
+        producers: int = 1,
     ) -> None:
         self.ownership = ownership
         self.copied = copied
@@ -101,4 +107,3 @@ class TimedDeal(Deal):
                 found.append((cut.old[group], segment.part(1, 0.5, 0.5)))
                 self.copied.n += 1
         return found
-
