@@ -15,7 +15,9 @@ from twin.scenario import Scenario
 from twin.spec import parse
 from twin.wiring.world import World
 
-HOSTS = [{"name": f"h{i}", "cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 2} for i in range(3)]
+HOSTS = [
+    {"name": f"h{i}", "cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 2} for i in range(3)
+]
 KEYED = {"keys": 12, "key_groups": 4}
 WINDOWS = [{"length_s": 2}, {"length_s": 3, "every_s": 1}]
 

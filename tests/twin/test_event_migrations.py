@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from twin.engine.event_time.timed_task import TimedTask
+from twin.engine.event_time.timed import TimedLogic
 from twin.errors import BadInput
 from twin.event_migrations import mobility
 from twin.guards.conservation import ConservationError
@@ -89,15 +89,15 @@ def test_computes_that_emit_their_own_windows(events: Any, seed: int) -> None:
 def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard of disruptive migration: the new owner must not say how far it is while tuples wait for their state."""
 
-    def proceed(self: TimedTask) -> None:
+    def proceed(self: TimedLogic) -> None:
         held, self.held_us = self.held_us, []
         try:
             going_on(self)
         finally:
             self.held_us = held
 
-    going_on = TimedTask.proceed
-    monkeypatch.setattr(TimedTask, "proceed", proceed)
+    going_on = TimedLogic.proceed
+    monkeypatch.setattr(TimedLogic, "proceed", proceed)
     move = {"kind": "migration", "operator": "compute", "key_groups": [0, 1, 2], "to_replica": 2}
     events = [{**move, "at_s": 1.493 + k, "to_replica": k % 3, "strategy": "disruptive"} for k in range(6)]
     slow = [source(), compute(state_bytes_per_key=1e6), consolidate(), sink()]
@@ -131,7 +131,11 @@ def test_a_disruptive_pause_grows_with_the_state_and_an_instant_one_is_none() ->
 
 def test_an_instant_migration_leaves_keys_at_two_places_for_a_pane() -> None:
     """Key expansion: in the pane of the move, keys that came before and after it are sent by two replicas."""
-    (_, none), (record, expanded), (_, disruptive) = moved("disruptive", 4.0), moved("instant", 5.0), moved("disruptive", 5.0)
+    (_, none), (record, expanded), (_, disruptive) = (
+        moved("disruptive", 4.0),
+        moved("instant", 5.0),
+        moved("disruptive", 5.0),
+    )
     assert none == disruptive  # the same tuples: partial results are the same wherever they are
     keys = 200 * -math.expm1(-150 / 200)  # of one of two seconds, in the key groups that moved
     whole = 200 * -math.expm1(-300 / 200)
@@ -147,7 +151,10 @@ def test_smooth_migration_of_a_combined_component_sends_tuples_twice_while_windo
     chain = [source(), compute(), consolidate(combined=True, windows=[{"length_s": 4, "every_s": 1}]), sink()]
     owners = [0, 1, 0, 1]
     scenario = job(
-        chain, events=[{**event, "strategy": "smooth"}], rate_per_s=200.0, key_groups={"compute": owners, "merge": owners}
+        chain,
+        events=[{**event, "strategy": "smooth"}],
+        rate_per_s=200.0,
+        key_groups={"compute": owners, "merge": owners},
     )
     run, world = ended(scenario, monkeypatch)
     record = run.event_rows[0]
@@ -178,9 +185,19 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
     ("instant, combined", [compute(), consolidate(combined=True)], {"strategy": "instant"}, "does not admit instant"),
     ("own windows", [compute(windows=[{"length_s": 1}])], {"strategy": "instant"}, "does not admit instant"),
     ("no windows", [compute(partial_s=None)], {"strategy": "smooth"}, "does not admit smooth"),
-    ("of a consolidate", [compute(), consolidate(combined=True)], {"operator": "merge"}, "one component with 'compute'"),
+    (
+        "of a consolidate",
+        [compute(), consolidate(combined=True)],
+        {"operator": "merge"},
+        "one component with 'compute'",
+    ),
     ("to a new place", [compute(), consolidate()], {"to_replica": None, "to": "h0"}, "punctuations would overtake"),
-    ("of a replica", [compute(), consolidate()], {"key_groups": [], "to_replica": None, "replica": 0, "to": "h1"}, "overtake"),
+    (
+        "of a replica",
+        [compute(), consolidate()],
+        {"key_groups": [], "to_replica": None, "replica": 0, "to": "h1"},
+        "overtake",
+    ),
     ("unknown", [compute(), consolidate()], {"strategy": "gentle"}, "strategy"),
 ]
 
@@ -234,7 +251,10 @@ def test_combining_during_a_migration_is_refused_and_said() -> None:
         ([compute(key_groups=1), consolidate(key_groups=1)], "1 key groups for 3 replicas"),
         ([compute(keys=3), consolidate(keys=3)], "as many keys at least"),
         ([compute(sharing="panes", windows=[{"length_s": 1}])], "sharing without partial_s"),
-        ([compute(), consolidate(windows=[{"length_s": 2}]), consolidate("long", windows=[{"length_s": 3}])], "whole windows"),
+        (
+            [compute(), consolidate(windows=[{"length_s": 2}]), consolidate("long", windows=[{"length_s": 3}])],
+            "whole windows",
+        ),
         (
             [{"kind": "aggregate", "name": "sum", "window": {"policy": "time", "size_s": 1}}, compute(), consolidate()],
             "over processing time",
@@ -251,5 +271,3 @@ def test_negative_slack_and_other_replicas_of_a_combined_component_are_refused()
         job([source(slack_s=-1), compute(), consolidate(), sink()])
     with pytest.raises(BadInput, match="give both the same replicas"):
         job([source(), compute(), consolidate(combined=True), sink()], placement={"merge": ["h1", "h0", "h2"]})
-
-

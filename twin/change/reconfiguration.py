@@ -12,8 +12,8 @@ from twin.change.fan import Fan
 from twin.change.strategies import migrations
 from twin.change.strategies.component import Member
 from twin.engine.measure.ledger import EventRecord
+from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
-from twin.engine.task import Task
 from twin.errors import BadInput
 from twin.event_time_events import Combine, Repartition, Split
 from twin.events import Move, Rescale

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from twin.engine.event_time.audit import Audit
-from twin.engine.event_time.timed_task import TimedTask
+from twin.engine.event_time.timed import TimedLogic
 from twin.event_windows.instances import completed
 from twin.event_windows.window import EventWindow
 from twin.query import Query
@@ -112,7 +112,7 @@ def violation(query: Query, world: World) -> str:
         if sure and any(each.late for each in audits):
             return f"{name!r} dropped tuples as late, though the slack of all sources covers their disorder"
         came = Came(audits, sure)
-        far_us = [task.watermark_us for task in world.tasks[name] if isinstance(task, TimedTask)]
+        far_us = [task.logic.watermark_us for task in world.tasks[name] if isinstance(task.logic, TimedLogic)]
         found, twice = emitted(audit)
         if twice:
             return f"{name!r} emitted the window [{twice[0][0]}, {twice[0][1]}) us of key {twice[0][2]} more than once"

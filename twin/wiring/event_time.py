@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from twin.engine.event_time.audit import Audit
 from twin.engine.event_time.compute import PANES
-from twin.engine.event_time.consolidate import ConsolidateTask
+from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.deal import Copied, TimedDeal
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.event_time.shipping import Shipping
-from twin.engine.event_time.timed_task import TimedTask
+from twin.engine.event_time.timed import TimedLogic
 from twin.engine.streams.control import Alignment, Input
 from twin.event_time import partial_panes
 from twin.event_windows.panes import Panes, panes_of
@@ -21,7 +21,7 @@ from twin.wiring.sharing import Shared
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
-    from twin.engine.task import Task
+    from twin.engine.station.task import Task
     from twin.query import Query, Stream
     from twin.wiring.wiring import Wiring
     from twin.wiring.world import World
@@ -94,10 +94,11 @@ def prepare(wiring: Wiring) -> None:
         if wiring.exact:
             world.audits[name] = Audit()
         for task in world.tasks[name]:
-            assert isinstance(task, TimedTask)
-            task.ownership, task.audit = owners, world.audits.get(name)
-            if isinstance(task, ConsolidateTask):
-                task.know_inputs(times.sides(name))
+            logic = task.logic
+            assert isinstance(logic, TimedLogic)
+            logic.ownership, logic.audit = owners, world.audits.get(name)
+            if isinstance(logic, ConsolidateLogic):
+                logic.know_inputs(times.sides(name))
 
 
 def timed_deal(world: World, each: Stream, draws: Draws, first: int, producers: int) -> TimedDeal:
@@ -117,8 +118,8 @@ def finish(wiring: Wiring) -> None:
                 _align(wiring, operator.name, index, task, live)
     for name in times.timed:
         for task in world.tasks[name]:
-            assert isinstance(task, TimedTask)
-            task.shippings = _shippings(wiring, name, task)
+            assert isinstance(task.logic, TimedLogic)
+            task.logic.shippings = _shippings(wiring, name, task)
         if wiring.query.operator(name).hands_over == "partials":
             _share(wiring, name)
 
@@ -142,11 +143,11 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
         task.alignment = Alignment(inputs, _as_far)
 
 
-def _shippings(wiring: Wiring, name: str, task: TimedTask) -> list[Shipping]:
+def _shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
     world, found = wiring.world, []
     for position, stream in enumerate(wiring.query.outputs(name)):
-        consumer = world.tasks[stream.consumer][0]
-        if isinstance(consumer, ConsolidateTask):
+        consumer = world.tasks[stream.consumer][0].logic
+        if isinstance(consumer, ConsolidateLogic):
             copied = world.copied[stream.producer, stream.consumer]
             owners = world.owners[stream.consumer]
             shipping = Shipping(task, task.ports[position], owners, copied, consumer.longest_us)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from twin.engine.event_time.compute import PANES, WINDOWS, ComputeTask
+from twin.engine.event_time.compute import PANES, WINDOWS, ComputeLogic
 from twin.engine.event_time.source import TimedSource
 from twin.event_windows.forms import Form, UnitCosts, cost, period_of
 from twin.event_windows.window import US_PER_S
@@ -35,15 +35,16 @@ class Shared:
         self.form = PANES
 
     @property
-    def tasks(self) -> list[ComputeTask]:
-        """Its replicas now."""
-        return [task for task in self.wiring.world.tasks[self.name] if isinstance(task, ComputeTask)]
+    def replicas(self) -> list[ComputeLogic]:
+        """As they are now."""
+        logics = [task.logic for task in self.wiring.world.tasks[self.name]]
+        return [logic for logic in logics if isinstance(logic, ComputeLogic)]
 
     def start(self) -> None:
         """By the rates that the job is to have; and then by those that it has."""
         self.form = self.cheaper(self.wiring.job.rates[self.name].in_per_s)
-        for task in self.tasks:
-            task.sharings = [(-math.inf, self.form)]
+        for each in self.replicas:
+            each.sharings = [(-math.inf, self.form)]
         self.wiring.world.env.process(self._looking())
 
     def cheaper(self, tuples_per_s: float) -> str:
@@ -79,19 +80,19 @@ class Shared:
         taken = 0
         while True:
             yield env.timeout(period_s)
-            now = sum(task.tuples_in for task in self.tasks)
+            now = sum(each.station.tuples_in for each in self.replicas)
             form, taken = self.cheaper((now - taken) / period_s), now
             if form != self.form:
                 self.form = form
                 self._announce(cut_after(self.wiring), form)
 
     def _announce(self, cut_us: int, form: str) -> None:
-        for task in self.tasks:
-            task.modifications[cut_us] = form
+        for each in self.replicas:
+            each.modifications[cut_us] = form
         for name in self.wiring.query.ancestors(self.name):
             for source in self.wiring.world.tasks[name]:
-                if isinstance(source, TimedSource):
-                    source.announce(cut_us)
+                if isinstance(source.logic, TimedSource):
+                    source.logic.announce(cut_us)
 
 
 def cut_after(wiring: Wiring) -> int:

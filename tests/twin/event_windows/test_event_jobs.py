@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
-from twin.engine.event_time.consolidate import ConsolidateTask
+from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.shipping import Shipping
 from twin.event_windows.window import EventWindow
 from twin.guards.conservation import ConservationError
@@ -43,7 +43,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]] | None, list[
         [("compute", ["compute"]), ("second", ["second"])],
     ),
     "5.3": TILED,
-    "5.4": ([source(), compute("eager", partial_s=None), compute(), consolidate(), sink()], None, [("merge", ["compute"])]),
+    "5.4": (
+        [source(), compute("eager", partial_s=None), compute(), consolidate(), sink()],
+        None,
+        [("merge", ["compute"])],
+    ),
     "two sources, two computes into one": (
         [source(), source("other"), compute("a"), compute("b", partial_s=0.25), consolidate(), sink()],
         [("source", "a"), ("other", "a"), ("other", "b"), ("a", "merge"), ("b", "merge"), ("merge", "sink")],
@@ -93,7 +97,7 @@ def test_windows_are_those_of_brute_force(name: str, monkeypatch: pytest.MonkeyP
     scenario = job(operators, streams, placement=placement, rate_per_s=30.0)
     _, world = ended(scenario, monkeypatch)
     for operator, computes in checked:
-        far = [task.watermark_us for task in world.tasks[operator]]  # type: ignore[attr-defined]
+        far = [task.logic.watermark_us for task in world.tasks[operator]]  # type: ignore[attr-defined]
         windows = scenario.query.operator(operator).windows  # type: ignore[union-attr]
         expected = by_force(world, computes, windows, min(far))
         emitted = {each[:3]: each[3] for each in world.audits[operator].emitted}
@@ -108,13 +112,17 @@ def test_tuples_that_come_too_late_are_dropped_and_counted_in_no_window(monkeypa
     _, world = ended(scenario, monkeypatch)
     audit = world.audits["compute"]
     assert 0 < len(audit.late) < len(audit.came)
-    assert sum(task.dropped_late for task in world.tasks["compute"]) == len(audit.late)  # type: ignore[attr-defined]
+    assert sum(task.logic.dropped_late for task in world.tasks["compute"]) == len(audit.late)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("sharing", "disorder_s"), [("panes", 0.8), ("windows", 0.0)])
 def test_fast_runs_count_as_exact_ones(sharing: str, disorder_s: float) -> None:
     """Keys in a window are K (1 - exp(-n / K)) on average: 4 standard errors of the occupancy, over all windows."""
-    chain = [source(disorder_s=disorder_s, slack_s=disorder_s), compute(sharing=sharing, keys=200), consolidate(keys=200)]
+    chain = [
+        source(disorder_s=disorder_s, slack_s=disorder_s),
+        compute(sharing=sharing, keys=200),
+        consolidate(keys=200),
+    ]
     found = {}
     for fidelity in ("exact", "fast"):
         run = simulate(job([*chain, sink()], rate_per_s=100.0, fidelity=fidelity, horizon_s=20.0))
@@ -134,7 +142,7 @@ def test_the_form_that_costs_less_is_chosen_and_changes_with_the_rate(monkeypatc
     rising = [{"kind": "rate-change", "source": "source", "at_s": 2.0, "factor": 50.0}]
     scenario = job([*chain, sink()], rate_per_s=10.0, events=rising, horizon_s=7.0)
     _, world = ended(scenario, monkeypatch)
-    forms = {tuple(task.sharings) for task in world.tasks["compute"]}  # type: ignore[attr-defined]
+    forms = {tuple(task.logic.sharings) for task in world.tasks["compute"]}  # type: ignore[attr-defined]
     assert len(forms) == 1
     assert [form for _, form in forms.pop()] == ["windows", "panes"]
 
@@ -187,7 +195,7 @@ def test_a_lost_partial_result_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_window_that_is_emitted_by_all_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ConsolidateTask, "allowed", lambda _self, _span, content, own: content)
+    monkeypatch.setattr(ConsolidateLogic, "allowed", lambda _self, _span, content, own: content)
     moves = [{"kind": "migration", "operator": "merge", "at_s": 3.0, "key_groups": [0], "to_replica": 2}]
     with pytest.raises(ConservationError, match="window over event time"):
         simulate(job(events=moves, rate_per_s=200.0))

@@ -10,10 +10,11 @@ import simpy
 
 from twin.change.fan import Fan
 from twin.change.migration import LOOK_S, Flow
-from twin.engine.event_time.compute import ComputeTask
-from twin.engine.event_time.consolidate import ConsolidateTask
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.ownership import Cut, Ownership
-from twin.engine.event_time.timed_task import TimedTask
+from twin.engine.event_time.timed import TimedLogic
+from twin.engine.station.task import Task
 from twin.event_windows.instances import covering
 from twin.event_windows.window import EventWindow
 from twin.plan import Location
@@ -42,15 +43,15 @@ class Member:
         return self.change.world.owners[self.name]
 
     @property
-    def tasks(self) -> list[TimedTask]:
-        """Its replicas."""
-        return [cast(TimedTask, task) for task in self.change.world.tasks[self.name]]
+    def replicas(self) -> list[TimedLogic]:
+        """What they do."""
+        return [cast(TimedLogic, task.logic) for task in self.change.world.tasks[self.name]]
 
-    def task(self, index: int) -> TimedTask:
-        """The replica at an index of its fan."""
+    def replica(self, index: int) -> TimedLogic:
+        """That at an index of its fan."""
         found = self.fan.slots[index]
-        assert isinstance(found, TimedTask)
-        return found
+        assert isinstance(found, Task) and isinstance(found.logic, TimedLogic)
+        return found.logic
 
     def place(self, index: int) -> Location:
         """Where that is."""
@@ -79,8 +80,8 @@ class Member:
 
     def until(self, flows: Sequence[Flow], us: int) -> Process:
         """Waits until all old and new owners are as far as that."""
-        tasks = [self.task(index) for flow in flows for index in (flow.source, flow.target)]
-        while any(task.watermark_us < us for task in tasks):
+        replicas = [self.replica(index) for flow in flows for index in (flow.source, flow.target)]
+        while any(each.watermark_us < us for each in replicas):
             yield self.change.env.timeout(LOOK_S)
 
 
@@ -94,16 +95,17 @@ def state_bytes(members: Sequence[Member], flows: Sequence[Flow]) -> float:
     size = 0.0
     for member in members:
         for flow in flows:
-            task, groups = member.task(flow.source), list(flow.groups)
-            if isinstance(task, ComputeTask):
-                size += task.bytes_of({pane: held.only(groups) for pane, held in task.open_panes().items()})
-            elif isinstance(task, ConsolidateTask):
-                size += task.bytes_of(task.pieces_of(groups))
+            source, groups = member.replica(flow.source), list(flow.groups)
+            if isinstance(source, ComputeLogic):
+                size += source.bytes_of({pane: held.only(groups) for pane, held in source.open_panes().items()})
+            elif isinstance(source, ConsolidateLogic):
+                size += source.bytes_of(source.pieces_of(groups))
     return size
 
 
-def beside(task: TimedTask, work_s: float) -> Process:
-    """CPU work of a thread beside a task, which takes its time here."""
+def beside(replica: TimedLogic, work_s: float) -> Process:
+    """CPU work of a thread beside a replica, which takes its time here."""
     if work_s > 0.0:
-        task.owed.work_s += work_s
-        yield task.env.timeout(work_s * task.processor.slowdown / task.processor.speed)
+        replica.owed.work_s += work_s
+        processor = replica.station.processor
+        yield replica.station.env.timeout(work_s * processor.slowdown / processor.speed)

@@ -15,8 +15,8 @@ import simpy
 from twin.change.migration import LOOK_S, Flow
 from twin.change.strategies.component import Member, beside
 from twin.change.transfer import carry
-from twin.engine.event_time.compute import ComputeTask
-from twin.engine.event_time.consolidate import ConsolidateTask
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.measure.ledger import Buffer, EventRecord
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Moving:
         self.member = member
         self.flow = flow
         self.groups = list(flow.groups)
-        self.source = member.task(flow.source)
-        self.target = member.task(flow.target)
+        self.source = member.replica(flow.source)
+        self.target = member.replica(flow.target)
         self.far_us = far_us
         self.buffer = Buffer()
         self.state: Any = None
@@ -47,32 +47,32 @@ class Moving:
         change.world.ledger.buffers.append(self.buffer)
         slot = fan.add(self.buffer, fan.places[flow.target])
         fan.shift(flow.source, slot, flow.amount, flow.groups)
-        for task in (self.source, self.target):
-            task.held_us.append(self.far_us)
+        for each in (self.source, self.target):
+            each.held_us.append(self.far_us)
         far_us = int(max(self.far_us, LONG_AGO_US))
         self._cut = self.member.cut([flow], far_us, far_us, by_end=True)
         self.member.owners.leaving.append(self._cut)
-        self._until = self.source.tuples_in + change.outstanding(self.source)
+        self._until = self.source.station.tuples_in + change.outstanding(self.source.station)
 
     @property
     def drained(self) -> bool:
         """Whether the old owner has served all that was under way to it, and is as far as it should be."""
-        source = self.source
-        if source.tuples_in < self._until or (source.busy and source.tuples_in == self._until):
+        station = self.source.station
+        if station.tuples_in < self._until or (station.busy and station.tuples_in == self._until):
             return False
-        return source.watermark_us >= self.far_us
+        return self.source.watermark_us >= self.far_us
 
     def take(self) -> None:
         """Out of the old owner."""
         source = self.source
-        assert isinstance(source, ComputeTask | ConsolidateTask)
+        assert isinstance(source, ComputeLogic | ConsolidateLogic)
         self.state = source.take_groups(self.groups)
         self.size = source.bytes_of(self.state)
 
     def give(self) -> None:
         """To the new owner, which serves what has waited and then says how far it is; the old one goes on as well."""
         target, fan = self.target, self.member.fan
-        assert isinstance(target, ComputeTask | ConsolidateTask)
+        assert isinstance(target, ComputeLogic | ConsolidateLogic)
         target.give_groups(self.state)
         for group in self.groups:
             target.emitted_us[group] = self.far_us
@@ -80,9 +80,9 @@ class Moving:
         leaving[:] = [each for each in leaving if each is not self._cut]
         fan.shift(fan.index(self.buffer), self.flow.target, self.flow.amount, self.flow.groups)
         fan.leave(self.buffer)
-        self.buffer.open(target, target.env.now)
-        for task in (self.source, target):
-            task.release(self.far_us)
+        self.buffer.open(target.station, target.station.env.now)
+        for each in (self.source, target):
+            each.release(self.far_us)
 
 
 def disruptive(change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord) -> Process:
@@ -96,7 +96,7 @@ def disruptive(change: Reconfigurer, members: Sequence[Member], flows: Sequence[
 
 def _far_us(member: Member, flows: Sequence[Flow]) -> float:
     """Up to where any of the owners is: all that comes before has been sent to all of them."""
-    return max(member.task(index).watermark_us for flow in flows for index in (flow.source, flow.target))
+    return max(member.replica(index).watermark_us for flow in flows for index in (flow.source, flow.target))
 
 
 def _flow(change: Reconfigurer, together: Sequence[Moving], record: EventRecord) -> Process:

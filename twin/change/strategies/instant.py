@@ -14,8 +14,8 @@ import simpy
 
 from twin.change.migration import Flow
 from twin.change.strategies.component import Member, state_bytes
-from twin.engine.event_time.compute import ComputeTask
-from twin.engine.event_time.consolidate import ConsolidateTask
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.ownership import Cut
 from twin.engine.measure.ledger import EventRecord
 from twin.wiring.sharing import cut_after
@@ -45,9 +45,9 @@ def instant(change: Reconfigurer, name: str, flows: Sequence[Flow], record: Even
     member.owners.over(cut)
     member.settle(flows)
     for flow in flows:
-        task = member.task(flow.source)
-        assert isinstance(task, ConsolidateTask)
-        task.drop_groups(list(flow.groups), at_us)
+        source = member.replica(flow.source)
+        assert isinstance(source, ConsolidateLogic)
+        source.drop_groups(list(flow.groups), at_us)
 
 
 def _send_again(member: Member, flows: Sequence[Flow], cut: Cut, record: EventRecord) -> None:
@@ -56,15 +56,16 @@ def _send_again(member: Member, flows: Sequence[Flow], cut: Cut, record: EventRe
     for stream in member.change.wiring.query.inputs(member.name):
         position = member.change.wiring.query.outputs(stream.producer).index(stream)
         for task in member.change.world.tasks[stream.producer]:
-            assert isinstance(task, ComputeTask)
-            shipping = next(each for each in task.shippings if each.port is task.ports[position])
-            at_s = float(task.env.now) if task.exact else max(task.free_s, float(task.env.now))
+            compute = task.logic
+            assert isinstance(compute, ComputeLogic)
+            shipping = next(each for each in compute.shippings if each.port is task.ports[position])
+            at_s = compute.now_s if task.exact else max(task.free_s, compute.now_s)
             before = shipping.copied.n
             for flow in flows:
-                held = task.sent_spans(list(flow.groups), cut.at_us - longest_us)
+                held = compute.sent_spans(list(flow.groups), cut.at_us - longest_us)
                 for span, content in held.items():
                     if content.tuples > 0.0 and cut.needed(span, longest_us)[1]:
-                        task.owed.work_s += shipping.to(flow.target, span, content, at_s)
-            record.bytes = (record.bytes or 0.0) + (shipping.copied.n - before) * task.key_bytes
+                        compute.owed.work_s += shipping.to(flow.target, span, content, at_s)
+            record.bytes = (record.bytes or 0.0) + (shipping.copied.n - before) * compute.key_bytes
             sent += shipping.copied.n - before
     record.detail["sent_again"] = sent

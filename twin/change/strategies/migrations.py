@@ -16,7 +16,7 @@ from twin.change.strategies.component import Member
 from twin.change.strategies.disruptive import disruptive
 from twin.change.strategies.instant import instant
 from twin.change.strategies.smooth import smooth
-from twin.engine.event_time.timed_task import TimedTask
+from twin.engine.event_time.timed import TimedLogic
 from twin.engine.measure.ledger import EventRecord
 from twin.event_migrations import Strategy, combined_with, mobility, why_not
 from twin.wiring.sharing import cut_after
@@ -30,8 +30,8 @@ Process = Generator[simpy.Event, Any, None]
 def is_together(change: Reconfigurer, name: str) -> bool:
     """Whether an operator is one component with another now."""
     other = combined_with(change.wiring.query, name)
-    tasks = [task for each in (name, other) if each is not None for task in change.world.tasks[each]]
-    return any(shipping.together for task in tasks if isinstance(task, TimedTask) for shipping in task.shippings)
+    logics = [task.logic for each in (name, other) if each is not None for task in change.world.tasks[each]]
+    return any(shipping.together for each in logics if isinstance(each, TimedLogic) for shipping in each.shippings)
 
 
 def component(change: Reconfigurer, name: str) -> str:
@@ -84,7 +84,7 @@ def combine(change: Reconfigurer, name: str, strategy: Strategy, record: EventRe
         return
     compute = Member(change, cast(str, combined_with(change.wiring.query, name)))
     at_us = cut_after(change.wiring)
-    while any(task.watermark_us < at_us for task in compute.tasks):
+    while any(each.watermark_us < at_us for each in compute.replicas):
         yield change.env.timeout(LOOK_S)
     flows = to_owners(Member(change, name), compute.owners.keys.owner)
     record.paused_s, record.bytes = 0.0, 0.0
@@ -109,7 +109,6 @@ def to_owners(member: Member, owners: Sequence[int]) -> list[Flow]:
 
 
 def _set_together(change: Reconfigurer, name: str, together: bool) -> None:
-    for task in change.world.tasks[cast(str, combined_with(change.wiring.query, name))]:
-        assert isinstance(task, TimedTask)
-        for shipping in task.shippings:
-            shipping.together = together
+    compute = Member(change, cast(str, combined_with(change.wiring.query, name)))
+    for shipping in (shipping for each in compute.replicas for shipping in each.shippings):
+        shipping.together = together

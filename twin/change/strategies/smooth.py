@@ -13,8 +13,8 @@ import simpy
 
 from twin.change.migration import Flow
 from twin.change.strategies.component import Member, last_before
-from twin.engine.event_time.compute import ComputeTask
-from twin.engine.event_time.consolidate import ConsolidateTask
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.measure.ledger import EventRecord
 from twin.wiring.sharing import cut_after
 
@@ -42,16 +42,16 @@ def smooth(change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow
         member.owners.over(cut)
         member.settle(flows)
         for flow in flows:
-            task = member.task(flow.source)
-            assert isinstance(task, ComputeTask | ConsolidateTask)
-            task.drop_groups(list(flow.groups), cut.at_us)
+            source = member.replica(flow.source)
+            assert isinstance(source, ComputeLogic | ConsolidateLogic)
+            source.drop_groups(list(flow.groups), cut.at_us)
     record.detail["copies"] = _copies(change, members) - before
 
 
 def _needs_both(member: Member) -> bool:
     """Whether a window around the cut must be whole at the old owner: nobody merges what two computes have of it."""
-    task = member.tasks[0]
-    return task.results if isinstance(task, ComputeTask) else True
+    each = member.replicas[0]
+    return each.results if isinstance(each, ComputeLogic) else True
 
 
 def _copies(change: Reconfigurer, members: Sequence[Member]) -> int:

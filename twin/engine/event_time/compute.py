@@ -8,15 +8,13 @@ each window that the tuple is in, and windows are sent when they are complete.
 from __future__ import annotations
 
 import math
-from typing import Any
-
 import numpy as np
 
 from twin.engine.event_time.content import Content, Expected, Known
 from twin.engine.event_time.dated import Dated, dated
-from twin.engine.event_time.timed_task import TimedTask
+from twin.engine.event_time.timed import TimedLogic
+from twin.engine.logic import depart
 from twin.engine.segment import Segment
-from twin.engine.task import depart
 from twin.event_windows.instances import Span, completed, covering
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
@@ -24,7 +22,7 @@ from twin.event_windows.window import EventWindow
 PANES, WINDOWS = "panes", "windows"
 
 
-class ComputeTask(TimedTask):
+class ComputeLogic(TimedLogic):
     """windows: those that are made of its panes. results: whether it emits those windows itself. sharings: from which
     event time on there is a state a pane, or one a window; a window is of the form that held at its beginning."""
 
@@ -53,9 +51,9 @@ class ComputeTask(TimedTask):
         sharing: str,
         execute_s: float,
         result_s: float,
-        **common: Any,
+        key_bytes: float,
     ) -> None:
-        super().__init__(**common)
+        super().__init__(key_bytes)
         self.panes = panes
         self.eager = panes is None
         self.windows = windows
@@ -75,10 +73,10 @@ class ComputeTask(TimedTask):
     def plan(self, segment: Segment) -> float:
         """The user's logic for each state, and what the sending thread does meanwhile."""
         assert isinstance(segment, Dated)
-        work_s = segment.n * self.send_s if self.eager else 0.0
+        work_s = segment.n * self.out.send_s if self.eager else 0.0
         if self.execute_s > 0.0 and not segment.at_us < self.watermark_us:
             work_s += segment.n * self.execute_s * self.executions(segment.at_us)
-        return work_s + (self.owed.pay(segment.n * self.service_s + work_s) if self.owed.work_s else 0.0)
+        return work_s + (self.owed.pay(segment.n * self.station.service_s + work_s) if self.owed.work_s else 0.0)
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """The state is there; eager ones send the tuples on."""
@@ -86,7 +84,7 @@ class ComputeTask(TimedTask):
         if self.audit is not None:
             self.audit.taken.add(segment.digest)
         if self.panes is None:
-            self.send(depart(segment, segment.n, first_s, last_s))
+            self.out.send(depart(segment, segment.n, first_s, last_s))
         elif segment.at_us < self.watermark_us:
             self.dropped_late += segment.n
             self.dropped += segment.n
@@ -132,7 +130,7 @@ class ComputeTask(TimedTask):
         return next(form for since, form in reversed(self.sharings) if start_us >= since)
 
     def modify(self, cut_us: int) -> None:
-        """See TimedTask: another form from then on."""
+        """See TimedLogic: another form from then on."""
         form = self.modifications.get(cut_us)
         if form is not None and cut_us > self.sharings[-1][0]:
             self.sharings.append((cut_us, form))
@@ -157,7 +155,7 @@ class ComputeTask(TimedTask):
         if self.results:
             return at_s
         self.owed.work_s += work_s
-        return at_s if self.exact else at_s + work_s / self.processor.speed
+        return at_s if self.station.exact else at_s + work_s / self.station.processor.speed
 
     def _due(self, since_us: int, now_us: int) -> list[Span]:
         """Spans that are handed over, in the order of their ends."""
@@ -195,15 +193,15 @@ class ComputeTask(TimedTask):
         if self.results:
             self._emit_results(span, content, n, at_s)
             return 0.0
-        self.tuples_out += n
+        self.station.tuples_out += n
         sent_s = [shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings]
         return n * self.result_s + sum(sent_s)
 
     def _emit_results(self, span: Span, content: Content, n: int, at_s: float) -> None:
         """Complete windows leave as tuples; the work of it is the thread's, as that of partial results."""
-        self.owed.work_s += n * (self.result_s + self.send_s)
+        self.owed.work_s += n * (self.result_s + self.out.send_s)
         for piece in results_of(span, content, n, at_s):
-            self.send(piece)
+            self.out.send(piece)
         if self.audit is not None and isinstance(content, Known):
             for key, found in content.held.items():
                 self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
@@ -231,7 +229,7 @@ class ComputeTask(TimedTask):
         }
 
     def window_bytes(self) -> float:
-        """See Task."""
+        """See Logic."""
         return self.key_bytes * sum([content.keys for content in self.open_panes().values()])
 
     def take_groups(self, groups: list[int]) -> dict[int, Content]:

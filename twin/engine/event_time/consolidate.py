@@ -7,24 +7,49 @@ it (`Ownership`).
 from __future__ import annotations
 
 import math
-from typing import Any
-
-from twin.engine.alarm import Alarm
+from typing import TYPE_CHECKING
 from twin.engine.event_time.compute import results_of
 from twin.engine.event_time.content import Content, Known
 from twin.engine.event_time.dated import Dated, Partial
 from twin.engine.event_time.pieces import Pieces
-from twin.engine.event_time.timed_task import TimedTask
+from twin.engine.event_time.timed import WATERMARK, TimedLogic
+from twin.engine.outcome import Outcome
 from twin.engine.segment import Segment
+from twin.engine.station.task import Task
+from twin.engine.streams.control import Mark
+from twin.engine.streams.outlet import Outlet
 from twin.event_windows.instances import Span, completed
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
+
+if TYPE_CHECKING:
+    from twin.engine.draws import Draws
 
 State = list[dict[Span, Content]]
 """Of key groups: their pieces by input."""
 
 
-class ConsolidateTask(TimedTask):
+class Complete(Outcome):
+    """Windows that leave together, and how far their sender is then."""
+
+    __slots__ = ("watermark_us", "windows")
+
+    def __init__(self, windows: list[Dated], watermark_us: int) -> None:
+        super().__init__([])
+        self.windows = windows
+        self.watermark_us = watermark_us
+
+    def leave(self, out: Outlet, draws: Draws, first_s: float, last_s: float) -> None:
+        """See Outcome. Nothing that comes later overtakes them, and they do not overtake the punctuation before."""
+        assert isinstance(out, Task)
+        for each in self.windows:
+            each.a_s = each.b_s = last_s
+            out.send(each)
+        for port in out.ports:
+            port.mark(Mark(WATERMARK, float(self.watermark_us), out.name, last_s))
+
+
+class ConsolidateLogic(TimedLogic):
     """pieces: by input. formed, merged, merged_keys: windows, pieces and keys that went into them so far."""
 
     __slots__ = (
@@ -48,9 +73,9 @@ class ConsolidateTask(TimedTask):
         merge_s: float,
         result_s: float,
         results_per_key: float,
-        **common: Any,
+        key_bytes: float,
     ) -> None:
-        super().__init__(**common)
+        super().__init__(key_bytes)
         self.panes = panes
         self.windows = windows
         self.longest_us = max(window.length_us for window in windows)
@@ -70,7 +95,7 @@ class ConsolidateTask(TimedTask):
 
     def plan(self, segment: Segment) -> float:
         """Merging a result into its piece is the service."""
-        return self.owed.pay(segment.n * self.service_s) if self.owed.work_s else 0.0
+        return self.owed.pay(segment.n * self.station.service_s) if self.owed.work_s else 0.0
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Nothing leaves before a window is complete."""
@@ -80,7 +105,7 @@ class ConsolidateTask(TimedTask):
     # windows ----------------------------------------------------------------------------------------------------------
 
     def reach(self, before_us: float, now_us: int, at_s: float) -> float:
-        """See TimedTask: a job, if there is anything to form; then it tells its consumers itself."""
+        """See TimedLogic: a job, if there is anything to form; then it tells its consumers itself."""
         since_us = before_us
         if before_us == -math.inf:
             starts = [first for pieces in self.pieces if (first := pieces.first) is not None]
@@ -136,57 +161,24 @@ class ConsolidateTask(TimedTask):
                 for key, found in content.held.items():
                     self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
             results += self._results(span, content, n, at_s)
-        work_s += sum([each.n for each in results]) * (self.result_s + self.send_s)
-        self._job(work_s, at_s, results, watermark_us)
+        work_s += sum([each.n for each in results]) * (self.result_s + self.out.send_s)
+        self.station.job(Complete(results, watermark_us), work_s)
 
     def _ship(self, span: Span, content: Content, n: int, at_s: float) -> float:
         """To consolidates of longer windows."""
         if not self.shippings:
             return 0.0
-        self.tuples_out += n
+        self.station.tuples_out += n
         sent_s = [shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings]
         return n * self.result_s + sum(sent_s)
 
     def _results(self, span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
         """To all others."""
-        if len(self.shippings) == len(self.ports):
+        if len(self.shippings) == len(self.station.ports):
             return []
         if self.results_per_key != 1.0:
-            n = self.draws.rounded(n * self.results_per_key)
+            n = self.station.draws.rounded(n * self.results_per_key)
         return results_of(span, content, n, at_s) if n else []
-
-    def _job(self, work_s: float, at_s: float, results: list[Dated], watermark_us: int) -> None:
-        work_s *= self.processor.slowdown
-        started_s: float = self.env.now
-        due_s = max(at_s, started_s if self.exact else self.free_s) + work_s / self.processor.speed
-
-        def leave(left_s: float) -> None:
-            if left_s > self.free_s:
-                self.free_s = left_s
-            for each in results:
-                each.a_s = each.b_s = left_s
-                self.send(each)
-            TimedTask.tell(self, watermark_us, left_s)
-
-        def done(_: object = None) -> None:
-            self.busy = False
-            self.busy_s += self.env.now - started_s
-            leave(float(self.env.now) if self.exact or self.processor.shared else due_s)
-            self.work()
-
-        if work_s <= 0.0 or (due_s <= started_s and not self.processor.shared):
-            self.processor.work_s += work_s
-            self.busy_s += work_s / self.processor.speed
-            leave(due_s)
-            return
-        self.busy = True
-        self.in_service_work_s = work_s
-        self.processor.work_s += work_s
-        self._current = Segment(0, started_s, started_s, 0.0, 0.0, 0.0, 0.0), started_s, due_s, 0.0
-        if self.processor.shared:
-            self.processor.start(self.share, work_s, done)
-        else:
-            Alarm(self.env, done).set(due_s)
 
     def _forget(self, now_us: int) -> None:
         before = self.panes.pane(now_us - self.longest_us)
@@ -196,7 +188,7 @@ class ConsolidateTask(TimedTask):
     # state ------------------------------------------------------------------------------------------------------------
 
     def window_bytes(self) -> float:
-        """See Task."""
+        """See Logic."""
         return self.key_bytes * sum([pieces.keys for pieces in self.pieces])
 
     def take_groups(self, groups: list[int]) -> State:

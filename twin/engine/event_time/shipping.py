@@ -18,7 +18,7 @@ from twin.event_windows.instances import Span
 
 if TYPE_CHECKING:
     from twin.engine.streams.channel import Port
-    from twin.engine.task import Task
+    from twin.engine.station.task import Task
 
 
 class Owed:

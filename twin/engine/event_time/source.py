@@ -8,40 +8,35 @@ changes for anybody in between.
 from __future__ import annotations
 
 import math
-from typing import Any
-
 from twin.engine.event_time.dated import dated
-from twin.engine.event_time.timed_task import MODIFICATION, WATERMARK
-from twin.engine.operators import SourceTask
+from twin.engine.event_time.timed import MODIFICATION, WATERMARK
+from twin.engine.logic import depart
+from twin.engine.logics.source import SourceLogic
 from twin.engine.segment import Segment
 from twin.engine.streams.control import Mark
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import US_PER_S
 
 
-class TimedSource(SourceTask):
+class TimedSource(SourceLogic):
     """panes: so short that all panes of all operators are made of them."""
 
-    __slots__ = ("_arrived", "_marked_us", "_newest_us", "disorder_us", "panes", "slack_us")
+    __slots__ = ("_marked_us", "_newest_us", "disorder_us", "panes", "slack_us")
 
-    def __init__(self, *, panes: Panes, disorder_us: int, slack_us: int, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, panes: Panes, disorder_us: int, slack_us: int) -> None:
+        super().__init__()
         self.panes = panes
         self.disorder_us = disorder_us
         self.slack_us = slack_us
-        self._arrived = (0.0, 0.0)
         self._newest_us = -math.inf
         self._marked_us = -math.inf
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
-        """See SourceTask."""
-        self._arrived = segment.a_s, segment.b_s
-        super().emit(segment, first_s, last_s)
-
-    def send(self, segment: Segment) -> None:
         """In pieces that lie in one pane each, with punctuations between them."""
+        since_us, until_us = (int(at_s * US_PER_S) for at_s in (segment.a_s, segment.b_s))
+        self.stamp(segment)
+        segment = depart(segment, segment.n, first_s, last_s)
         n, done = segment.n, 0
-        since_us, until_us = (int(at_s * US_PER_S) for at_s in self._arrived)
         step_us = (until_us - since_us) / (n - 1) if n > 1 else 0.0
         while done < n:
             at_us = since_us + int(step_us * done)
@@ -56,15 +51,15 @@ class TimedSource(SourceTask):
         """Tuples that arrived in one pane."""
         if not self.disorder_us:
             self._tell(first_us, piece.a_s)
-            super().send(dated(piece, first_us))
+            self.out.send(dated(piece, first_us))
         elif piece.n == 1:
-            at_us = first_us - int(self.draws.uniform() * self.disorder_us)
+            at_us = first_us - int(self.station.draws.uniform() * self.disorder_us)
             self._tell(max(at_us, self._newest_us), piece.a_s)
-            super().send(dated(piece, at_us))
+            self.out.send(dated(piece, at_us))
         else:
             self._tell(first_us, piece.a_s)
             for n, at_us in self._spread(piece.n, first_us, last_us):
-                super().send(dated(piece.part(n, 0.0, 1.0), at_us))
+                self.out.send(dated(piece.part(n, 0.0, 1.0), at_us))
 
     def _spread(self, n: int, first_us: int, last_us: int) -> list[tuple[int, int]]:
         """Tuples by the pane of their event times, the latest pane last; each with a time in it."""
@@ -72,7 +67,7 @@ class TimedSource(SourceTask):
         while left and rest > 1e-12:
             start_us = self.panes.bounds(pane).start
             before = self._share_before(start_us, first_us, last_us)
-            here = left if before <= 0.0 else left - self.draws.binomial(left, min(1.0, before / rest))
+            here = left if before <= 0.0 else left - self.station.draws.binomial(left, min(1.0, before / rest))
             if here:
                 found.append((here, start_us if found else max(start_us, first_us - self.disorder_us)))
             left, rest, pane = left - here, before, pane - 1
@@ -94,11 +89,11 @@ class TimedSource(SourceTask):
         passed_us = self.panes.bounds(self.panes.pane(int(newest_us) - self.slack_us)).start
         if passed_us > self._marked_us:
             self._marked_us = passed_us
-            for port in self.ports:
-                port.mark(Mark(WATERMARK, float(passed_us), self.name, at_s))
+            for port in self.station.ports:
+                port.mark(Mark(WATERMARK, float(passed_us), self.station.name, at_s))
 
     def announce(self, cut_us: int) -> None:
         """A modification from that event time on, which none of its tuples has reached."""
-        at_s = float(self.env.now) if self.exact else self.free_s
-        for port in self.ports:
-            port.mark(Mark(MODIFICATION, float(cut_us), self.name, at_s))
+        at_s = float(self.station.env.now) if self.station.exact else self.station.free_s
+        for port in self.station.ports:
+            port.mark(Mark(MODIFICATION, float(cut_us), self.station.name, at_s))
