@@ -39,7 +39,7 @@ BELOW = {
     "twin.wiring": {"twin", "twin.kinds", "twin.event_windows", "twin.job", "twin.rates", "twin.engine"},
     "twin.change": {"twin", "twin.kinds", "twin.event_windows", "twin.engine", "twin.wiring"},
     "twin.corpus": {"twin", "twin.kinds"},
-    "twin.guards": {"twin", "twin.kinds", "twin.job", "twin.rates", "twin.engine", "twin.wiring"},
+    "twin.guards": {"twin", "twin.event_windows", "twin.kinds", "twin.job", "twin.rates", "twin.engine", "twin.wiring"},
     "twin.precision": {"twin", "twin.kinds", "twin.job", "twin.engine", "twin.wiring", "twin.guards", "twin.run"},
     "twin.run": {"twin", "twin.kinds", "twin.engine"},
     "scenarios.telling": set(),

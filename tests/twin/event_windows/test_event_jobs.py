@@ -195,7 +195,7 @@ def test_a_lost_partial_result_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_window_that_is_emitted_by_all_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ConsolidateLogic, "allowed", lambda _self, _span, content, own: content)
+    monkeypatch.setattr(ConsolidateLogic, "allowed", lambda _self, _span, content, **_: content)
     moves = [{"kind": "migration", "operator": "merge", "at_s": 3.0, "key_groups": [0], "to_replica": 2}]
     with pytest.raises(ConservationError, match="window over event time"):
         simulate(job(events=moves, rate_per_s=200.0))

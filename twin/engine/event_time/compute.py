@@ -8,6 +8,7 @@ each window that the tuple is in, and windows are sent when they are complete.
 from __future__ import annotations
 
 import math
+
 import numpy as np
 
 from twin.engine.event_time.content import Content, Expected, Known

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
+
 from twin.engine.event_time.compute import results_of
 from twin.engine.event_time.content import Content, Known
 from twin.engine.event_time.dated import Dated, Partial

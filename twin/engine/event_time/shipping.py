@@ -17,8 +17,8 @@ from twin.engine.event_time.ownership import Ownership
 from twin.event_windows.instances import Span
 
 if TYPE_CHECKING:
-    from twin.engine.streams.channel import Port
     from twin.engine.station.task import Task
+    from twin.engine.streams.channel import Port
 
 
 class Owed:

@@ -8,6 +8,7 @@ changes for anybody in between.
 from __future__ import annotations
 
 import math
+
 from twin.engine.event_time.dated import dated
 from twin.engine.event_time.timed import MODIFICATION, WATERMARK
 from twin.engine.logic import depart
