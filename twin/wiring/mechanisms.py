@@ -17,7 +17,7 @@ from twin.engine.windows.merged import MergedTrigger
 from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import CountTrigger
 from twin.engine.windows.window import WindowLogic
-from twin.job import Component
+from twin.job import Component, Stage
 from twin.keys import groups_of
 from twin.kinds.mechanism import Collecting, Grouping, Matching, Reading, Selecting
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class Making(NamedTuple):
-    """A replica of a component that is to be made."""
+    """One operator of a replica of a component that is to be made."""
 
     wiring: Wiring
     component: Component
+    stage: Stage
     replica: int
 
 
@@ -42,16 +43,16 @@ def _selecting(_: Making, does: Selecting) -> Logic:
 
 
 def _grouping(making: Making, does: Grouping) -> Logic:
-    each = making.component
+    each = making.stage
     extent, store = extent_of(does.window), Store(1)
-    groups = max(1, groups_of(does.groups, making.replica, each.replicas))
+    groups = max(1, groups_of(does.groups, making.replica, making.component.replicas))
     trigger = TimeTrigger(extent, store) if extent.by_time else CountTrigger(extent, store)
     return WindowLogic(trigger, GroupCombiner(extent, store, each.scan_s, each.result_s, groups))
 
 
 def _matching(making: Making, does: Matching) -> Logic:
-    each = making.component
-    ways = [edge.how for edge in making.wiring.job.inputs(each.name)]
+    each = making.stage
+    ways = [edge.how for edge in making.wiring.job.inputs(each.operator.name)]
     extent, store = extent_of(does.window), Store(len(ways))
     combiner = MatchCombiner(
         extent,
@@ -61,7 +62,7 @@ def _matching(making: Making, does: Matching) -> Logic:
         keyed=sum(not way.whole for way in ways),
         selectivity=does.selectivity,
         amplification=does.amplification,
-        share=1.0 / each.replicas,  # key groups, if there are any, will know better
+        share=1.0 / making.component.replicas,  # key groups, if there are any, will know better
     )
     if extent.by_time:
         return WindowLogic(TimeTrigger(extent, store), combiner)
@@ -84,5 +85,5 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
 
 def made(making: Making) -> Logic:
     """The logic that does it."""
-    does = making.component.operator.mechanism
+    does = making.stage.operator.mechanism
     return MECHANISMS[type(does)](making, does)
