@@ -21,6 +21,8 @@ from scenarios.commands import (
     demo,
     export,
     importing,
+    importing_flink,  # noqa: F401  # adds to `twin import`, as the next does
+    importing_hardware,  # noqa: F401
     learning,
     library,
     planning,

@@ -11,8 +11,7 @@ import simpy
 from twin.change.fan import NO_SHARE, Fan
 from twin.change.migration import LOOK_S, Flow
 from twin.engine.measure.ledger import EventRecord
-from twin.engine.task import Task
-from twin.engine.windows.window import WindowTask
+from twin.engine.station.task import Task
 from twin.plan import Location
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def rescale(
             change.statistics.joined(operator, wiring.add_replica(operator, place), change.env.now)
     leave = {fan.index(task) for task in leaving}
     stay = [fan.index(task) for task in change.world.tasks[operator] if fan.index(task) not in leave]
-    if fan.keys is None and not any(isinstance(task, WindowTask) for task in fan.slots):
+    if fan.keys is None and not any(task.logic.keeps for task in tasks):
         fan.shares = [1.0 / len(stay) if index in stay else 0.0 for index in range(len(fan.slots))]
         fan.refresh()
     else:
@@ -51,10 +50,15 @@ def rescale(
         if not (yield from change.together([(flow, record) for flow in flows], fan)):
             return False
     for task in leaving:
-        yield from _drain(change, task)
-        change.statistics.left(operator, task, change.env.now)
-        wiring.remove_replica(operator, task)
+        yield from dismiss(change, operator, task)
     return True
+
+
+def dismiss(change: Reconfigurer, operator: str, task: Task) -> Generator[simpy.Event, Any, None]:
+    """Takes away a replica that gets no more input, once it has nothing left to do."""
+    yield from _drain(change, task)
+    change.statistics.left(operator, task, change.env.now)
+    change.wiring.remove_replica(operator, task)
 
 
 def _drain(change: Reconfigurer, task: Task) -> Generator[simpy.Event, Any, None]:
