@@ -46,7 +46,6 @@ PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
 
 app = typer.Typer(
     name="twin",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
