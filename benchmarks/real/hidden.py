@@ -1,6 +1,6 @@
 """Engines that nobody told: calibrated on a few runs of random queries, judged on others.
 
-Engine A: all unit costs of `storm` times 0.3 to 3, services of squared coefficient of variation 1. Engine B: the same, and
+Engine A: all unit costs of `storm` times 0.3 to 3, services of squared coefficient of variation 1. Engine B: that, and
 filters cost by function up to 2.5 times more or less, hosts give the 0.8th power of their cores, tasks that share cores
 switch contexts, and hosts pause for garbage. Simulated, both.
 
@@ -111,7 +111,9 @@ def main() -> None:
     runs = [simulate(each) for each in real]
     measured = [run.metrics for run in runs[len(known) :]]
     points = [point(str(n), each, run) for n, (each, run) in enumerate(zip(known, runs, strict=False))]
-    rows: list[dict[str, object]] = [{"predictor": "rate model, the profile's costs", "runs": 0, **judged(unseen, measured)}]
+    rows: list[dict[str, object]] = [
+        {"predictor": "rate model, the profile's costs", "runs": 0, **judged(unseen, measured)}
+    ]
     for count in given.runs:
         started_s = time.process_time()
         found = calibrate(points[:count])

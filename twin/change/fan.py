@@ -76,8 +76,8 @@ class Fan:
             self.slots.append(receiver)
             self.places.append(place)
             self.shares.append(0.0)
-        capacity = self.wiring.engine.channel_tuples if isinstance(receiver, Task) else UNBOUNDED
         for stream, inboxes in self.inboxes.items():
+            capacity = self.wiring.job.edge(stream).room if isinstance(receiver, Task) else UNBOUNDED
             made = make_inboxes(self.wiring, stream, [receiver], capacity)
             inboxes[index : index + 1] = made
             self.wiring.world.inboxes[stream.producer, stream.consumer] += made

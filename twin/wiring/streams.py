@@ -64,7 +64,7 @@ def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
     """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
-    consumers, room = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples
+    consumers, room = wiring.world.tasks[each.consumer], wiring.job.edge(each).room
     pool = wiring.world.pools.get(each.consumer)
     if pool is not None:
         return make_inboxes(wiring, each, [pool], room)
