@@ -29,6 +29,9 @@ from twin.workload import Constant, Workload
 
 READ_S = 30.0
 
+CHANNEL_BUFFERS = 1.0
+"""A priori; fitted with the rest."""
+
 Shares = dict[str, float]
 """By source, of what it was offered."""
 
@@ -49,6 +52,7 @@ def points(folder: Path) -> list[Point]:
             update={
                 "workload": Workload(arrivals={**run.scenario.workload.arrivals, **laws}),
                 "run": RunSettings(horizon_s=READ_S),
+                "engine": run.scenario.engine.model_copy(update={"channel_buffers": CHANNEL_BUFFERS}),
             }
         )
         found.append(Point(name=file.stem, scenario=scenario, taken_per_s=delivered))
