@@ -19,6 +19,7 @@ from scenarios.commands import (
     capacity,
     corpus,
     demo,
+    dry_run,
     export,
     importing,
     importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
@@ -59,6 +60,7 @@ GROUPS = (
     policies,
     capacity,
     sensitivity,
+    dry_run,
     report,
     corpus,
     learning,
