@@ -7,8 +7,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from twin.alignment import check_alignments
 from twin.cluster import Cluster
 from twin.errors import suggest
+from twin.event_time import check_together
 from twin.keys import check_keys
 from twin.numa import cluster_by_name
 from twin.plan import ExecutionPlan
@@ -76,7 +78,9 @@ class Deployment(Spec):
             if name not in self.workload.arrivals:
                 raise ValueError(f"workload.arrivals gives no rate for source {name!r}; add one")
         check_keys(self.query, self.plan, self.workload)
+        check_alignments(self.query, self.workload)
         self._check_shared()
+        check_together(self.query, self.plan)
         return self
 
     def _check_shared(self) -> None:

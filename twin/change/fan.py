@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
-from twin.engine.streams.channel import Inbox, Paths, Port
+from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
+from twin.engine.streams.partition import AlignedDeal
 from twin.randomness import stream as random_stream
-from twin.wiring.streams import make_inboxes, make_port
+from twin.wiring.streams import make_inboxes, make_port, room_of
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from twin.plan import Location
     from twin.query import Stream
 
-UNBOUNDED = 10**15
-"""Credits of a buffer: redirected tuples never block their producers."""
 NO_SHARE = 1e-12
 
 
@@ -43,7 +42,8 @@ class Fan:
             for stream in wiring.query.inputs(operator)
         }
         first = next((port for _, _, port in self.ports()), None)
-        self.shares: list[float] = list(first.deal.weights) if first else []
+        known = first.deal.weights if first else []
+        self.shares: list[float] = list(known if self.keys is None else self.keys.shares())
         self._free: list[int] = []
         if self.keys is not None:
             self.keys.tasks = self.slots
@@ -77,7 +77,7 @@ class Fan:
             self.places.append(place)
             self.shares.append(0.0)
         for stream, inboxes in self.inboxes.items():
-            capacity = self.wiring.job.edge(stream).room if isinstance(receiver, Task) else UNBOUNDED
+            capacity = room_of(self.wiring, stream) if isinstance(receiver, Task) else UNBOUNDED  # none waits for state
             made = make_inboxes(self.wiring, stream, [receiver], capacity)
             inboxes[index : index + 1] = made
             self.wiring.world.inboxes[stream.producer, stream.consumer] += made
@@ -106,9 +106,9 @@ class Fan:
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
         deal = sibling.deal
-        if self.wiring.exact:
+        if self.wiring.exact or isinstance(deal, AlignedDeal):
             draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
-            deal = deal.another(draws)
+            deal = deal.another(draws, producer)
         else:  # all deal together
             deal.producers += 1
         return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)
@@ -140,6 +140,6 @@ class Fan:
             keys.refresh()
             self.shares = list(keys.shares())
         for _, task, port in self.ports():
-            port.deal.reweigh(list(self.shares))
+            port.deal.reweigh(list(port.deal.due(self.shares)))
             port.refresh()
             task.send_s = sum(each.send_s for each in task.ports)

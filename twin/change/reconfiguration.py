@@ -9,10 +9,13 @@ import simpy
 
 from twin.change import migration, scaling
 from twin.change.fan import Fan
+from twin.change.strategies import migrations
+from twin.change.strategies.component import Member
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
 from twin.errors import BadInput
+from twin.event_time_events import Combine, Repartition, Split
 from twin.events import Move, Rescale
 from twin.plan import Location
 
@@ -34,6 +37,7 @@ class Reconfigurer:
         self.outage: simpy.Event | None = None
         self.on_change: Callable[[], None] = lambda: None  # a checkpoint, where there are any
         self.under_way = 0
+        self._made_here: set[Task] = set()  # replicas that key groups asked for
         self._transfers: list[simpy.Process] = []  # what a failure interrupts
         self._locks: dict[str, simpy.Resource] = {}
 
@@ -41,8 +45,12 @@ class Reconfigurer:
 
     def move(self, move: Move) -> Process:
         """A process that carries out a move."""
+        if move.replica is None:
+            yield from self.regroup([move])
+            return
         record = self.world.ledger.record("migration", move.operator, self.env.now)
-        yield from self._whole(move.operator, [record], lambda: self._moved(move, record))
+        name = migrations.component(self, move.operator)
+        yield from self._whole(name, [record], lambda: self._moved(move, record))
 
     def rescale(self, rescale: Rescale) -> Process:
         """A process that gives an operator other replicas."""
@@ -52,13 +60,45 @@ class Reconfigurer:
             rescale.operator, [record], lambda: scaling.rescale(self, rescale.operator, wanted, record)
         )
 
-    def regroup(self, moves: Sequence[Move]) -> Process:
-        """A process that carries out several moves of key groups of one operator at the same time."""
+    def regroup(self, moves: Sequence[Move], retire: bool = False) -> Process:
+        """A process that carries out several moves of key groups of one operator at the same time.
+
+        Replicas that are made for them go away once they have none; with `retire` all that have none do.
+        """
         operator = moves[0].operator
         records = [self.world.ledger.record("migration", operator, self.env.now) for _ in moves]
-        yield from self._whole(operator, records, lambda: self._regrouped(moves, records))
+        name = migrations.component(self, operator)
+        yield from self._whole(
+            name, records, lambda: self._regrouped(moves, records), lambda: self._retired(operator, retire)
+        )
 
-    def _whole(self, operator: str, records: Sequence[EventRecord], attempt: Callable[[], Process]) -> Process:
+    def operate(self, event: Repartition | Split | Combine) -> Process:
+        """A process that carries out an operation on a component over event time."""
+        record = self.world.ledger.record(event.kind, event.operator, self.env.now)
+        name = migrations.component(self, event.operator)
+        if isinstance(event, Combine) and self._locks.get(name) is not None and self._locks[name].count:
+            self.refuse(record, "a migration of its component is under way; combine when it has ended")
+            return
+        yield from self._whole(name, [record], lambda: self._operated(event, record))
+
+    def _operated(self, event: Repartition | Split | Combine, record: EventRecord) -> Process:
+        match event:
+            case Repartition():
+                flows = migrations.to_owners(Member(self, event.operator), event.owners)
+                yield from migrations.move_groups(self, event.operator, flows, event.strategy, record)
+            case Split():
+                yield from migrations.split(self, event.operator, event.owners, record)
+            case Combine():
+                yield from migrations.combine(self, event.operator, event.strategy, record)
+        return True
+
+    def _whole(
+        self,
+        operator: str,
+        records: Sequence[EventRecord],
+        attempt: Callable[[], Process],
+        afterwards: Callable[[], Process] | None = None,
+    ) -> Process:
         lock = self._locks.setdefault(operator, simpy.Resource(self.env))
         self.under_way += 1
         with lock.request() as turn:
@@ -70,23 +110,25 @@ class Reconfigurer:
                 done = yield from attempt()
                 for record in records if not done else ():
                     record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1
+            for record in records:
+                record.end_s = self.env.now
+            self.on_change()
+            if afterwards is not None:
+                yield from afterwards()
         self.under_way -= 1
-        for record in records:
-            record.end_s = self.env.now
-        self.on_change()
 
     def _moved(self, move: Move, record: EventRecord) -> Process:
-        if move.replica is None:
-            return (yield from self._regrouped([move], [record]))
+        assert move.replica is not None and move.to is not None
         if not self._exists(move.operator, move.replica, record):
             return True
-        assert move.to is not None
         record.detail |= {"replica": move.replica, "to": move.to}
         task, place = self.world.tasks[move.operator][move.replica], Location.parse(move.to)
         return (yield from self.interruptible(migration.move_replica(self, task, move.operator, place, record)))
 
     def _regrouped(self, moves: Sequence[Move], records: Sequence[EventRecord]) -> Process:
         operator = moves[0].operator
+        if operator in self.wiring.event_times.heeding:
+            return (yield from self._regrouped_in_event_time(moves, records))
         fan = self.wiring.fan(operator)
         flows: list[tuple[migration.Flow, EventRecord]] = []
         for move, record in zip(moves, records, strict=True):
@@ -95,6 +137,19 @@ class Reconfigurer:
                 found = migration.group_flows(fan, move.key_groups, fan.index(target))
                 flows += [(flow, record) for flow in found]
         return (yield from self.together(flows, fan))
+
+    def _regrouped_in_event_time(self, moves: Sequence[Move], records: Sequence[EventRecord]) -> Process:
+        """All at the same time."""
+        fan = self.wiring.fan(moves[0].operator)
+        begun = []
+        for move, record in zip(moves, records, strict=True):
+            target = self._receiver(move, record)
+            if target is not None:
+                flows = migration.group_flows(fan, move.key_groups, fan.index(target))
+                work = migrations.move_groups(self, move.operator, flows, move.strategy, record)
+                begun.append(self.env.process(work))
+        yield self.env.all_of(begun)
+        return True
 
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
         """The replica that key groups move to, made if there is none at their place; None if there is no such one."""
@@ -112,7 +167,20 @@ class Reconfigurer:
     def _made(self, operator: str, place: Location) -> Task:
         task = self.wiring.add_replica(operator, place)
         self.statistics.joined(operator, task, self.env.now)
+        self._made_here.add(task)
         return task
+
+    def _retired(self, operator: str, all_empty: bool) -> Process:
+        """Takes away replicas without key groups: those that were made for some, or all."""
+        keys, fan = self.world.key_groups.get(operator), self.wiring.fan(operator)
+        if keys is None:
+            return
+        owners = set(keys.owner)
+        empty = [each for each in self.world.tasks[operator] if fan.index(each) not in owners]
+        for task in empty:
+            if all_empty or task in self._made_here:
+                yield from scaling.dismiss(self, operator, task)
+                self.on_change()
 
     def _exists(self, operator: str, replica: int, record: EventRecord) -> bool:
         count = len(self.world.tasks[operator])
