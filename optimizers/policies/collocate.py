@@ -81,7 +81,7 @@ class Collocating(Rounds):
 
     def _round(self, here: GroupMap) -> Reconfiguration | None:
         balance = here.balance(self.spec.budget, with_traffic=True)
-        pairs = balance.traffic is not None and balance.traffic.outstanding(self.solver.score_factor).any()
+        pairs = balance.traffic is not None and balance.traffic.mutual(self.solver.score_factor).any()
         found = (self.solver if pairs else self.solver.inner).solve(balance)
         if balance.violation(found.node_g) or not gained(balance, found):
             return None

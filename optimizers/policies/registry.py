@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optimizers.policies.balance import BalanceSpec
+from optimizers.policies.cola import ColaSpec
 from optimizers.policies.collocate import AlbicSpec, JointSpec
 from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
@@ -18,6 +19,7 @@ POLICIES: Mapping[str, type[PolicySpec]] = {
     for spec in (
         AlbicSpec,
         BalanceSpec,
+        ColaSpec,
         Ds2Spec,
         FlinkAutoscalerSpec,
         FluxSpec,
