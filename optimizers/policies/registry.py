@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optimizers.policies.adaptation import AdaptationSpec
 from optimizers.policies.balance import BalanceSpec
 from optimizers.policies.cola import ColaSpec
 from optimizers.policies.collocate import AlbicSpec, JointSpec
@@ -17,6 +18,7 @@ from twin.control import PolicySpec
 POLICIES: Mapping[str, type[PolicySpec]] = {
     spec.model_fields["name"].default: spec
     for spec in (
+        AdaptationSpec,
         AlbicSpec,
         BalanceSpec,
         ColaSpec,
