@@ -16,7 +16,7 @@ GAP_PX = (44.0, 12.0)
 HEAD_PX, PAD_PX = 24.0, 12.0
 """Of a lane: the line with its name, and the space around its boxes."""
 LEGEND_PX = 34.0
-NAME_PX, NOTE_PX = 13.0, 11.0
+NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
 THIN_PX, THICK_PX = 1.2, 5.0
 METER_PX, SEEN_PX = 60.0, 0.5
 QUIET, ALARM, EDGE, GREY, INK = "#6b7c93", "#b8322a", "#51606f", "#555555", "#222222"
@@ -134,7 +134,7 @@ def _meter(used: float, x: float, y: float) -> str:
 def _box(box: Box, place: Place) -> str:
     colours, (width, height) = heat(box.busy), BOX_PX
     frame = rectangle(place.x, place.y, width, height, rx=5, fill=colours.fill, stroke=EDGE)
-    name, note = shortened(box.name, width - 12, NAME_PX), shortened(box.note, width - 12, NOTE_PX)
+    name, note = shortened(box.name, width - 12, NAME_PX * BOLD), shortened(box.note, width - 12, NOTE_PX)
     lines = (
         label(name, place.x + 8, place.y + 18, NAME_PX, font_weight="bold", fill=colours.ink),
         label(note, place.x + 8, place.y + 33, NOTE_PX, fill=colours.ink),
@@ -156,16 +156,29 @@ def _shares(box: Box, place: Place) -> list[str]:
 def _wire(wire: Wire, places: Sequence[Place]) -> str:
     """From the right of one box to the left of the other; over what is in between, where it leaps columns."""
     start, end = places[wire.start], places[wire.end]
+    if start.x >= end.x:
+        return _upright(wire, start, end)
     x1, y1 = start.x + BOX_PX[0], start.y + BOX_PX[1] / 2
     x2, y2 = end.x - 7, end.y + BOX_PX[1] / 2
     leaps = x2 - x1 > BOX_PX[0] and abs(y2 - y1) < 1
     bend, lift = max(26.0, (x2 - x1) * 0.45), -0.9 * BOX_PX[1] if leaps else 0.0
     path = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1 + lift:.1f} {x2 - bend:.1f} {y2 + lift:.1f} {x2:.1f} {y2:.1f}"
+    return _drawn(wire, path, f"M{x2 - 2:.1f} {y2 - 5:.1f}l9 5l-9 5z")
+
+
+def _upright(wire: Wire, start: Place, end: Place) -> str:
+    """Between boxes of one column, down or up, beside each other."""
+    down = end.y > start.y
+    x, way = start.x + BOX_PX[0] * (0.6 if down else 0.4), 1 if down else -1
+    y1, y2 = (start.y + BOX_PX[1], end.y - 7) if down else (start.y, end.y + BOX_PX[1] + 7)
+    return _drawn(wire, f"M{x:.1f} {y1:.1f}L{x:.1f} {y2:.1f}", f"M{x - 5:.1f} {y2 - 2 * way:.1f}h10l-5 {9 * way}z")
+
+
+def _drawn(wire: Wire, path: str, head: str) -> str:
     colour, dash = (ALARM, DASH) if wire.held_up else (QUIET, None)
     thick = THIN_PX + (THICK_PX - THIN_PX) * min(1.0, wire.share) ** 0.5
     line = element("path", d=path, fill="none", stroke=colour, stroke_width=thick, stroke_dasharray=dash, opacity=0.85)
-    head = element("path", d=f"M{x2 - 2:.1f} {y2 - 5:.1f}l9 5l-9 5z", fill=colour)
-    return element("g", element("title", text(wire.told)), line, head)
+    return element("g", element("title", text(wire.told)), line, element("path", d=head, fill=colour))
 
 
 def _legend(top: float) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import NamedTuple
 
-MEDIUM = 0.9
-"""Width of a character of the sans-serif faces that browsers have, as a share of half the font's size: about."""
+CHARACTER = 0.57
+"""Width of a character of the sans-serif faces that browsers have, as a share of the font's size: about."""
 
 
 class Heat(NamedTuple):
@@ -74,7 +74,7 @@ def picture(width: float, height: float, title: str, *children: str) -> str:
 
 def shortened(words: str, width: float, font_px: float) -> str:
     """As much of the words as fits, with an ellipsis where some are left out."""
-    fits = max(2, int(width / (font_px * MEDIUM / 1.6)))
+    fits = max(2, int(width / (font_px * CHARACTER)))
     return words if len(words) <= fits else f"{words[: fits - 1]}…"
 
 

@@ -15,15 +15,21 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.commands import (
+    calibrating,
     capacity,
     corpus,
     demo,
+    export,
     importing,
+    importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
+    importing_hardware,  # noqa: F401
+    importing_metrics,  # noqa: F401
     learning,
     library,
     planning,
     policies,
     profiling,
+    report,
     reproduce,
     run,
     sensitivity,
@@ -45,8 +51,25 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-questions = (whatif, policies, capacity, sensitivity)
-for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
+GROUPS = (
+    demo,
+    library,
+    run,
+    export,
+    whatif,
+    policies,
+    capacity,
+    sensitivity,
+    report,
+    corpus,
+    learning,
+    profiling,
+    planning,
+    reproduce,
+    importing,
+    calibrating,
+)
+for group in GROUPS:
     group.register(app)
 
 

@@ -28,9 +28,10 @@ class Load(NamedTuple):
 
 
 def loads(run: Run | None) -> dict[str, Load]:
-    """By operator; nothing is known without a run."""
+    """By operator; nothing is known without a run. While all of a job stands still, nothing is held up by anything."""
     totals = run.operators if run is not None else ()
-    return {each.operator: Load(each.busy, each.backpressured, each.rate_out_per_s) for each in totals}
+    still = min((each.backpressured for each in totals), default=0.0)
+    return {each.operator: Load(each.busy, each.backpressured - still, each.rate_out_per_s) for each in totals}
 
 
 def held_up(query: Query, known: Mapping[str, Load]) -> set[tuple[str, str]]:

@@ -97,11 +97,19 @@ def _box(seen: _Seen, spot: Spot, names: Sequence[str], lane: int) -> Box:
     busy = max((each.busy for each in known), default=None)
     blocked = max((each.blocked for each in known), default=None)
     kind = seen.job.query.operator(names[0]).kind if len(names) == 1 else ""
-    note = (kind, f"x {here:,}" if here > len(names) else "", "" if busy is None else f"{busy:.0%} busy")
+    what = " ".join(filter(None, (kind, f"x {here:,}" if here > len(names) else "")))
     told = f"{group.name} on {where}: {here:,} of {everywhere:,} replicas"
     if busy is not None and blocked is not None:
         told += f"; busy {busy:.1%}, held up {blocked:.1%}{' (the most of any)' if len(names) > 1 else ''}"
-    return Box(lane, group.column, group.name, " ".join(filter(None, note)), busy, blocked, told)
+    return Box(
+        lane,
+        group.column,
+        group.name,
+        ": ".join(filter(None, (what, "" if busy is None else f"{busy:.0%}"))),
+        busy,
+        blocked,
+        told,
+    )
 
 
 def _wires(seen: _Seen) -> list[Wire]:

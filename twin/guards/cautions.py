@@ -71,11 +71,13 @@ def _coarse(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
 def _dropped(rows: Sequence[Row]) -> list[str]:
     """Tuples lost at full channels, of which no metric speaks."""
     lines = []
-    for name in dict.fromkeys(row["operator"] for row in rows):
-        mine = [row for row in rows if row["operator"] == name]
+    dropping: dict[str, list[Row]] = {row["operator"]: [] for row in rows if row["numRecordsDropped"]}
+    for row in rows:
+        if row["operator"] in dropping:
+            dropping[row["operator"]].append(row)
+    for name, mine in dropping.items():
         lost, made = (sum(row[key] for row in mine) for key in ("numRecordsDropped", "numRecordsOut"))
-        if lost:
-            lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
+        lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
     return lines
 
 

@@ -17,18 +17,18 @@ from twin.engine.compute.pauses import pauses
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter, OperatorMeter
-from twin.engine.operators import SourceTask
+from twin.engine.station.task import Task
 from twin.engine.streams.batching import Burst
 from twin.engine.streams.channel import DEEP
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.pool import make_pool
-from twin.engine.task import Task
 from twin.job import Component, Edge, Job, compile
 from twin.plan import Location
 from twin.profiles import Noise
 from twin.query import AnyOperator, Windowed
 from twin.randomness import stream
 from twin.scenario import RunSettings
+from twin.wiring.event_time import EventTimes, finish, prepare
 from twin.wiring.network import Network
 from twin.wiring.resolution import resolution
 from twin.wiring.sockets import limit_sockets
@@ -60,6 +60,7 @@ class Wiring:
         self.world = World(simpy.Environment())
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.places: dict[Task, Location] = {}
+        self.event_times = EventTimes(self.query)
 
     def build(self) -> World:
         """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
@@ -73,8 +74,10 @@ class Wiring:
             make_key_groups(self, component)
             if self.exact and self.servers(name) > 1:
                 world.pools[name] = make_pool(world.tasks[name])
+        prepare(self)
         for each in self.job.edges:
             connect(self, each)
+        finish(self)
         for host in world.nics:
             self.pause(host)
         self._acquaint_all()
@@ -125,7 +128,7 @@ class Wiring:
             task
             for tasks in self.world.tasks.values()
             for task in tasks
-            if self.places[task].host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
+            if self.places[task].host == host and not task.polls  # a source's queue is the broker's
         ]
         return HostMemory(
             ram_mb=self.hosts[host].ram_mb,
