@@ -61,6 +61,8 @@ class Joint:
         if not balance.serialising:
             return assignment(balance, node_g, counting_bound(balance))
         distance = relieved(balance, node_g).distance(node_g)  # of which no bound is known, as loads change
+        if distance > max(self.band, balance.distance(balance.home_g)):  # HiGHS ran out of time
+            return self.inner.solve(balance)
         return replace(assignment(balance, node_g, 0.0), distance=distance)
 
     def _balanced(

@@ -13,7 +13,7 @@ from optimizers.policies.group_map import GroupMap
 from optimizers.policies.room import stood_still
 from optimizers.policies.traffic_map import traffic_of
 from scenarios.experiments.albic.real_job_1 import WORKERS
-from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.interface import Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from scenarios.files.scenario_file import load
@@ -122,24 +122,20 @@ def worker_loads(result: Run) -> np.ndarray:
     return np.array(list(by_period.values()))
 
 
-def experiment(name: str, job: str, source: str, summary: str, note: str) -> Experiment:
-    """One figure of the paper: all ways on one job."""
-    return Experiment(name=name, source=source, summary=summary, run=partial(_run, name, job, note))
-
-
 def rounds_of(sizes: Sizes) -> int:
     """Forty; a few where it should take minutes."""
     return min(ROUNDS, 2 * sizes.queries)
 
 
-def _run(name: str, job: str, note: str, workspace: Workspace, sizes: Sizes) -> Result:
+def courses(name: str, job: str, note: str, workspace: Workspace, sizes: Sizes) -> Result:
+    """All ways on one job, as one figure of the paper has them."""
     rounds = rounds_of(sizes)
-    courses = dict[str, dict[str, list[float]]]()
+    found = dict[str, dict[str, list[float]]]()
     with workspace.audience.progress("courses") as report:
         for way in WAYS:
             key = {"job": job, "way": way, "rounds": rounds, "options": WAYS[way]}
-            courses[way] = workspace.cached(name, key, partial(course, job, way, rounds, workspace.seed))
-            report(len(courses), len(WAYS))
+            found[way] = workspace.cached(name, key, partial(course, job, way, rounds, workspace.seed))
+            report(len(found), len(WAYS))
     told = [each for each in TOLD if each <= rounds]
     columns = {
         "way": "way",
@@ -151,9 +147,9 @@ def _run(name: str, job: str, note: str, workspace: Workspace, sizes: Sizes) -> 
         "migrations": "migrations a round",
         "pauses": "pauses of key groups together, a round (s)",
     }
-    rows = tuple(_row(way, found, courses["none"], told) for way, found in courses.items())
+    rows = tuple(_row(way, each, found["none"], told) for way, each in found.items())
     figures: dict[str, Callable[[], Any]] = {
-        key: partial(_drawn, {way: _values(found, courses["none"], key) for way, found in courses.items()}, label)
+        key: partial(_drawn, {way: _values(each, found["none"], key) for way, each in found.items()}, label)
         for key, label in (
             ("collocation", "collocation factor (%)"),
             ("distance", "load distance (percentage points)"),
