@@ -10,9 +10,10 @@ from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
 from optimizers.policies.flux import FluxSpec
 from optimizers.policies.monitoring import MonitoringSpec
 from optimizers.policies.relieve import RelieveSpec
+from optimizers.policies.split_combine import SplitCombineSpec
 from twin.control import PolicySpec
 
 POLICIES: Mapping[str, type[PolicySpec]] = {
     spec.model_fields["name"].default: spec
-    for spec in (BalanceSpec, Ds2Spec, FlinkAutoscalerSpec, FluxSpec, MonitoringSpec, RelieveSpec)
+    for spec in (BalanceSpec, Ds2Spec, FlinkAutoscalerSpec, FluxSpec, MonitoringSpec, RelieveSpec, SplitCombineSpec)
 }
