@@ -21,8 +21,9 @@ from scenarios.commands import (
     demo,
     export,
     importing,
-    importing_flink,  # noqa: F401  # adds to `twin import`, as the next does
+    importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
     importing_hardware,  # noqa: F401
+    importing_metrics,  # noqa: F401
     learning,
     library,
     planning,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from twin.alignment import check_alignments
 from twin.chaining import check_fused
 from twin.cluster import Cluster
 from twin.errors import suggest
@@ -78,6 +79,7 @@ class Deployment(Spec):
             if name not in self.workload.arrivals:
                 raise ValueError(f"workload.arrivals gives no rate for source {name!r}; add one")
         check_keys(self.query, self.plan, self.workload)
+        check_alignments(self.query, self.workload)
         self._check_shared()
         return self
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenarios.commands.given import ScenarioName, Set, scenario_of
+from scenarios.commands.interruption import BestSoFar, hearing
 from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
 from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
 from scenarios.commands.profiling import Percentile
@@ -28,7 +29,7 @@ Objective = Annotated[
 ]
 Seconds = Annotated[
     float | None,
-    typer.Option("--time-limit", metavar="S", help="Stop planning after S seconds with the best found (rlas, milp)."),
+    typer.Option("--time-limit", metavar="S", help="Stop searching after S seconds, with the best plan so far."),
 ]
 Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
 Prove = Annotated[
@@ -79,7 +80,8 @@ def optimize(
 ) -> None:
     """Chooses where each operator runs; the result is a scenario file that runs.
 
-    The scenario's own plan is a candidate, and is kept where nothing better is found.
+    The scenario's own plan is a candidate, and is kept where nothing better is found. Ctrl-C ends the search with the
+    best plan so far, which is told and written; the exit status is 130 then.
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
@@ -108,7 +110,7 @@ def optimize(
     blind = blindness(loaded, [costs])
     _say_blindness(terminal, loaded.name, blind)
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
-    with terminal.progress("replicas placed") as report:
+    with terminal.search(objective) as report, hearing(terminal.note) as heard:
         solution = solve(
             loaded if known is None else known,
             optimizer,
@@ -117,6 +119,7 @@ def optimize(
             budget=budget,
             prove=prove,
             seconds=seconds,
+            stopped=heard,
             report=report,
             space=space,
             requirements=requirements,
@@ -129,7 +132,10 @@ def optimize(
     judge = f"simulation of the {prove} best by {model}" if prove else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
     document, *told = _report(loaded, solution, optimizer, judge, objective, outcome)
-    terminal.result({**document, "blind_to": blind.get(costs.name, ())}, *told)
+    document |= {"blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
+    terminal.result(document, *told)
+    if heard.pressed:
+        raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
 
 
 def _say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:
