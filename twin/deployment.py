@@ -11,6 +11,7 @@ from twin.alignment import check_alignments
 from twin.chaining import check_fused
 from twin.cluster import Cluster
 from twin.errors import suggest
+from twin.event_time import check_together
 from twin.keys import check_keys
 from twin.numa import cluster_by_name
 from twin.plan import ExecutionPlan
@@ -81,6 +82,7 @@ class Deployment(Spec):
         check_keys(self.query, self.plan, self.workload)
         check_alignments(self.query, self.workload)
         self._check_shared()
+        check_together(self.query, self.plan)
         return self
 
     def _check_shared(self) -> None:

@@ -73,8 +73,10 @@ def test_conservation_and_the_windows_law_stand_beside_the_twin(folder):
     assert beside["simulated"]["median"] == pytest.approx(1.0)
     assert beside["by conservation alone"]["median"] == pytest.approx(0.0, abs=1e-12)
     assert beside["count windows, from their own input"] == {
-        "quantities": 1, "median": pytest.approx(0.0, abs=1e-12),
-        "p90": pytest.approx(0.0, abs=1e-12), "within_5_percent": 1.0,
+        "quantities": 1,
+        "median": pytest.approx(0.0, abs=1e-12),
+        "p90": pytest.approx(0.0, abs=1e-12),
+        "within_5_percent": 1.0,
     }
 
 

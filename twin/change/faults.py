@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.change.checkpoint import Checkpoint, counted, finish, restore, take_checkpoint
-from twin.change.fan import UNBOUNDED
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
+from twin.engine.streams.channel import UNBOUNDED
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.route import destination
 from twin.events import Failure, LinkDegradation, SlowDown

@@ -10,6 +10,7 @@ from twin.engine.windows.state import State
 if TYPE_CHECKING:
     from twin.engine.logics.sink import SinkLogic
     from twin.engine.station.task import Task
+    from twin.engine.streams.control import Mark
     from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.outlet import Outlet
 
@@ -17,15 +18,27 @@ if TYPE_CHECKING:
 class Logic:
     """The base of all: passes every tuple on.
 
-    station: where it is at work. out: where its tuples go. follows: whether it hears when segments are served. keeps:
-    whether what is in service has left a trace in it already. windowed: whether its segments are bursts, of which it
-    has made one in each of its `fires`. dropped: tuples that were not passed on. inner_bytes: size of a tuple that
-    comes from another logic. more_s: mean CPU seconds that a tuple takes beyond the station's service of it. law: what
-    guards check, in words: tuples that came have left, ended here, are in service or were stopped; empty where they
-    need not.
+    station: where it is at work. out: where its tuples go. follows: whether it hears when segments are served. heeds:
+    whether it takes control items up itself. keeps: whether what is in service has left a trace in it already.
+    windowed: whether its segments are bursts, of which it has made one in each of its `fires`. dropped: tuples that
+    were not passed on. inner_bytes: size of a tuple that comes from another logic. more_s: mean CPU seconds that a
+    tuple takes beyond the station's service of it. law: what guards check, in words: tuples that came have left, ended
+    here, are in service or were stopped; empty where they need not.
     """
 
-    __slots__ = ("dropped", "fires", "follows", "inner_bytes", "keeps", "law", "more_s", "out", "station", "windowed")
+    __slots__ = (
+        "dropped",
+        "fires",
+        "follows",
+        "heeds",
+        "inner_bytes",
+        "keeps",
+        "law",
+        "more_s",
+        "out",
+        "station",
+        "windowed",
+    )
 
     station: Task
     out: Outlet
@@ -33,6 +46,7 @@ class Logic:
     def __init__(self) -> None:
         self.law = ""
         self.follows = False
+        self.heeds = False
         self.keeps = False
         self.windowed = False
         self.inner_bytes = 0.0
@@ -63,6 +77,9 @@ class Logic:
 
     def due(self, at_s: float, from_s: float) -> None:
         """Does what was due at a time, from another on."""
+
+    def heed(self, mark: Mark) -> None:
+        """Takes a control item up, if it heeds them; its station passes it on else."""
 
     def stopped(self) -> None:
         """The station drops what it was about to send."""
@@ -143,7 +160,7 @@ class Logic:
 
     # of each of several operators, by number -----------------------------------------------------------------------
 
-    def parts(self) -> int:
+    def operators(self) -> int:
         """How many there are."""
         return 1
 

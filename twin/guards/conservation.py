@@ -8,6 +8,7 @@ from collections import defaultdict
 from twin.engine.compute.processor import Processor
 from twin.engine.station.task import Task
 from twin.engine.streams.route import Leg
+from twin.guards import event_windows
 from twin.job import Job
 from twin.wiring.world import World
 
@@ -30,6 +31,9 @@ def check(job: Job, world: World, exact: bool) -> None:
     _restarts(world)
     _operators(world)
     _work(world, 0.0 if exact else SHARING_TOLERANCE)
+    wrong = event_windows.violation(job.query, world)
+    if wrong:
+        raise ConservationError(f"a window over event time: {wrong}")
 
 
 def _require(equal: bool, law: str, place: str, left: float, right: float) -> None:
@@ -57,8 +61,9 @@ def _streams(job: Job, world: World) -> None:
         ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
         lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[edge.ends]
-        known = sent + waiting + lost
-        _require(made == known, "made = sent + waiting + lost unsent", " -> ".join(edge.ends), made, known)
+        again = world.copied[edge.ends].n if edge.ends in world.copied else 0
+        known = sent + waiting + lost - again
+        _require(made == known, "made = sent + waiting + lost unsent - copied", " -> ".join(edge.ends), made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
     ledger = world.ledger
     here = sum(task.tuples_in + task.queued for task in _tasks(world) if not task.polls)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from twin.engine.event_time.compute import PANES, ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
@@ -17,9 +20,10 @@ from twin.engine.windows.merged import MergedTrigger
 from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import CountTrigger
 from twin.engine.windows.window import WindowLogic
+from twin.event_windows.window import US_PER_S
 from twin.job import Component, Stage
 from twin.keys import groups_of
-from twin.kinds.mechanism import Collecting, Grouping, Matching, Reading, Selecting
+from twin.kinds.mechanism import Collecting, Computing, Consolidating, Grouping, Matching, Reading, Selecting
 
 if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
@@ -33,8 +37,19 @@ class Making(NamedTuple):
     stage: Stage
     replica: int
 
+    @property
+    def result_s(self) -> float:
+        """CPU seconds of a result of a window over event time; a service time that was given covers it."""
+        given = self.component.operator.service_time_s is not None
+        return 0.0 if given else self.wiring.engine.result_us * 1e-6
+
 
 def _reading(making: Making, _: Reading) -> Logic:
+    times = making.wiring.event_times
+    if making.component.name in times.heeding:
+        spec = making.component.operator
+        late_us, slack_us = (round(getattr(spec, field) * US_PER_S) for field in ("disorder_s", "slack_s"))
+        return TimedSource(times.finest, late_us, slack_us)
     return ReplayableSource() if making.wiring.replayable else SourceLogic()
 
 
@@ -74,12 +89,40 @@ def _collecting(_: Making, __: Collecting) -> Logic:
     return SinkLogic()
 
 
+def _computing(making: Making, does: Computing) -> Logic:
+    name, times = making.component.name, making.wiring.event_times
+    return ComputeLogic(
+        key_bytes=does.key_bytes,
+        panes=times.panes(name),
+        windows=times.merged_windows(name),
+        results=bool(does.windows),
+        sharing=PANES if does.sharing == "auto" else does.sharing,
+        execute_s=does.execute_s,
+        result_s=making.result_s,
+    )
+
+
+def _consolidating(making: Making, does: Consolidating) -> Logic:
+    panes = making.wiring.event_times.panes(making.component.name)
+    assert panes is not None
+    return ConsolidateLogic(
+        key_bytes=does.key_bytes,
+        panes=panes,
+        windows=does.windows,
+        merge_s=does.merge_s,
+        result_s=making.result_s,
+        results_per_key=does.results_per_key,
+    )
+
+
 MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Reading: _reading,
     Selecting: _selecting,
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Computing: _computing,
+    Consolidating: _consolidating,
 }
 
 

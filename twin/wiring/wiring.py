@@ -28,6 +28,7 @@ from twin.profiles import Noise
 from twin.query import Windowed
 from twin.randomness import stream
 from twin.scenario import RunSettings
+from twin.wiring.event_time import EventTimes, finish, prepare
 from twin.wiring.network import Network
 from twin.wiring.resolution import resolution
 from twin.wiring.sockets import limit_sockets
@@ -59,6 +60,7 @@ class Wiring:
         self.world = World(simpy.Environment())
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.places: dict[Task, Location] = {}
+        self.event_times = EventTimes(self.query)
 
     def build(self) -> World:
         """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
@@ -72,8 +74,10 @@ class Wiring:
             make_key_groups(self, component)
             if self.exact and self.servers(name) > 1:
                 world.pools[name] = make_pool(world.tasks[name])
+        prepare(self)
         for each in self.job.edges:
             connect(self, each)
+        finish(self)
         for host in world.nics:
             self.pause(host)
         self._acquaint_all()

@@ -32,6 +32,12 @@ class Interruptible(Service):
 
     # evaluations that no tuple asks for ------------------------------------------------------------------------------
 
+    def job(self, outcome: Outcome, work_s: float) -> None:
+        """Works on an evaluation from now on, and on nothing else until it is done."""
+        work_s *= self.processor.slowdown
+        self.processor.work_s += work_s
+        self._evaluate_as_job(outcome, work_s)
+
     def evaluate(self, outcome: Outcome, work_s: float, from_s: float, meanwhile: bool) -> None:
         """Works on an evaluation, from that time at the earliest. meanwhile: tuples are being served at the same time.
 
