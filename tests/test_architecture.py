@@ -53,6 +53,7 @@ BELOW = {
     "scenarios.importers": {"scenarios.telling", "scenarios.files"},
     "scenarios.exporting": {"scenarios.telling", "scenarios.files"},
     "scenarios.report": {"scenarios.telling", "scenarios.files", "scenarios.asking"},
+    "scenarios.notebook": {"scenarios.telling", "scenarios.files", "scenarios.asking", "scenarios.report"},
     "scenarios.demo": {"scenarios.telling", "scenarios.files", "scenarios.planning", "scenarios.learning"},
 }
 """What a room of `twin` or `scenarios` may import of its own package, imports for types alone included."""

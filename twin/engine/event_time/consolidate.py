@@ -36,9 +36,9 @@ class Complete(Outcome):
 
     def __init__(self, windows: list[Dated], watermark_us: int, station: Task) -> None:
         super().__init__([], station, [])
-        self.station = station
         self.windows = windows
         self.watermark_us = watermark_us
+        self.station = station
 
     def leave(self, draws: Draws, at_s: float) -> None:
         """See Outcome. Nothing that comes later overtakes them, and they do not overtake the punctuation before."""
