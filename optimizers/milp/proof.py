@@ -61,7 +61,8 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
     for _ in range(ROUNDS):
         found = program.solve(replace(candidates.limits, gap=FINE, whole=whole))
         best = candidates.candidate(candidates.best)
-        bound = candidates.bound = min(found.bound, horizon_s)
+        bound = min(found.bound, horizon_s)
+        candidates.bound = bound if math.isfinite(bound) else None
         if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
             return Proof(min(bound, best.objective), closed=True)
         if not whole or found.counts_ol is None or found.outcome is Outcome.STOPPED or candidates.left <= 0:
@@ -69,4 +70,6 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
         candidates.look_at([found.counts_ol])
         program.exclude(found.counts_ol)
     best = candidates.candidate(candidates.best)
-    return Proof(None if bound is None else min(bound, best.objective), closed=False)
+    if bound is None or not math.isfinite(bound):  # a program that was stopped soon says nothing
+        return Proof(None, closed=False)
+    return Proof(min(bound, best.objective), closed=False)
