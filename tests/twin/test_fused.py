@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twin import event_jobs
 from tests.twin.changing import HOSTS, column
 from tests.twin.changing import run as run_changing
 from tests.twin.worlds import HOST, chain, deployment, sink, source
@@ -296,6 +297,15 @@ def test_key_groups_are_dealt_to_the_first_alone() -> None:
     assert run(fuse(job, ("a", "g")), "fast").metrics.throughput_per_s == pytest.approx(40, rel=0.05)
     with pytest.raises(BadInput, match="key_groups, which are dealt on a stream"):
         fuse(job, ("m", "a"))
+
+
+def test_what_leads_to_event_time_runs_apart() -> None:
+    job = event_jobs.job(placement=dict.fromkeys(("source", "compute", "merge", "sink"), "h0"))
+    for group, name in ((("source", "compute"), "source"), (("merge", "sink"), "merge")):
+        with pytest.raises(BadInput, match=f"{name!r} works in event time, or leads to what does"):
+            job.with_plan(job.plan.model_copy(update={"fused": (group,)}))
+    chaining = job.engine.model_copy(update={"chaining": True})
+    assert fused(job.query, job.plan, chaining) == ()
 
 
 def test_an_event_names_the_first() -> None:
