@@ -16,6 +16,7 @@ from twin.engine.streams.channel import UNBOUNDED
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.route import destination
 from twin.events import Failure, LinkDegradation, SlowDown
+from twin.wiring.streams import room_of
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
@@ -153,7 +154,7 @@ class Recovery:
                 self._stop_task(name, task)
         for edge in self.wiring.job.edges:
             for inbox in world.inboxes[edge.ends]:
-                inbox.credits = edge.room if isinstance(inbox.task, Task) else UNBOUNDED
+                inbox.credits = room_of(self.wiring, edge.stream) if isinstance(inbox.task, Task) else UNBOUNDED
                 inbox.waiters.clear()
         results = sum(counted(task) for task in self._tasks())
         duplicates = results - self.checkpoint.counted
