@@ -12,7 +12,7 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-import numpy
+import numpy as np
 import pytest
 
 from twin.engine import compiled
@@ -34,7 +34,8 @@ for name in ("threeway-join", "failure", "scale", "gc-storm-cores", "flink-keyby
         times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 5, "period_s": horizon_s / 10}
         settings = scenario.run.model_copy(update={"fidelity": fidelity, "seed": 5, **times})
         run = simulate(scenario.model_copy(update={"run": settings}))
-        text = json.dumps([[row.get(each) for each in TOLD] for row in run.operator_rows] + [run.event_rows], default=str)
+        told = [[row.get(each) for each in TOLD] for row in run.operator_rows]
+        text = json.dumps([*told, run.event_rows], default=str)
         found[f"{name} {fidelity}"] = hashlib.sha256(text.encode()).hexdigest()[:16]
 print(json.dumps(found))
 """
@@ -56,7 +57,7 @@ PINNED = {
 }
 """What the traces were. They change where a law of the simulator does, and then with a word of why in the commit."""
 PINNED_ON = ("Linux", "x86_64", "2.4")
-"""Where they were made: system, machine, NumPy. Elsewhere a logarithm may round otherwise, or a random number differ."""
+"""Where they were made: system, machine, NumPy. Elsewhere a logarithm may round otherwise, or a random number be."""
 
 
 def python(code: str, folder: Path = ROOT, engine: str = "") -> subprocess.CompletedProcess[str]:
@@ -97,7 +98,7 @@ def test_traces_are_the_same_to_the_last_bit(plain: dict[str, str]):
 
 
 def test_traces_are_what_they_were(plain: dict[str, str]):
-    here = platform.system(), platform.machine(), numpy.__version__.rpartition(".")[0]
+    here = platform.system(), platform.machine(), np.__version__.rpartition(".")[0]
     if here != PINNED_ON:
         pytest.skip(f"pinned on {PINNED_ON}, and this is {here}")
     assert plain == PINNED
