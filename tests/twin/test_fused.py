@@ -198,6 +198,18 @@ def test_fused_replicas_overloaded_are_one_core_each() -> None:
         assert result.metrics.backpressured
 
 
+def test_an_overloaded_window_works_on_one_core_at_most() -> None:
+    """Matches that take 2 ms each in what follows: evaluations alone would take more than the time between them."""
+    join = {"kind": "join", "name": "j", "window": TIME, "selectivity": 0.02, "service_time_s": 1e-3}
+    operators = [source("s"), source("t"), join, map_("n", 1e-3), filter_("o", 1e-3, 0.5), sink()]
+    streams = [("s", "j"), ("t", "j"), ("j", "n"), ("n", "o"), ("o", "sink")]
+    job = fuse(deployment(operators, streams, {"s": 100, "t": 60}), ("j", "n", "o"))
+    exact, fast = (run(job, fidelity, 60.0, period_s=5.0, warmup_s=20.0) for fidelity in BOTH)
+    for result in (exact, fast):
+        assert result.hosts[0].cpu * 16 == pytest.approx(1.0, abs=0.08)
+    assert fast.metrics.throughput_per_s == pytest.approx(exact.metrics.throughput_per_s, rel=0.1)
+
+
 # while it changes -----------------------------------------------------------------------------------------------------
 
 GROUPS = [("source", "m"), ("m", "a"), ("a", "g", "sink"), ("source", "m", "a", "g", "sink")]
