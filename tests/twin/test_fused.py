@@ -207,7 +207,7 @@ def test_an_overloaded_window_works_on_one_core_at_most() -> None:
     exact, fast = (run(job, fidelity, 60.0, period_s=5.0, warmup_s=20.0) for fidelity in BOTH)
     for result in (exact, fast):
         assert result.hosts[0].cpu * 16 == pytest.approx(1.0, abs=0.08)
-    assert fast.metrics.throughput_per_s == pytest.approx(exact.metrics.throughput_per_s, rel=0.1)
+    assert fast.metrics.throughput_per_s == pytest.approx(exact.metrics.throughput_per_s, rel=0.15)
 
 
 # while it changes -----------------------------------------------------------------------------------------------------
