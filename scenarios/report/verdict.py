@@ -80,12 +80,15 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
     for each in full:
         if each.kind == "CPU":
             there = [operator.name for operator in job.query.topological if each.name in on[operator.name]]
-            yield f"the CPU of {each.name} ({each.used:.0%} in use), which {some(there)} share"
+            yield f"the CPU of {each.name} ({each.used:.0%} in use), which {some(there)} use{'s' * (len(there) == 1)}"
         elif each.kind != "operator":
             yield f"the {each.kind} of {each.name} ({each.used:.0%} in use)"
         elif not on[each.name] & hosts:
             where = some(sorted(on[each.name]))
-            yield f"operator {each.name} on {where} ({each.used:.0%} busy), with cores to spare there"
+            spare = all(
+                job.cluster.host(name).socket_count == 1 for name in on[each.name]
+            )  # else its socket may be full
+            yield f"operator {each.name} on {where} ({each.used:.0%} busy){', with cores to spare there' * spare}"
 
 
 def _pauses(run: Run) -> Iterator[str]:
