@@ -36,6 +36,10 @@ class ColaSpec(PolicySpec):
         """Whatever it takes."""
         return Budget(NO_LIMIT)
 
+    @property
+    def strategy(self) -> None:
+        """Key groups over event time move by what costs least."""
+
     def start(self, deployment: Deployment) -> FromScratch:
         """For one run."""
         return FromScratch(deployment, self, Cola(self.max_distance), self.name)

@@ -13,6 +13,7 @@ from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
 from optimizers.policies.flux import FluxSpec
 from optimizers.policies.monitoring import MonitoringSpec
 from optimizers.policies.relieve import RelieveSpec
+from optimizers.policies.split_combine import SplitCombineSpec
 from twin.control import PolicySpec
 
 POLICIES: Mapping[str, type[PolicySpec]] = {
@@ -28,5 +29,6 @@ POLICIES: Mapping[str, type[PolicySpec]] = {
         JointSpec,
         MonitoringSpec,
         RelieveSpec,
+        SplitCombineSpec,
     )
 }
