@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from twin.alignment import check_alignments
+from twin.chaining import check_fused
 from twin.cluster import Cluster
 from twin.errors import suggest
 from twin.event_time import check_together
@@ -70,6 +71,7 @@ class Deployment(Spec):
                         f"it has {hosts[location.host].socket_count}, counted from 0"
                     )
         self._check_routes()
+        check_fused(self.query, self.plan)
         sources = [source.name for source in self.query.sources]
         for name in self.workload.arrivals:
             if name not in sources:

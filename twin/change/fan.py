@@ -57,7 +57,7 @@ class Fan:
         """Every producer replica's end of every stream into the operator."""
         for stream in self.wiring.query.inputs(self.operator):
             position = self.wiring.query.outputs(stream.producer).index(stream)
-            for task in self.wiring.world.tasks[stream.producer]:
+            for task in self.wiring.tasks_of(stream.producer):
                 yield stream, task, task.ports[position]
 
     def index(self, receiver: Task | Buffer) -> int:

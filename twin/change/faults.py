@@ -165,8 +165,8 @@ class Recovery:
     def _stop_task(self, operator: str, task: Task) -> None:
         ledger = self.world.ledger
         ledger.aborted[task.name] += task.logic.in_service()
-        for stream, port in zip(self.wiring.query.outputs(operator), task.ports, strict=True):
-            ledger.unsent[stream.producer, stream.consumer] += port.waiting()
+        for edge, port in zip(self.wiring.job.outputs(operator), task.ports, strict=True):
+            ledger.unsent[edge.ends] += port.waiting()
         ledger.lost += task.lost()
         task.stop()
         if task.blocked:

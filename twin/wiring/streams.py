@@ -33,7 +33,7 @@ SHED_PARTS = 4
 def connect(wiring: Wiring, edge: Edge) -> None:
     """Makes the inboxes and ports of a stream whose tasks there are."""
     each = edge.stream
-    producers = wiring.world.tasks[each.producer]
+    producers = wiring.tasks_of(each.producer)
     inboxes = _inboxes(wiring, each)
     wiring.world.inboxes[each.producer, each.consumer] = inboxes
     groups = wiring.world.key_groups.get(each.consumer)
@@ -66,7 +66,7 @@ def align(wiring: Wiring, edge: Edge) -> None:
 def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
     """The deal of a producer replica; in a fast run, of all of them unless each sends to other key groups."""
     each = edge.stream
-    producers, consumers = wiring.world.tasks[each.producer], len(wiring.world.tasks[each.consumer])
+    producers, consumers = wiring.tasks_of(each.producer), len(wiring.world.tasks[each.consumer])
     groups = wiring.world.key_groups.get(each.consumer)
 
     def draws() -> Draws:

@@ -36,9 +36,9 @@ class ComputeLogic(TimedLogic):
         "longest_us",
         "modifications",
         "panes",
-        "parts",
         "result_s",
         "results",
+        "seats",
         "sharings",
         "windows",
     )
@@ -65,7 +65,7 @@ class ComputeLogic(TimedLogic):
         self.sharings: list[tuple[float, str]] = [(-math.inf, sharing)]
         self.modifications: dict[int, str] = {}
         self.dropped_late = 0
-        self.parts: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
+        self.seats: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
         self._panes_held: dict[int, Content] = {}
         self._executions: dict[int, int] = {}
 
@@ -102,9 +102,9 @@ class ComputeLogic(TimedLogic):
             content.add(segment.key, (segment.n, segment.digest, segment.born0_s, segment.taken0_s))
             return
         assert isinstance(content, Expected)
-        part = self.parts.get((segment.law, segment.seat))
+        part = self.seats.get((segment.law, segment.seat))
         if part is None:
-            part = self.parts[segment.law, segment.seat] = self.ownership.laws[segment.law].parts(segment.seat)
+            part = self.seats[segment.law, segment.seat] = self.ownership.laws[segment.law].parts(segment.seat)
         content.add(segment.n, part)
         assert self.panes is not None
         span = self.panes.bounds(pane)
@@ -195,8 +195,7 @@ class ComputeLogic(TimedLogic):
             self._emit_results(span, content, n, at_s)
             return 0.0
         self.station.tuples_out += n
-        sent_s = [shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings]
-        return n * self.result_s + sum(sent_s)
+        return sum([shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings])
 
     def _emit_results(self, span: Span, content: Content, n: int, at_s: float) -> None:
         """Complete windows leave as tuples; the work of it is the thread's, as that of partial results."""
