@@ -1,4 +1,4 @@
-"""Enorm, Figs. 10 and 11: how long one key group pauses, and how long splitting and combining take, by size of state."""
+"""Enorm, Figs. 10 and 11: how long a key group pauses, and how long splitting and combining take, by size of state."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ OPERATIONS = {
     "paper": "paper",
 }
 STATE_NOTE = (
-    "State grows by the bytes of a key; what moves is the open minute of one key group, or, combining, what consolidates "
-    "hold of all key groups that are elsewhere. A pause: from taking the state out to installing it; tuples wait from the "
-    "redirection on."
+    "State grows by the bytes of a key; what moves is the open minute of a key group, or, combining, what consolidates "
+    "hold of all key groups that are elsewhere. A pause: from taking the state out to installing it; tuples wait from "
+    "the redirection on."
 )
 
 
@@ -128,8 +128,8 @@ def operations(workspace: Workspace, _sizes: Sizes) -> Result:
             )
     figures: dict[str, Callable[[], Any]] = {"operations": partial(_drawn_operations, rows)}
     note = (
-        "Shapes: split and smooth without a pause, a disruptive combination that pauses with the state, smooth done with "
-        f"the longest window; {'agrees' if _as_said(rows) else 'differs'}."
+        "Shapes: split and smooth without a pause, a disruptive combination that pauses with the state, smooth done "
+        f"with the longest window; {'agrees' if _as_said(rows) else 'differs'}."
     )
     return Result(
         {"operations": Table("Split and combine at 70 % load, windows of 5 and 10 minutes", OPERATIONS, tuple(rows))},

@@ -29,8 +29,8 @@ SEGMENTS = 4000
 
 NOTES = (
     (
-        "Costs are fitted to 456 s and 512 s of Section 7.7: 135 us to take a tuple and 15 us for the user's logic, 20 us "
-        "to ship a key of a partial result, 2 us to merge one. The paper gives none, so no absolute value compares."
+        "Costs are fitted to 456 s and 512 s of Section 7.7: 135 us to take a tuple and 15 us for the user's logic, 20 "
+        "us to ship a key of a partial result, 2 us to merge one. The paper gives none, so no absolute value compares."
     ),
     "Split, every consolidate is on another worker than the compute whose key groups it has.",
 )
