@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.interface import Problem, Solution, Status
+from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.selection import choose, dealt_anew, estimate, said
+from optimizers.socket_moves import borne, crowded
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, sustained
+from twin.rates.source_shares import most_results_per_s
 
 TOLERANCE = 1e-6
 """Of a bound, for rounding."""
@@ -36,10 +38,14 @@ def solution(
     load that no plan of the space bears more than, if that is proved.
     """
     plans = [job.plan_of(counts_ol) for counts_ol in candidates[: problem.budget]]
-    chosen = choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=False)
-    counts_ol = candidates[next(index for index, plan in enumerate(plans) if plan == chosen.plan)]
+    found = estimate(problem, plans)
+    chosen = choose(problem, found, evaluations=len(plans), started_s=started_s, complete=False)
+    row = next(index for index, plan in enumerate(plans) if plan == chosen.plan)
+    tied = [index for index in range(len(plans)) if as_good(found.candidate(index), found.candidate(row))]
+    row = tied[roomiest(job, [candidates[index] for index in tied])[0]]
+    chosen, counts_ol = _instead(chosen, found.candidate(row)), candidates[row]
     load = float(sustained(job, counts_ol[None]).load_n[0])
-    bound = _bound(problem, job, chosen.objective, most)
+    bound = results_bound(problem, job, chosen.objective, most)
     message = chosen.message
     if load < 1.0:
         full = (
@@ -53,18 +59,54 @@ def solution(
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed, among=among)
 
 
-def _bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
+def as_good(one: Candidate, other: Candidate) -> bool:
+    """Whether what is predicted of two plans makes no difference between them."""
+    close = abs(one.objective - other.objective) <= PROVED * abs(other.objective)
+    return close and one.sane == other.sane and one.backpressured <= other.backpressured + PROVED
+
+
+def roomiest(job: NumaJob, candidates: Sequence[np.ndarray]) -> list[int]:
+    """The candidates [o, l] as numbers: first those with a core for each replica, then those that could bear more.
+    What shares a core loses a little that no model of means sees."""
+    counts_nol = np.stack(candidates)
+    return np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol))).tolist()
+
+
+def _instead(chosen: Solution, candidate: Candidate) -> Solution:
+    """The solution with one of its candidates as the answer."""
+    if candidate.plan == chosen.plan:
+        return chosen
+    first = Candidate(chosen.plan, chosen.objective, candidate.backpressured, candidate.success, candidate.fulfils)
+    others = (first, *(each for each in chosen.alternatives if each.plan != candidate.plan))
+    return replace(chosen, plan=candidate.plan, objective=candidate.objective, alternatives=others)
+
+
+def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
     """On the results a second of any plan; None if nothing is proved.
 
-    It holds for what the analytic model says, not for what another one makes of a plan. Of several sources one may be
-    slowed and not the others, so a bound on the share that all of them keep bounds nothing, unless that is all.
+    It holds for what the analytic model says, not for what another one makes of a plan.
     """
-    share = min(1.0, load_bound(job), most)
-    one_rate = len(job.sources) == 1 or share == 1.0
-    if problem.objective != "throughput_per_s" or not isinstance(problem.cost_model, RateModel) or not one_rate:
+    model = problem.cost_model
+    if problem.objective != "throughput_per_s" or not isinstance(model, RateModel):
         return None
-    bound = share * job.results_per_s
+    bound = _most_results(job, most)
+    if bound is None:
+        return None
+    arrived = bound * model.measured(problem.scenario).length_s  # what it says is of runs with results
+    bound /= 1.0 - 0.5 ** min(max(arrived, 1e-9), 1000.0)
     return None if reached > bound * (1.0 + TOLERANCE) else max(bound, reached)
+
+
+def _most_results(job: NumaJob, most: float) -> float | None:
+    """most: load that no plan bears more than. One of several sources may be slowed and not the others, so that bounds
+    their results only if it is all; and where windows make results, fewer tuples need not give fewer."""
+    share = min(1.0, load_bound(job), most)
+    if share == 1.0:
+        return job.results_per_s
+    if not job.additive:
+        return None
+    alone = share * job.results_per_s if len(job.sources) == 1 else math.inf
+    return min(alone, most_results_per_s(job))
 
 
 def load_bound(job: NumaJob) -> float:

@@ -19,10 +19,12 @@ from scenarios.commands import (
     capacity,
     corpus,
     demo,
+    dry_run,
     export,
     importing,
-    importing_flink,  # noqa: F401  # adds to `twin import`, as the next does
+    importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
     importing_hardware,  # noqa: F401
+    importing_metrics,  # noqa: F401
     learning,
     library,
     planning,
@@ -45,7 +47,6 @@ PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
 
 app = typer.Typer(
     name="twin",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -59,6 +60,7 @@ GROUPS = (
     policies,
     capacity,
     sensitivity,
+    dry_run,
     report,
     corpus,
     learning,
@@ -106,7 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Interrupted as interrupted:
         status = _say(in_words(interrupted), INTERRUPTED)
     except BadInput as error:
-        status = _say(str(error), 2)
+        first, *others = error.mistakes or (str(error),)
+        status = _say(first, 2)
+        for each in others:
+            print(f"  {one_line(each)}", file=sys.stderr, flush=True)
     except Unfinished as error:
         status = _say(str(error), 1)
     except ClickException as error:

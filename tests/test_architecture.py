@@ -44,6 +44,7 @@ BELOW = {
     "twin.run": {"twin", "twin.kinds", "twin.engine"},
     "scenarios.telling": set(),
     "scenarios.files": set(),
+    "scenarios.schemas": set(),
     "scenarios.spaces": set(),
     "scenarios.planning": {"scenarios.telling"},
     "scenarios.profiling": {"scenarios.telling", "scenarios.files"},
@@ -53,6 +54,7 @@ BELOW = {
     "scenarios.importers": {"scenarios.telling", "scenarios.files"},
     "scenarios.exporting": {"scenarios.telling", "scenarios.files"},
     "scenarios.report": {"scenarios.telling", "scenarios.files", "scenarios.asking"},
+    "scenarios.notebook": {"scenarios.telling", "scenarios.files", "scenarios.asking", "scenarios.report"},
     "scenarios.demo": {"scenarios.telling", "scenarios.files", "scenarios.planning", "scenarios.learning"},
 }
 """What a room of `twin` or `scenarios` may import of its own package, imports for types alone included."""

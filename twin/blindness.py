@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from twin.chaining import fused
 from twin.profiles import Noise
 from twin.scenario import Scenario
 
@@ -18,7 +19,7 @@ def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
     seen: of `events`, `policy`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`,
-    `assignment` (of key groups), `drops`, and partitionings by name.
+    `assignment` (of key groups), `alignment`, `fusion`, `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -36,10 +37,14 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
+    for group in fused(scenario.query, scenario.plan, scenario.engine):
+        yield "fusion", f"operators that run as one ({' + '.join(group)})"
     for stream in scenario.query.streams:
         how = scenario.query.partitioning(stream)
         if (not how.in_turn and not how.keeps_keys) or how.paired:
             yield how.name, f"{how} partitioning"
+        if stream.alignment is not None:
+            yield "alignment", f"keys that stay together from {stream.producer} to {stream.consumer}"
         if stream.overflow == "drop":
             yield "drops", "streams that drop what does not fit"
 
@@ -64,7 +69,7 @@ def _of_cluster(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 def _of_keys(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for name, skew in scenario.workload.keys.items():
-        if skew.zipf > 0.0:
+        if skew.zipf > 0.0 or skew.shares:
             yield "skew", f"skewed keys of {name}"
         if skew.drift_every_s is not None:
             yield "drift", f"keys of {name} that drift"

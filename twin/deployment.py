@@ -7,6 +7,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from twin.alignment import check_alignments
+from twin.chaining import check_fused
 from twin.cluster import Cluster
 from twin.errors import suggest
 from twin.event_time import check_together
@@ -69,6 +71,7 @@ class Deployment(Spec):
                         f"it has {hosts[location.host].socket_count}, counted from 0"
                     )
         self._check_routes()
+        check_fused(self.query, self.plan)
         sources = [source.name for source in self.query.sources]
         for name in self.workload.arrivals:
             if name not in sources:
@@ -77,6 +80,7 @@ class Deployment(Spec):
             if name not in self.workload.arrivals:
                 raise ValueError(f"workload.arrivals gives no rate for source {name!r}; add one")
         check_keys(self.query, self.plan, self.workload)
+        check_alignments(self.query, self.workload)
         self._check_shared()
         check_together(self.query, self.plan)
         return self

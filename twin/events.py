@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from twin.chaining import together
 from twin.deployment import Deployment
 from twin.errors import suggest
 from twin.event_migrations import Strategy
@@ -250,19 +251,21 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
 def scaling_obstacle(name: str, deployment: Deployment) -> str:
     """Why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
     query = deployment.query
-    operator = query.operator(name)
+    operator, group = query.operator(name), together(name, deployment)
     if operator.is_source:
         return f"{name!r} is a source, whose replicas read fixed partitions; scale what comes after it"
-    for stream in query.inputs(name):
+    for stream in query.inputs(group[0]):
         how = query.partitioning(stream)
         if how.fixes_replicas:
             return f"{name!r} is fed by a {how} stream, which fixes its replicas; use rebalance or hash"
-    for stream in query.outputs(name):
+    for stream in query.outputs(group[-1]):
         how = query.partitioning(stream)
         if how.paired:
             return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
-    if isinstance(operator, Windowed) and not operator.keyed:
-        return f"{name!r} aggregates all tuples without a key, in one window a replica; give it group_by to scale it"
+    for each in map(query.operator, group):
+        if isinstance(each, Windowed) and not each.keyed:
+            why = f"{each.name!r} aggregates all tuples without a key, in one window a replica"
+            return f"{why}; give it group_by to scale it"
     return ""
 
 
@@ -313,6 +316,9 @@ def _routes(where: str, places: Sequence[Location], deployment: Deployment) -> N
 
 def _operator(where: str, name: str, deployment: Deployment) -> AnyOperator:
     _known(where, "operator", name, (each.name for each in deployment.query.operators))
+    group = together(name, deployment)
+    if group[0] != name:
+        raise ValueError(f"{where}: {name!r} runs as one with {group[0]!r} and goes where that goes; name {group[0]!r}")
     return deployment.query.operator(name)
 
 

@@ -14,6 +14,7 @@ from optimizers.milp.candidates import Candidates
 from optimizers.milp.placing import Placing
 from optimizers.milp.program import Outcome
 from optimizers.space import Space
+from twin.job import compile
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -47,7 +48,7 @@ def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bo
         and not space.spreads(problem.deployment)
         and not problem.scenario.plan.key_groups  # programs take contiguous ranges
         and not job.bursty
-        and problem.deployment.engine.channel_tuples >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))
+        and compile(problem.deployment).least_room >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))
     )
 
 
@@ -60,7 +61,7 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
     for _ in range(ROUNDS):
         found = program.solve(replace(candidates.limits, gap=FINE, whole=whole))
         best = candidates.candidate(candidates.best)
-        bound = min(found.bound, horizon_s)
+        bound = candidates.bound = min(found.bound, horizon_s)
         if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
             return Proof(min(bound, best.objective), closed=True)
         if not whole or found.counts_ol is None or found.outcome is Outcome.STOPPED or candidates.left <= 0:

@@ -8,7 +8,7 @@ those before it; a statistic that makes no sense is noted, and moves nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -84,12 +84,32 @@ class BalanceSpec(Round, PolicySpec):
         return search if self.solver == "search" else Flux(best_fit=self.solver == "flux-best-fit")
 
 
+class InRounds(Protocol):
+    """What rounds ask of their options."""
+
+    @property
+    def band(self) -> float:
+        """Percentage points off the mean at which hosts are left alone."""
+
+    @property
+    def every_periods(self) -> int:
+        """Periods of a round."""
+
+    @property
+    def budget(self) -> Budget:
+        """What a round may spend."""
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """By which key groups over event time move; None: the one that costs least."""
+
+
 @dataclass
 class Rounds:
     """Remembers the periods of the round. Raises BadInput for a job without key groups that can move."""
 
     deployment: Deployment
-    spec: Round
+    spec: InRounds
     solver: Solver
     name: str
     operators: list[str] = field(init=False)

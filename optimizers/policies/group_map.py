@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from optimizers.balancing.balance import Balance
 from optimizers.policies.room import can_move
+from optimizers.policies.traffic_map import serialising, traffic_of
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.deployment import Deployment
 from twin.events import Move
@@ -33,13 +34,18 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupMap:
-    """Of the last of some periods; loads are means over all of them. operators: whose key groups may move."""
+    """Of the last of some periods; loads are means over all of them. operators: whose key groups may move.
+
+    more: hosts without replicas that key groups may go to as well. marked: hosts that they are to leave.
+    """
 
     deployment: Deployment
     periods: Sequence[PeriodStatistics]
     operators: Sequence[str]
+    more: frozenset[str] = frozenset()
+    marked: frozenset[str] = frozenset()
 
-    def balance(self, budget: Budget) -> Balance:
+    def balance(self, budget: Budget, with_traffic: bool = False) -> Balance:
         """Loads by CPU and by state, in percent of a host; a host's memory, before it slows down, is a limit.
 
         Raises BadInput if there is nothing to balance.
@@ -49,7 +55,10 @@ class GroupMap:
         capacity_h = np.minimum(self._cores_h(), self._replicas_h() + rest_h)
         state_g, other_h, ram_h = self._memory_mb()
         ends_g = np.concatenate([home_g, np.arange(nodes)])
-        return Balance(
+        traffic = None
+        if with_traffic:
+            traffic = traffic_of(self.deployment, self.periods, self.operators, beside=nodes)
+        found = Balance(
             loads={
                 "cpu": 100.0 * np.concatenate([cores_g, rest_h]) / capacity_h[ends_g],
                 "state": 100.0 * np.concatenate([state_g, np.zeros(nodes)]) / ram_h[ends_g],
@@ -61,7 +70,12 @@ class GroupMap:
             state_g=np.concatenate([state_g, other_h]),
             memory_h=self.deployment.engine.memory.onset * ram_h,
             fixed_g=np.arange(len(ends_g)) >= len(home_g),
+            kill_h=np.array([host in self.marked for host in self.hosts]),
+            traffic=traffic,
         )
+        if with_traffic and found.bottleneck == "cpu":
+            return replace(found, serialising=serialising(self.deployment))
+        return found
 
     def moves(self, node_g: np.ndarray) -> tuple[Move, ...]:
         """To these nodes: to the replica there that has least to do, or to one that is made, where it can be."""
@@ -96,7 +110,7 @@ class GroupMap:
     @property
     def hosts(self) -> list[str]:
         """[H] nodes by name."""
-        return sorted(set(self.replicas.values()))
+        return sorted(self.more.union(self.replicas.values()))
 
     @property
     def home_g(self) -> np.ndarray:
@@ -133,6 +147,7 @@ class GroupMap:
 
     def _replicas_h(self) -> np.ndarray:
         count = Counter(self.replicas.values())
+        count.update({host: len(self.operators) for host in self.more})  # one of each may be made there
         return np.array([count[host] for host in self.hosts], dtype=float)
 
     def _memory_mb(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

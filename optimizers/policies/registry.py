@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optimizers.policies.adaptation import AdaptationSpec
 from optimizers.policies.balance import BalanceSpec
+from optimizers.policies.cola import ColaSpec
+from optimizers.policies.collocate import AlbicSpec, JointSpec
 from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
 from optimizers.policies.flux import FluxSpec
@@ -15,5 +18,17 @@ from twin.control import PolicySpec
 
 POLICIES: Mapping[str, type[PolicySpec]] = {
     spec.model_fields["name"].default: spec
-    for spec in (BalanceSpec, Ds2Spec, FlinkAutoscalerSpec, FluxSpec, MonitoringSpec, RelieveSpec, SplitCombineSpec)
+    for spec in (
+        AdaptationSpec,
+        AlbicSpec,
+        BalanceSpec,
+        ColaSpec,
+        Ds2Spec,
+        FlinkAutoscalerSpec,
+        FluxSpec,
+        JointSpec,
+        MonitoringSpec,
+        RelieveSpec,
+        SplitCombineSpec,
+    )
 }

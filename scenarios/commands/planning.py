@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenarios.commands.given import ScenarioName, Set, scenario_of
+from scenarios.commands.interruption import BestSoFar, hearing
 from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
 from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
 from scenarios.commands.profiling import Percentile
@@ -23,12 +24,12 @@ Objective = Annotated[
     str | None,
     typer.Option(
         "--objective",
-        help="processing_latency_s, e2e_latency_s or throughput_per_s; default: what the optimizer works towards.",
+        help="processing_latency_s, e2e_latency_s, throughput_per_s, or (optimize) price; default: the optimizer's.",
     ),
 ]
 Seconds = Annotated[
     float | None,
-    typer.Option("--time-limit", metavar="S", help="Stop planning after S seconds with the best found (rlas, milp)."),
+    typer.Option("--time-limit", metavar="S", help="Stop searching after S seconds, with the best plan so far."),
 ]
 Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
 Prove = Annotated[
@@ -40,6 +41,8 @@ Profiled = Annotated[
 ProfileFile = Annotated[
     Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
 ]
+PRICE, BUYER = "price", "milp-hosts"
+"""The objective that one optimizer has: the cheapest hosts that bear the job with head room."""
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
@@ -52,7 +55,9 @@ def register(app: typer.Typer) -> None:
 def optimize(
     scenario: ScenarioName,
     set_: Set = None,
-    optimizer: Annotated[str, typer.Option("--optimizer", metavar="NAME", help="See `twin list`.")] = "local-search",
+    optimizer: Annotated[
+        str | None, typer.Option("--optimizer", metavar="NAME", help="See `twin list`. Default: local-search.")
+    ] = None,
     model: Annotated[
         str, typer.Option("--cost-model", metavar="rates|sim|MODEL_DIR", help="What a plan is judged by.")
     ] = "rates",
@@ -79,7 +84,8 @@ def optimize(
 ) -> None:
     """Chooses where each operator runs; the result is a scenario file that runs.
 
-    The scenario's own plan is a candidate, and is kept where nothing better is found.
+    The scenario's own plan is a candidate, and is kept where nothing better is found. Ctrl-C ends the search with the
+    best plan so far, which is told and written; the exit status is 130 then.
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
@@ -87,9 +93,10 @@ def optimize(
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
     `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
-    `twin optimize numa-cluster --optimizer milp-hosts --head-room 0.1 --price node-1=2` ·
+    `twin optimize numa-cluster --objective price --head-room 0.1 --price node-1=2` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
+    from optimizers.prices import price_of, priced, prices_h
     from optimizers.registry import optimizer_by_name
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
@@ -103,12 +110,14 @@ def optimize(
         check_free(out)
     loaded = scenario_of(scenario, set_, seed=seed)
     space.check(loaded)
+    optimizer, objective = _buying(optimizer, objective)
     objective = purpose([optimizer_by_name(optimizer)], objective)
+    prices_h(loaded, requirements.prices)
     costs = cost_model(model)
     blind = blindness(loaded, [costs])
     _say_blindness(terminal, loaded.name, blind)
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
-    with terminal.progress("replicas placed") as report:
+    with terminal.search(objective) as report, hearing(terminal.note) as heard:
         solution = solve(
             loaded if known is None else known,
             optimizer,
@@ -117,6 +126,7 @@ def optimize(
             budget=budget,
             prove=prove,
             seconds=seconds,
+            stopped=heard,
             report=report,
             space=space,
             requirements=requirements,
@@ -129,7 +139,25 @@ def optimize(
     judge = f"simulation of the {prove} best by {model}" if prove else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
     document, *told = _report(loaded, solution, optimizer, judge, objective, outcome)
-    terminal.result({**document, "blind_to": blind.get(costs.name, ())}, *told)
+    if priced(loaded, requirements.prices):
+        price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
+        document |= {"price": price, "given_price": before}
+        told = [*told, f"hosts cost {price:g} (as given {before:g})"]
+    document |= {"blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
+    terminal.result(document, *told)
+    if heard.pressed:
+        raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
+
+
+def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
+    """The optimizer, and the target metric if one is asked for; the lowest price is the goal of one optimizer."""
+    from twin.errors import BadInput
+
+    if objective != PRICE:
+        return optimizer or "local-search", objective
+    if optimizer not in (None, BUYER):
+        raise BadInput(f"--objective {PRICE} is the goal of {BUYER}, not of {optimizer}; leave one of the two out")
+    return BUYER, None
 
 
 def _say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:

@@ -7,7 +7,9 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -228,6 +230,25 @@ def test_values_can_be_set_wherever_a_scenario_is_taken():
     assert slow["predicted"] > quick["predicted"]
 
 
+def test_no_command_takes_a_scenario_and_not_its_values() -> None:
+    from typer.main import get_command
+
+    def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+        if hasattr(command, "commands"):
+            for key, each in command.commands.items():
+                yield from leaves(each, f"{name} {key}")
+        else:
+            yield name, command
+
+    taking = {}
+    for name, command in leaves(get_command(cli.app), "twin"):
+        options = {option for parameter in command.params for option in parameter.opts}
+        words = {str(parameter.metavar).rstrip(".") for parameter in command.params}
+        if words & {"SCENARIO", "SCENARIO|RUN"}:
+            taking[name] = "--set" in options
+    assert len(taking) >= 8 and all(taking.values()), taking
+
+
 def test_every_command_takes_json_seed_and_quiet_and_shows_an_example():
     commands = [["demo"], ["list"], ["show"], ["schema"], ["version"], ["run"], ["corpus"], ["dataset"], ["train"]]
     commands += [["evaluate"], ["profile"], ["optimize"], ["validate"], ["import", "run-graph"], ["validate-runs"]]
@@ -367,3 +388,13 @@ def test_a_run_is_as_precise_as_was_asked_for(tmp_path):
 @pytest.mark.parametrize("nonsense", ["two", "0", "-3%", "90%", "nan", "%"])
 def test_a_precision_that_means_nothing_is_refused(nonsense, capsys):
     assert "--precision" in refused(capsys, "run", "smart-grid", f"--precision={nonsense}")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("twin exp", "export"), ("twin run rush-hour-s", "rush-hour-scaling"), ("twin report --pl", "--plan")],
+)
+def test_a_shell_completes_commands_options_and_scenarios(words, offered):
+    environment = {"_TWIN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = twin(**environment)
+    assert offered in done.stdout.split(), done.stderr

@@ -51,7 +51,7 @@ def _brokers(world: World) -> None:
 
 def _streams(job: Job, world: World) -> None:
     for number, edge in enumerate(job.edges):
-        producer, _ = edge.ends
+        producer = job.components[edge.producer].name
         producers = [*world.tasks[producer], *world.ledger.retired.get(producer, ())]
         inboxes = world.inboxes[edge.ends]
         copies = edge.how.count_of_copies(len(inboxes))
@@ -110,10 +110,8 @@ def _routes(world: World) -> None:
 
 def _operators(world: World) -> None:
     for task in _tasks(world):
-        logic, aborted = task.logic, world.ledger.aborted[task.name]
-        if logic.law:
-            out = task.tuples_out + logic.ended() + logic.in_service() + aborted
-            _require(task.tuples_in == out, logic.law, task.name, task.tuples_in, out)
+        for law, came, went in task.logic.balances(world.ledger.aborted[task.name]):
+            _require(came == went, law, task.name, came, went)
 
 
 def _work(world: World, tolerance: float) -> None:

@@ -21,7 +21,7 @@ from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import CountTrigger
 from twin.engine.windows.window import WindowLogic
 from twin.event_windows.window import US_PER_S
-from twin.job import Component
+from twin.job import Component, Stage
 from twin.keys import groups_of
 from twin.kinds.mechanism import Collecting, Computing, Consolidating, Grouping, Matching, Reading, Selecting
 
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 
 class Making(NamedTuple):
-    """A replica of a component that is to be made."""
+    """One operator of a replica of a component that is to be made."""
 
     wiring: Wiring
     component: Component
+    stage: Stage
     replica: int
 
     @property
@@ -57,16 +58,16 @@ def _selecting(_: Making, does: Selecting) -> Logic:
 
 
 def _grouping(making: Making, does: Grouping) -> Logic:
-    each = making.component
+    each = making.stage
     extent, store = extent_of(does.window), Store(1)
-    groups = max(1, groups_of(does.groups, making.replica, each.replicas))
+    groups = max(1, groups_of(does.groups, making.replica, making.component.replicas))
     trigger = TimeTrigger(extent, store) if extent.by_time else CountTrigger(extent, store)
     return WindowLogic(trigger, GroupCombiner(extent, store, each.scan_s, each.result_s, groups))
 
 
 def _matching(making: Making, does: Matching) -> Logic:
-    each = making.component
-    ways = [edge.how for edge in making.wiring.job.inputs(each.name)]
+    each = making.stage
+    ways = [edge.how for edge in making.wiring.job.inputs(each.operator.name)]
     extent, store = extent_of(does.window), Store(len(ways))
     combiner = MatchCombiner(
         extent,
@@ -76,7 +77,7 @@ def _matching(making: Making, does: Matching) -> Logic:
         keyed=sum(not way.whole for way in ways),
         selectivity=does.selectivity,
         amplification=does.amplification,
-        share=1.0 / each.replicas,  # key groups, if there are any, will know better
+        share=1.0 / making.component.replicas,  # key groups, if there are any, will know better
     )
     if extent.by_time:
         return WindowLogic(TimeTrigger(extent, store), combiner)
@@ -127,5 +128,5 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
 
 def made(making: Making) -> Logic:
     """The logic that does it."""
-    does = making.component.operator.mechanism
+    does = making.stage.operator.mechanism
     return MECHANISMS[type(does)](making, does)

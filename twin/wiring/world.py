@@ -17,6 +17,7 @@ from twin.engine.event_time.ownership import Ownership
 from twin.engine.measure.ledger import Ledger
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
+from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.keys import KeyGroups
 from twin.engine.streams.network import Nic
@@ -37,6 +38,7 @@ class World:
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
+    alignments: dict[tuple[str, str], AlignedKeys] = field(default_factory=dict)  # by the ends of streams
     pools: dict[str, Pool] = field(default_factory=dict)
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
     copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those

@@ -21,7 +21,7 @@ TUPLE_S = RECEIVE_S + EXECUTE_S + KEY_BYTES * SERIALISE_NS * 1e-9
 
 @pytest.mark.parametrize("combined", [True, False])
 def test_throughput_is_what_tuples_and_their_partial_results_cost(combined: bool) -> None:
-    """Split, a key of a pane costs 20 us beside 2 us of merging; combined only those. 1 %: the first window is short."""
+    """Split, a key of a pane costs 20 us beside 2 us of merging; combined only those. 1 %: the first one is short."""
     keys = 1_000_000
     found = fig9.measured(keys, combined, (1, 2), 240.0, seed=1)
     merged = 2 * keys / 2  # every two panes, into the window of two; that of one is its pane

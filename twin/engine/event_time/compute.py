@@ -37,9 +37,9 @@ class ComputeLogic(TimedLogic):
         "longest_us",
         "modifications",
         "panes",
-        "parts",
         "result_s",
         "results",
+        "seats",
         "sharings",
         "taken_in",
         "windows",
@@ -68,7 +68,7 @@ class ComputeLogic(TimedLogic):
         self.modifications: dict[int, str] = {}
         self.dropped_late = 0
         self.taken_in = SinkLogic()
-        self.parts: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
+        self.seats: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
         self._panes_held: dict[int, Content] = {}
         self._executions: dict[int, int] = {}
 
@@ -110,9 +110,9 @@ class ComputeLogic(TimedLogic):
             content.add(segment.key, (segment.n, segment.digest, segment.born0_s, segment.taken0_s))
             return
         assert isinstance(content, Expected)
-        part = self.parts.get((segment.law, segment.seat))
+        part = self.seats.get((segment.law, segment.seat))
         if part is None:
-            part = self.parts[segment.law, segment.seat] = self.ownership.laws[segment.law].parts(segment.seat)
+            part = self.seats[segment.law, segment.seat] = self.ownership.laws[segment.law].parts(segment.seat)
         content.add(segment.n, part)
         assert self.panes is not None
         span = self.panes.bounds(pane)

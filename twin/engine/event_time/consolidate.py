@@ -18,7 +18,6 @@ from twin.engine.outcome import Outcome
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
 from twin.engine.streams.control import Mark
-from twin.engine.streams.outlet import Outlet
 from twin.event_windows.instances import Span, completed
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
@@ -33,21 +32,21 @@ State = list[dict[Span, Content]]
 class Complete(Outcome):
     """Windows that leave together, and how far their sender is then."""
 
-    __slots__ = ("watermark_us", "windows")
+    __slots__ = ("station", "watermark_us", "windows")
 
-    def __init__(self, windows: list[Dated], watermark_us: int) -> None:
-        super().__init__([])
+    def __init__(self, windows: list[Dated], watermark_us: int, station: Task) -> None:
+        super().__init__([], station, [])
         self.windows = windows
         self.watermark_us = watermark_us
+        self.station = station
 
-    def leave(self, out: Outlet, draws: Draws, first_s: float, last_s: float) -> None:
+    def leave(self, draws: Draws, at_s: float) -> None:
         """See Outcome. Nothing that comes later overtakes them, and they do not overtake the punctuation before."""
-        assert isinstance(out, Task)
         for each in self.windows:
-            each.a_s = each.b_s = last_s
-            out.send(each)
-        for port in out.ports:
-            port.mark(Mark(WATERMARK, float(self.watermark_us), out.name, last_s))
+            each.a_s = each.b_s = at_s
+            self.station.send(each)
+        for port in self.station.ports:
+            port.mark(Mark(WATERMARK, float(self.watermark_us), self.station.name, at_s))
 
 
 class ConsolidateLogic(TimedLogic):
@@ -167,7 +166,7 @@ class ConsolidateLogic(TimedLogic):
                     self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
             results += self._results(span, content, n, at_s)
         work_s += sum([each.n for each in results]) * (self.result_s + self.out.send_s)
-        station, complete = self.station, Complete(results, watermark_us)
+        station, complete = self.station, Complete(results, watermark_us, self.station)
         if station.processor.shared:  # the next partial result may be long in coming: the work is done now
             station.job(complete, work_s)
         else:

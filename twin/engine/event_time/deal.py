@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
 from twin.engine.event_time.audit import Audit
@@ -11,6 +12,9 @@ from twin.engine.event_time.dated import Dated
 from twin.engine.event_time.ownership import Cut, Ownership
 from twin.engine.segment import Segment
 from twin.engine.streams.partition import Deal, RandomDeal, cumulative
+
+if TYPE_CHECKING:
+    from twin.engine.streams.sender import Sender
 
 DIGEST_BITS = 63
 
@@ -49,7 +53,7 @@ class TimedDeal(Deal):
         self._weighed = -1
         super().__init__(ownership.keys.shares(), first=first, producers=producers)
 
-    def another(self, draws: Draws) -> Deal:
+    def another(self, draws: Draws, producer: Sender) -> Deal:
         """See Deal."""
         return TimedDeal(self.ownership, draws, self.copied, self.audit)
 

@@ -50,7 +50,7 @@ class Interruptible(Service):
             self._evaluate_as_job(outcome, work_s)
             return
         time_s = work_s / self.processor.speed
-        outcome.leave(self, self.draws, from_s + time_s, from_s + time_s)
+        outcome.leave(self.draws, from_s + time_s)
         if self.blocked and not self.processor.shared:
             # the results fill a channel: the task evaluates first, then it is blocked, and takes no tuples meanwhile
             self.busy_s += time_s
@@ -73,7 +73,7 @@ class Interruptible(Service):
             now: float = self.env.now
             self.busy_s += now - started_s
             self.free_s = now
-            outcome.leave(self, self.draws, now, now)
+            outcome.leave(self.draws, now)
             self.busy = False
 
         def done(_: object = None) -> None:
