@@ -64,7 +64,9 @@ def save(ensemble: Ensemble, folder: Path) -> None:
         "feature_version": FEATURE_VERSION,
         "metrics": list(ensemble.metrics),
         "config": ensemble.config.model_dump(mode="json"),
-        "scaling": {**asdict(scaling), "mean": list(scaling.mean), "deviation": list(scaling.deviation)},
+        "scaling": {
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(scaling).items()
+        },
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
     }
@@ -86,7 +88,7 @@ def read(path: Path) -> Ensemble:
     return Ensemble(
         metrics=body.metrics,
         config=body.config,
-        scaling=Scaling(body.scaling.mean, body.scaling.deviation, body.scaling.scale),
+        scaling=Scaling(body.scaling.mean, body.scaling.deviation, body.scaling.scale, body.scaling.gate),
         members=tuple(body.members[str(index)] for index in range(len(body.members))),
         manifest=raw["manifest"],
     )

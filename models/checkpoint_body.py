@@ -22,6 +22,7 @@ class ScalingBody(Spec):
     mean: tuple[float, ...]
     deviation: tuple[Annotated[float, Field(gt=0)], ...]
     scale: LabelScale
+    gate: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
 
 
 class CurveBody(Spec):
@@ -41,6 +42,9 @@ class ManifestBody(Spec):
     seen: dict[str, int]
     seed: int = 0
     horizon_s: Annotated[float, Field(gt=0)] = 1.0
+    horizons_s: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = Field(default_factory=dict)
+    interval: Mapping[str, float | tuple[tuple[float, float], ...]] = Field(default_factory=dict)
     rows: Mapping[str, int] = Field(default_factory=dict)
     members: tuple[CurveBody, ...] = ()
 
@@ -60,7 +64,8 @@ class Body(Spec):
     def _fit(self) -> Self:
         if unknown := set(self.metrics) - set(METRICS):
             raise ValueError(f"metrics: {min(unknown)!r} is none")
-        sizes = {len(self.metrics), self.config.outputs, len(self.scaling.mean), len(self.scaling.deviation)}
+        gates = len(self.scaling.gate) or len(self.metrics)
+        sizes = {len(self.metrics), self.config.outputs, len(self.scaling.mean), len(self.scaling.deviation), gates}
         if len(sizes) > 1 or len(set(self.metrics)) < len(self.metrics):
             raise ValueError("metrics, scaling and config.outputs are not of the same number")
         if set(self.members) != {str(index) for index in range(len(self.members))}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optimizers.branching.optimizer import BranchAndBound
 from optimizers.costream import Costream
 from optimizers.exhaustive import Exhaustive
 from optimizers.first_fit import FirstFit
@@ -20,6 +21,7 @@ from twin.errors import BadInput, suggest
 OPTIMIZERS: Mapping[str, Optimizer] = {
     optimizer.name: optimizer
     for optimizer in (
+        BranchAndBound(),
         Costream(),
         Exhaustive(),
         Governor(),

@@ -38,9 +38,10 @@ def policies() -> dict[str, str]:
 
 def spaces() -> dict[str, str]:
     """Name and summary of every parameter space that `twin corpus --space` takes."""
+    from scenarios.spaces import wide
     from scenarios.spaces.registry import SPACES
 
-    return {name: _space(space) for name, space in sorted(SPACES.items())}
+    return {**{name: _space(space) for name, space in sorted(SPACES.items())}, wide.NAME: wide.SUMMARY}
 
 
 def experiments() -> dict[str, str]:
