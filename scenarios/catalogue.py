@@ -15,6 +15,8 @@ from scenarios.sources import assigned_calls, registered, specs, summary
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
     "sim": "the simulator itself; a fraction of a second a plan",
+    "learned": "a correction of the rate model for any engine and hosts, trained on simulated runs",
+    "staged": "rates choose what is near the best, the learned model orders it, the simulator decides the last five",
     "MODEL": "a folder that 'twin train' wrote: an ensemble of graph neural networks",
 }
 

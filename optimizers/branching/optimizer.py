@@ -20,7 +20,7 @@ from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Problem, Solution, Status
 from optimizers.milp.ages import fixed_s
 from optimizers.milp.candidates import Candidates
-from optimizers.milp.proof import CLOSE, TOLERATED, admissible
+from optimizers.milp.proof import CLOSE, TOLERATED, admissible, refuted
 from optimizers.selection import dealt_anew, estimate, said
 from optimizers.space import counts_of
 from twin.errors import BadInput
@@ -43,14 +43,12 @@ class BranchAndBound:
     name: str = "branch-and-bound"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput for an objective that is no latency, or a space whose operators may be on several sockets."""
+        """Raises BadInput for a space whose operators may be on several sockets."""
         started_s = time.perf_counter()
         problem = problem.settled(free_replicas=False)
         job = problem.deployment
         home_ol = counts_of(job, job.plan) > 0
         parted = problem.space.pinned_o(job) & (home_ol.sum(axis=1) > 1)
-        if OBJECTIVES[problem.objective] != "min":
-            raise BadInput(f"{self.name} bounds latencies, not {problem.objective}; use milp or local-search")
         if problem.space.spreads(job) or parted.any():
             raise BadInput(f"{self.name} puts an operator on one socket; add --together, or use milp or local-search")
         tree = _Tree(problem, PlacementCoefficients.of(job))
@@ -60,16 +58,16 @@ class BranchAndBound:
 
 @dataclass(slots=True)
 class _Tree:
-    """The open nodes, and what is known. by_rates: whether bounds are of the cost model itself."""
+    """The open nodes, and what is known. latency: whether less is better. by_rates: whether bounds are of rates."""
 
     problem: Problem
     job: PlacementCoefficients
     candidates: Candidates = field(init=False)
     relaxation: Relaxation = field(init=False)
+    latency: bool = field(init=False)
     by_rates: bool = field(init=False)
     best_s: float = np.inf
     nodes: int = 0
-    dropped_s: float = np.inf
     _open: list[tuple[tuple[float, ...], int, float, np.ndarray]] = field(default_factory=list)
     _count: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -77,11 +75,14 @@ class _Tree:
         self.candidates = Candidates(self.problem, self.problem.space)
         end_to_end = self.problem.objective == "e2e_latency_s"
         self.relaxation = Relaxation.of(self.job, self.problem.space, end_to_end=end_to_end)
-        self.by_rates = isinstance(self.problem.cost_model, RateModel)
+        self.latency = OBJECTIVES[self.problem.objective] == "min"
+        self.by_rates = self.latency and isinstance(self.problem.cost_model, RateModel)
 
     @property
     def worth_s(self) -> float:
-        """Bound from which a node is dropped."""
+        """Bound from which a node is dropped; none, where the objective is no latency."""
+        if not self.latency:
+            return np.inf
         if self.by_rates:
             return self.best_s * (1.0 - CLOSE)
         return self.best_s + SHARE * max(0.0, self.best_s - fixed_s(self.job))
@@ -137,7 +138,8 @@ class _Tree:
             return
         rates = replace(self.problem, cost_model=RateModel())
         found = estimate(rates, as_plans(self.problem.deployment, np.stack(new)))
-        self.best_s = min(self.best_s, float(found.objective[found.sane].min(initial=np.inf)))
+        sane = [self.candidates.candidate(row).sane for row in range(before, len(self.candidates))]
+        self.best_s = min(self.best_s, float(found.objective[found.sane & sane].min(initial=np.inf)))
 
     def _score(self, counts_ol: np.ndarray) -> tuple[float, ...]:
         """What the cost model says of a node's completion; last, if it is not in the space."""
@@ -146,12 +148,22 @@ class _Tree:
 
     def _goodness(self, row: int) -> tuple[float, ...]:
         found = self.candidates.candidate(row)
-        return float(not found.sane), found.objective
+        return float(not found.sane), found.objective if self.latency else -found.objective
+
+    def _refuted(self) -> bool:
+        """Whether a plan that was looked at is better than its own bound."""
+        plans = [self.candidates.counts(row) for row in range(len(self.candidates))]
+        plans = [each for each in plans if ((each > 0).sum(axis=1) == 1).all()]
+        if not plans:
+            return False
+        bound_n, _ = self.relaxation.solve(np.stack(plans).argmax(axis=2))
+        return refuted(self.candidates, plans, bound_n)
 
     def solution(self, started_s: float) -> Solution:
         """The best plan looked at; under the rate model, with what is proved."""
         found = self.candidates.solution(started_s, weighed=self.nodes)
         proves = self.by_rates and found.sane and admissible(self.problem, self.job, self.problem.space)
+        proves = proves and not self._refuted()
         bound = min([found.objective, *(each[2] for each in self._open)]) if proves else None
         closed = bound is not None and bound >= found.objective * (1.0 - CLOSE)
         return replace(

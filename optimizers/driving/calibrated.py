@@ -21,6 +21,7 @@ from optimizers.interface import OBJECTIVES, Goaled, Optimizer, Problem, Solutio
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.moves import climb
 from optimizers.selection import said
+from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
 from twin.metrics import Ranged
@@ -91,7 +92,8 @@ class _Search:
         plans = SpacePlans(self.problem.deployment, self.problem.space)
         sample_nol = plans.sample(stream(self.problem.seed, "calibrated"), draws)
         self.weighed = self.weighed.joined(sample_nol)
-        self.candidates.look_at([*self._by_rates(BATCH), *sample_nol], always=True)
+        given_ol = counts_of(self.problem.deployment, self.problem.deployment.plan)
+        self.candidates.look_at([given_ol, *self._by_rates(BATCH), *sample_nol], always=True)
         fruitless = 0
         while self.candidates.left > 0 and fruitless < FRUITLESS:
             before = self.candidates.best
@@ -143,9 +145,11 @@ class _Search:
         found = [self.candidates.candidate(int(row)) for row in rows]
         sane = np.array([each.sane for each in found])
         cost = np.array([each.objective for each in found])
-        worst = float(cost[sane].max()) if sane.any() else float(np.median(cost[np.isfinite(cost)], initial=1.0))
+        worst = float(cost[sane].max()) if sane.any() else float(np.median(np.append(cost[np.isfinite(cost)], 1.0)))
         return np.asarray(np.where(sane, cost, INSANE * worst))
 
     def solution(self, started_s: float) -> Solution:
         """The best plan asked about."""
-        return self.candidates.solution(started_s, weighed=len(self.weighed.counts_nol))
+        found = self.candidates.solution(started_s, weighed=len(self.weighed.counts_nol))
+        row = self.candidates.row(counts_of(self.problem.deployment, self.problem.deployment.plan))
+        return replace(found, given=None if row is None else self.candidates.candidate(row))

@@ -10,13 +10,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from optimizers.counted import as_plans
 from optimizers.driving.physics import weigh
 from optimizers.interface import Goaled, Optimizer, Problem, Solution
 from optimizers.selection import choose, estimate, said
 
 SHARE = 0.01
-FEWER = "of {count:,} plans within {share:.0%} of the best by rates, {model} chose"
+WIDER = (1.0, 10.0, 100.0, 1e9)
+"""Times the share, one after the other while the black box calls no plan sane."""
+FEWER = "of {count:,} plans {within} by rates, {model} chose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,17 @@ class Near:
         """Raises BadInput if the optimizer cannot take the problem."""
         started_s = time.perf_counter()
         weighed = weigh(problem, self.optimizer)
-        rows = weighed.near(self.share)[: problem.budget]
         settled = replace(weighed.problem, cost_model=problem.cost_model, alternatives=problem.alternatives)
-        found = estimate(settled, as_plans(problem.deployment, weighed.counts_nol[rows]))
+        rows = np.zeros(0, int)
+        for wider in WIDER:
+            share, before = wider * self.share, len(rows)
+            rows = weighed.near(share)[: problem.budget]
+            if len(rows) > before:
+                found = estimate(settled, as_plans(problem.deployment, weighed.counts_nol[rows]))
+            if found.sane.any() or len(rows) == problem.budget:
+                break
         chosen = choose(settled, found, evaluations=len(rows), started_s=started_s, complete=False)
-        words = FEWER.format(count=len(rows), share=self.share, model=problem.cost_model.name)
-        return replace(chosen, weighed=len(weighed.counts_nol), message=said(chosen.message, words))
+        within = "that keep up" if share > 1.0 else f"within {share:.0%} of the best"
+        words = FEWER.format(count=len(rows), within=within, model=problem.cost_model.name)
+        given = estimate(settled, [problem.deployment.plan]).candidate(0)
+        return replace(chosen, weighed=len(weighed.counts_nol), message=said(chosen.message, words), given=given)

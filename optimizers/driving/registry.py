@@ -14,8 +14,9 @@ FREE = "free"
 DRIVES: Mapping[str, Callable[[Optimizer], Optimizer]] = {"near": Near, "calibrated": Calibrated}
 DRIVEN = ("branch-and-bound", "costream", "exhaustive", "local-search", "milp", "milp-costream")
 """Optimizers that any cost model may drive."""
-USUALLY_NEAR = ("branch-and-bound", "milp", "milp-costream")
-"""Those that are built on the physics: a learned model drives them by `near` unless somebody says otherwise."""
+USUALLY_NEAR = ("milp", "milp-costream")
+"""Those whose programs are the physics: a learned model drives them by `near` unless somebody says otherwise. Branch
+and bound, too, drops what is not near, of its own."""
 
 
 def driven(optimizer: Optimizer, drive: str | None, *, learned: bool) -> Optimizer:
