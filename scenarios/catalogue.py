@@ -46,6 +46,13 @@ def spaces() -> dict[str, str]:
     return {**{name: _space(space) for name, space in sorted(SPACES.items())}, wide.NAME: wide.SUMMARY}
 
 
+def families() -> dict[str, str]:
+    """Name and summary of every family of the suite that `twin benchmark` takes."""
+    from scenarios.suite.registry import FAMILIES
+
+    return {name: f"{len(each.seeds)} scenarios: {each.summary}" for name, each in FAMILIES.items()}
+
+
 def experiments() -> dict[str, str]:
     """Name, summary and source of every experiment that `twin reproduce` takes."""
     files = sorted((Path(__file__).parent / "experiments").glob("*/*.py"))

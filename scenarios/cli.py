@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.commands import (
+    benchmark,
     capacity,
     corpus,
     demo,
@@ -45,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 questions = (whatif, capacity, sensitivity)
-for group in (demo, library, run, *questions, corpus, learning, profiling, planning, reproduce, importing):
+for group in (demo, library, run, *questions, corpus, learning, profiling, planning, benchmark, reproduce, importing):
     group.register(app)
 
 

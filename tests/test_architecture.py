@@ -45,6 +45,7 @@ BELOW = {
     "scenarios.telling": set(),
     "scenarios.files": set(),
     "scenarios.spaces": set(),
+    "scenarios.suite": {"scenarios.spaces"},
     "scenarios.planning": {"scenarios.telling"},
     "scenarios.profiling": {"scenarios.telling", "scenarios.files"},
     "scenarios.learning": {"scenarios.telling", "scenarios.files", "scenarios.spaces"},

@@ -317,7 +317,7 @@ def validate(
             space=space,
             requirements=requirements,
             seconds=seconds,
-            lead=lambda optimizer, model: planner.led(optimizer, model, _fitting(drive, model), seed, prove),
+            lead=lambda optimizer, model: planner.led(optimizer, model, fitting(drive, model), seed, prove),
             racing=race,
         )
     listed = [asdict(row) for row in rows]
@@ -332,7 +332,7 @@ def validate(
     terminal.result(document, *tables.of_regrets(listed), *total)
 
 
-def _fitting(drive: str | None, model: CostModel) -> str | None:
+def fitting(drive: str | None, model: CostModel) -> str | None:
     """Only learned models drive; the others in a table are as they are."""
     from scenarios.planning.cost_models import learns
 

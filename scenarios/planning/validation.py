@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from optimizers.counted import as_plans
 from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
@@ -26,6 +27,8 @@ from twin.randomness import stream
 from twin.scenario import Scenario
 
 REFUSED, FAILED = "refused", "failed"
+UNASKED = BASELINES | {"as-given"}
+"""Optimizers that choose without asking a cost model."""
 REFERENCES = 30
 BUDGET = 300
 
@@ -97,7 +100,7 @@ def validate(
     lead: Lead = as_it_is,
     racing: bool = False,
 ) -> list[ValidationRow]:
-    """One row a scenario, optimizer and cost model.
+    """One row a scenario, optimizer and cost model; of optimizers that ask no cost model, one a scenario.
 
     budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
     space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil. seconds: of
@@ -128,7 +131,7 @@ def validate(
         chosen = [
             (*_named(optimizer, model, lead), _solve(replace(problem, cost_model=model), optimizer, lead))
             for optimizer in optimizers
-            for model in cost_models
+            for model in (cost_models[:1] if optimizer.name in UNASKED else cost_models)
         ]
         bench.simulate(solution.plan for _, _, solution in chosen if isinstance(solution, Solution))
         others = _alternatives(scenario, references, seed, space)

@@ -70,7 +70,7 @@ def _regret_row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_standings(rows: Sequence[Mapping[str, Any]]) -> Wide:
+def of_standings(rows: Sequence[Mapping[str, Any]], title: str = "regret in the simulator, over all scenarios") -> Wide:
     """One line an optimizer and cost model; rows are `scenarios.planning.leader_board.Standing` as mappings."""
     columns = {
         "optimizer": "optimizer",
@@ -83,7 +83,7 @@ def of_standings(rows: Sequence[Mapping[str, Any]]) -> Wide:
         "p90": "90 %",
         "plan_s": "planning",
     }
-    return of_rows("regret in the simulator, over all scenarios", columns, map(_standing_row, rows))
+    return of_rows(title, columns, map(_standing_row, rows))
 
 
 def _standing_row(row: Mapping[str, Any]) -> dict[str, Any]:
