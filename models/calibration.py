@@ -21,6 +21,8 @@ from twin.metrics import BINARY_METRICS, METRICS
 GATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARE = 0.9
 """Of the rows that an interval is to hold."""
+FEWEST = 10
+"""Rows that open a gate."""
 FEW = 30
 """Rows of a kind below which all rows together say how far off it may be."""
 CONGESTED, RARE = 0.05, 0.98
@@ -56,7 +58,7 @@ def _losses(metrics: Sequence[str], labels_GxA: np.ndarray, values_GxM: np.ndarr
 def _best(losses: Sequence[np.ndarray]) -> float:
     """The gate of least mean loss; the first, which is shut, unless another is better by more than a standard error."""
     known = ~np.isnan(losses[0])
-    if known.sum() < FEW:
+    if known.sum() < FEWEST:
         return GATES[0]
     best = int(np.argmin([each[known].mean() for each in losses]))
     gain = losses[0][known] - losses[best][known]

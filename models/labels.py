@@ -90,7 +90,7 @@ def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale
                 f"add scenarios of the other class, or leave it out of the metrics"
             )
         means.append(0.0 if yes_no or scale == "residual" else float(known.mean()))
-        deviations.append(1.0 if yes_no else max(float(known.std()), 1e-3))
+        deviations.append(1.0 if yes_no else max(float(np.sqrt(np.mean((known - means[-1]) ** 2))), 1e-3))
     return Scaling(tuple(means), tuple(deviations), scale)
 
 

@@ -41,7 +41,9 @@ def ranges_of(graphs: GraphTable, rows: np.ndarray) -> dict[str, list[float]]:
 
 def outside(ranges: Ranges, deployment: Deployment) -> list[str]:
     """`kind column` of all numbers of a job that are beyond the ranges; of hosts, whether it uses them or not."""
-    rows = [(each.spec.kind, raw_row(each.spec.kind, each)) for each in operator_facts(deployment)]
+    rows: list[tuple[str, list[float]]] = [
+        (each.spec.kind, raw_row(each.spec.kind, each)) for each in operator_facts(deployment)
+    ]
     rows += [("host", raw_row("host", HostFacts(host))) for host in deployment.cluster.hosts]
     return sorted({name for kind, row in rows for name in _beyond(ranges, kind, row)})
 

@@ -95,11 +95,13 @@ def _weighed(problem: Problem, counts_nol: np.ndarray, unchanged_s: float) -> We
 
 def _together(problem: Problem, parts: list[Estimated], counts_nol: np.ndarray) -> Estimated:
     fulfils = [each.fulfils for each in parts if each.fulfils is not None]
+    objective, backpressured, success = (
+        np.concatenate([getattr(each, name) for each in parts]) for name in ("objective", "backpressured", "success")
+    )
     return Estimated(
         as_plans(problem.deployment, counts_nol),
-        *(
-            np.concatenate([getattr(each, name) for each in parts])
-            for name in ("objective", "backpressured", "success")
-        ),
-        fulfils=np.concatenate(fulfils) if fulfils else None,
+        objective,
+        backpressured,
+        success,
+        np.concatenate(fulfils) if fulfils else None,
     )

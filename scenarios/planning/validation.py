@@ -159,7 +159,7 @@ def _solve(problem: Problem, optimizer: Optimizer, lead: Lead) -> Solution | Ref
     return _checked(problem, found)
 
 
-def _checked(problem: Problem, found: Solution) -> Solution | Refused:
+def _checked(problem: Problem, found: object) -> Solution | Refused:
     """The solution, if it is one and its plan fits the job."""
     if not isinstance(found, Solution):
         return Refused(FAILED, f"solve returned {type(found).__name__}, not a Solution")

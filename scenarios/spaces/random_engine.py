@@ -7,6 +7,8 @@ drawn beside them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from twin.profiles import STORM, EngineProfile, Memory, PerKind, PerType
@@ -60,7 +62,7 @@ def _memory(rng: np.random.Generator) -> Memory:
     )
 
 
-def _batches(rng: np.random.Generator) -> dict[str, float | int]:
+def _batches(rng: np.random.Generator) -> dict[str, Any]:
     """Every other engine sends each tuple at once; of the others half fill buffers of bytes."""
     kind, flush_s = float(rng.random()), log_uniform(rng, 0.002, 0.2)
     if kind < 0.5:

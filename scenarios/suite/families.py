@@ -7,7 +7,7 @@ has a utilisation of LOAD: there placement decides, but a good plan keeps up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from optimizers.milp.highest_rate import highest_rate
@@ -109,7 +109,7 @@ def _drawn(space: ParameterSpace, seed: int) -> Scenario:
     return random_scenario(space, seed, RUN)
 
 
-def _changed(base: Scenario, *, placement: dict[str, tuple[str, ...]], **parts: object) -> Scenario:
+def _changed(base: Scenario, *, placement: Mapping[str, tuple[str, ...]], **parts: object) -> Scenario:
     return Scenario(**{**dict(base), **parts, "plan": ExecutionPlan(placement=placement)})
 
 
