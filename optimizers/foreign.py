@@ -35,12 +35,12 @@ def from_file(name: str) -> Optimizer:
     path = Path(file)
     if not path.is_file():
         raise BadInput(f"--optimizer {name!r}: there is no file {file!r}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    own = f"{path.stem}_optimizers"
+    spec = importlib.util.spec_from_file_location(own, path)
     if spec is None or spec.loader is None:
         raise BadInput(f"--optimizer {name!r}: {file!r} is no Python module")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem + "_optimizers"] = module  # dataclasses look their module up
-    module.__name__ = path.stem + "_optimizers"
+    sys.modules[own] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -111,7 +111,8 @@ def optimize(
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
-    from scenarios.planning.planner import blindness, purpose, simulated, solve
+    from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
+    from scenarios.telling import tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
@@ -124,6 +125,8 @@ def optimize(
     costs = cost_model(model)
     blind = blindness(loaded, [costs])
     _say_blindness(terminal, loaded.name, blind)
+    if other := beyond(loaded, costs):
+        terminal.note(f"note: cost model {costs.name} was trained on other {', '.join(other)}; it extrapolates")
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
     with terminal.progress("replicas placed") as report:
         solution = solve(
@@ -147,7 +150,11 @@ def optimize(
     judge = f"simulation of the {prove} best by {model}" if prove else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
     document, *told = _report(loaded, solution, optimizer, judge, objective, outcome)
-    terminal.result({**document, "blind_to": blind.get(costs.name, ())}, *told)
+    between = None if prove else interval(loaded if known is None else known, costs, solution.plan, objective)
+    if between is not None:
+        low, high = (tables.seconds(each) if objective.endswith("latency_s") else f"{each:.3g}" for each in between)
+        told.append(f"in nine runs of ten it should be between {low} and {high}, by the model's errors on other runs")
+    terminal.result({**document, "interval": between, "blind_to": blind.get(costs.name, ())}, *told)
 
 
 def _say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:

@@ -19,7 +19,7 @@ from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from scenarios.telling.progress import Progress
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel
+from twin.metrics import CostModel, Ranged, Unsure
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.scenario import Scenario
@@ -33,6 +33,18 @@ DECIDED = 5
 """Plans that the simulator decides between for a staged cost model."""
 PROOF = 2**31
 """The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
+
+
+def beyond(scenario: Scenario, model: CostModel) -> list[str]:
+    """What of a scenario's numbers a cost model extrapolates from; empty if nothing is known of that."""
+    learned = model.learned if isinstance(model, StagedCostModel) else model
+    return learned.beyond(scenario) if isinstance(learned, Ranged) else []
+
+
+def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:
+    """Between which values the target metric is in nine runs of ten; None if the cost model does not know."""
+    found = model.interval(scenario, [plan], objective) if isinstance(model, Unsure) else None
+    return None if found is None else (float(found[0, 0]), float(found[1, 0]))
 
 
 @dataclass(frozen=True, slots=True)

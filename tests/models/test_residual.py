@@ -70,9 +70,7 @@ def test_what_is_learned_is_a_correction_and_never_worse_than_none():
         known = ~np.isnan(truth)
         off = np.abs(np.log(found.cost(metric) / truth))[known].mean()
         base = np.abs(np.log(test.rates_G(metric) / truth))[known].mean()
-        assert off <= base + 1e-6
-    curve = np.array(ensemble.manifest["members"][0]["curve"])
-    assert curve[-1, 1] < curve[0, 1] / 2
+        assert off <= (base + 1e-6 if metric == "throughput_per_s" else base / 2)
 
 
 @settings(max_examples=20, deadline=None)
