@@ -16,14 +16,20 @@ import typer
 
 from scenarios.commands import (
     benchmark,
+    calibrating,
     capacity,
     corpus,
     demo,
+    export,
     importing,
+    importing_flink,  # noqa: F401  # adds to `twin import`, as the next does
+    importing_hardware,  # noqa: F401
     learning,
     library,
     planning,
+    policies,
     profiling,
+    report,
     reproduce,
     run,
     sensitivity,
@@ -45,8 +51,26 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-questions = (whatif, capacity, sensitivity)
-for group in (demo, library, run, *questions, corpus, learning, profiling, planning, benchmark, reproduce, importing):
+GROUPS = (
+    demo,
+    library,
+    run,
+    export,
+    whatif,
+    policies,
+    capacity,
+    sensitivity,
+    report,
+    corpus,
+    learning,
+    profiling,
+    planning,
+    benchmark,
+    reproduce,
+    importing,
+    calibrating,
+)
+for group in GROUPS:
     group.register(app)
 
 

@@ -50,7 +50,10 @@ BELOW = {
     "scenarios.profiling": {"scenarios.telling", "scenarios.files"},
     "scenarios.learning": {"scenarios.telling", "scenarios.files", "scenarios.spaces"},
     "scenarios.asking": {"scenarios.telling", "scenarios.files", "scenarios.planning"},
+    "scenarios.calibration": {"scenarios.telling", "scenarios.files"},
     "scenarios.importers": {"scenarios.telling", "scenarios.files"},
+    "scenarios.exporting": {"scenarios.telling", "scenarios.files"},
+    "scenarios.report": {"scenarios.telling", "scenarios.files", "scenarios.asking"},
     "scenarios.demo": {"scenarios.telling", "scenarios.files", "scenarios.planning", "scenarios.learning"},
 }
 """What a room of `twin` or `scenarios` may import of its own package, imports for types alone included."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
@@ -72,6 +73,14 @@ def in_order(upstream: Mapping[str, Collection[str]]) -> list[str]:
     return found
 
 
+def _grouped(streams: Iterable[Stream], key: Callable[[Stream], str]) -> dict[str, tuple[Stream, ...]]:
+    """Streams by an end, in their order."""
+    found: dict[str, list[Stream]] = {}
+    for each in streams:
+        found.setdefault(key(each), []).append(each)
+    return {name: tuple(several) for name, several in found.items()}
+
+
 class Stream(Spec):
     """Tuples from every replica of `producer` to the replicas of `consumer`."""
 
@@ -94,13 +103,14 @@ class Query(Spec):
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [operator.name for operator in self.operators]
+        times = Counter(names)
         for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"operator name {name!r} is used {names.count(name)} times; names must be unique")
+            if times[name] > 1:
+                raise ValueError(f"operator name {name!r} is used {times[name]} times; names must be unique")
         seen: set[tuple[str, str]] = set()
         for stream in self.streams:
             for end in (stream.producer, stream.consumer):
-                if end not in names:
+                if end not in times:
                     raise ValueError(f"stream names unknown operator {end!r}; {suggest(end, names)}")
             if (stream.producer, stream.consumer) in seen:
                 raise ValueError(f"stream {stream.producer!r} -> {stream.consumer!r} is given twice; remove one")
@@ -191,13 +201,21 @@ class Query(Spec):
         """All streams, in the order of their producers' and then their consumers' names."""
         return tuple(sorted(self.streams, key=lambda stream: (stream.producer, stream.consumer)))
 
+    @cached_property
+    def _into(self) -> dict[str, tuple[Stream, ...]]:
+        return _grouped(sorted(self.streams, key=lambda each: each.producer), lambda each: each.consumer)
+
+    @cached_property
+    def _out_of(self) -> dict[str, tuple[Stream, ...]]:
+        return _grouped(sorted(self.streams, key=lambda each: each.consumer), lambda each: each.producer)
+
     def inputs(self, name: str) -> tuple[Stream, ...]:
         """Streams into operator `name`, by the names of their producers: a join's sides are alike."""
-        return tuple(sorted((each for each in self.streams if each.consumer == name), key=lambda each: each.producer))
+        return self._into.get(name, ())
 
     def outputs(self, name: str) -> tuple[Stream, ...]:
         """Streams out of operator `name`, by the names of their consumers."""
-        return tuple(sorted((each for each in self.streams if each.producer == name), key=lambda each: each.consumer))
+        return self._out_of.get(name, ())
 
     def feeds(self, name: str) -> tuple[str, ...]:
         """Whose tuples operator `name` takes: its producers, by name; a source's are its own."""

@@ -158,10 +158,16 @@ def _latency(sinks: Sequence[Row], key: str, mean_s: float) -> Latency:
 
 def operator_totals(rows: Sequence[Row], warmup_s: float) -> tuple[OperatorTotals, ...]:
     """Sums and means over the periods that start at or after the warm-up, in the rows' order of operators."""
-    names = dict.fromkeys(row["operator"] for row in rows)
-    return tuple(
-        _operator(name, [r for r in rows if r["operator"] == name and r["start_s"] >= warmup_s]) for name in names
-    )
+    return tuple(_operator(name, mine) for name, mine in _after(rows, "operator", warmup_s).items())
+
+
+def _after(rows: Sequence[Row], key: str, warmup_s: float) -> dict[str, list[Row]]:
+    """Rows by component, in order: those of periods that start at or after the warm-up."""
+    found: dict[str, list[Row]] = {row[key]: [] for row in rows}
+    for row in rows:
+        if row["start_s"] >= warmup_s:
+            found[row[key]].append(row)
+    return found
 
 
 def _operator(name: str, rows: Sequence[Row]) -> OperatorTotals:
@@ -189,8 +195,7 @@ def _operator(name: str, rows: Sequence[Row]) -> OperatorTotals:
 def host_totals(rows: Sequence[Row], warmup_s: float) -> tuple[HostTotals, ...]:
     """Means and maxima over the periods that start at or after the warm-up."""
     totals = []
-    for name in dict.fromkeys(row["host"] for row in rows):
-        mine = [row for row in rows if row["host"] == name and row["start_s"] >= warmup_s]
+    for name, mine in _after(rows, "host", warmup_s).items():
         seconds = sum(row["end_s"] - row["start_s"] for row in mine)
         totals.append(
             HostTotals(
@@ -207,8 +212,7 @@ def host_totals(rows: Sequence[Row], warmup_s: float) -> tuple[HostTotals, ...]:
 def link_totals(rows: Sequence[Row], warmup_s: float) -> tuple[LinkTotals, ...]:
     """Means and maxima over the periods that start at or after the warm-up, of links that carried anything."""
     totals = []
-    for name in dict.fromkeys(row["link"] for row in rows):
-        mine = [row for row in rows if row["link"] == name and row["start_s"] >= warmup_s]
+    for name, mine in _after(rows, "link", warmup_s).items():
         lengths = [row["end_s"] - row["start_s"] for row in mine]
         if not any(row["bytesOut"] for row in mine):
             continue

@@ -12,7 +12,7 @@ import numpy as np
 
 from twin.cluster import Cluster, Host, Socket
 from twin.deployment import Deployment
-from twin.engine.task import Task
+from twin.engine.station.task import Task
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile, Noise

@@ -14,8 +14,14 @@ from pathlib import Path
 from benchmarks.table import print_table
 from benchmarks.validity import pins, published, theory
 from benchmarks.validity.agreement import Comparison, compare
-from benchmarks.validity.agreement_tables import bias_table, error_table, length_table, worst_table
-from benchmarks.validity.busy import busy_table, worst_busy_table
+from benchmarks.validity.agreement_tables import (
+    bias_table,
+    default_table,
+    error_table,
+    length_table,
+    worst_table,
+)
+from benchmarks.validity.busy import busy_table, default_busy_table, worst_busy_table
 from benchmarks.validity.cases import FAMILIES
 from benchmarks.validity.invariants import determinism_table
 from benchmarks.validity.laws import LAWS, laws_of
@@ -92,10 +98,12 @@ def _write(options: argparse.Namespace, families: list[str], store: Store) -> No
 
 def _show(found: Comparison) -> None:
     counts = f"{found.rich.sum()} of {len(found.cases)} with enough results, {found.behind.sum()} backpressured"
-    at_length = found.at_length()
+    at_length, by_default = found.at_length(), found.by_default()
     length = [] if at_length is None else [("fast runs of 240 s, where they keep up", length_table(at_length))]
     for title, table in (
         (f"{found.family}: q-error median / p95 / max; {counts}", error_table(found)),
+        *([] if by_default is None else [("runs by default", default_table(by_default))]),
+        *([] if by_default is None else [("runs by default: shares of time", default_busy_table(by_default))]),
         *length,
         ("shares of time: operators within the limit; points off, p95 / max", busy_table(found)),
         ("furthest off with a share of time", worst_busy_table(found)),

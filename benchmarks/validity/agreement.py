@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.validity.cases import Case
 from benchmarks.validity.runs import Result, run_all
-from benchmarks.validity.selection import MIN_OUTPUTS, exact_jobs, fast_job, keeps_up, long_job
+from benchmarks.validity.selection import MIN_OUTPUTS, default_job, exact_jobs, fast_job, keeps_up, long_job
 from benchmarks.validity.store import Store
 
 
@@ -37,7 +37,8 @@ class Comparison:
     """The two exact runs and the fast run of each configuration, in the order of the seeds.
 
     long: fast runs of the default length, whose segments are as coarse as most users' are, of those configurations
-    that keep up; None of the others, and of families whose runs have that length anyway.
+    that keep up; None of the others, and of families whose runs have that length anyway. default: runs that leave
+    the fidelity to the simulator; empty of families of which it follows none exactly.
     """
 
     family: str
@@ -46,6 +47,7 @@ class Comparison:
     second: Sequence[Result]
     fast: Sequence[Result]
     long: Sequence[Result | None] = ()
+    default: Sequence[Result] = ()
 
     @property
     def rich(self) -> np.ndarray:
@@ -99,18 +101,24 @@ class Comparison:
         parts = [[runs[index] for index in some] for runs in (self.cases, self.exact, self.second, self.long)]
         return Comparison(self.family, *parts)  # type: ignore[arg-type]
 
+    def by_default(self) -> Comparison | None:
+        """The same with the runs that leave the fidelity to the simulator; None if there are none."""
+        return Comparison(self.family, self.cases, self.exact, self.second, self.default) if self.default else None
+
 
 def compare(family: str, which: str, cases: Sequence[Case], store: Store, workers: int) -> Comparison:
     """Simulates what is not in the store. which: "heldout" or "dev"."""
     fast = run_all([fast_job(case) for case in cases], store, workers, f"fast runs ({family})")
     long: list[Result | None] = []
+    default: list[Result] = []
     if family == "ordinary":
         some = [case for case in cases if keeps_up(case)]
         done = iter(run_all([long_job(case) for case in some], store, workers, f"long fast runs ({family})"))
         seeds = {case.seed for case in some}
         long = [next(done) if case.seed in seeds else None for case in cases]
+        default = run_all([default_job(case) for case in cases], store, workers, f"runs by default ({family})")
     exact = run_all(exact_jobs(which, cases), store, workers, f"exact runs ({family})")
-    return Comparison(family, cases, exact[: len(cases)], exact[len(cases) :], fast, long)
+    return Comparison(family, cases, exact[: len(cases)], exact[len(cases) :], fast, long, default)
 
 
 def q_errors(ratio: np.ndarray) -> np.ndarray:

@@ -10,8 +10,14 @@ from matplotlib.figure import Figure
 
 from benchmarks.validity import report_words as words
 from benchmarks.validity.agreement import QUANTITIES, Comparison
-from benchmarks.validity.agreement_tables import bias_table, error_table, length_table, worst_table
-from benchmarks.validity.busy import busy_table, worst_busy_table
+from benchmarks.validity.agreement_tables import (
+    bias_table,
+    default_table,
+    error_table,
+    length_table,
+    worst_table,
+)
+from benchmarks.validity.busy import busy_table, default_busy_table, worst_busy_table
 from benchmarks.validity.published import Distance, distance_table
 from benchmarks.validity.theory import Finding, theory_table
 from benchmarks.validity.theory_queues import can_share
@@ -64,14 +70,19 @@ class Report:
     def comparison(self, found: Comparison) -> None:
         """Sections b, c and d."""
         family, table, busy = found.family, error_table(found), busy_table(found)
-        at_length = found.at_length()
+        at_length, by_default = found.at_length(), found.by_default()
         length = [] if at_length is None else [length_table(at_length)]
-        self._title(TITLES[family], table, *length, busy)
+        default = [] if by_default is None else [default_table(by_default), default_busy_table(by_default)]
+        self._title(TITLES[family], table, *default, *length, busy)
         for text in (words.ABOUT[family], words.compared(found), words.chosen_how(family, self._scale)):
             if text:
                 self._say(text)
         self._figure(family, _scatter(found), "Fast over exact, and the q-errors' distribution")
         self._table(table)
+        if by_default is not None:
+            self._say(words.by_default(by_default))
+            for each in default:
+                self._table(each)
         for each in length:
             self._say(words.LONG)
             self._table(each)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from benchmarks.validity.agreement import Comparison
 from benchmarks.validity.busy import LIMIT, LIMIT_POINTS
 from benchmarks.validity.cases import FIRST_SEEDS
-from benchmarks.validity.selection import MIN_OUTPUTS, SMALL, scanned
+from benchmarks.validity.selection import MIN_OUTPUTS, SMALL, default_scenario, scanned
+from twin.guards.fidelity import settled
 
 THEORY = (
     "Means over independent seeds with their standard errors, at 1,000 tuples a second unless something else is said. "
@@ -34,6 +35,18 @@ LONG = (
     "The same configurations, where they keep up, with fast runs of the default length (240 s), whose segments are as "
     "coarse as they are if nothing is said:"
 )
+
+
+def by_default(found: Comparison) -> str:
+    """What the table of runs that leave the fidelity to the simulator says."""
+    exact = sum(settled(default_scenario(case)).run.fidelity == "exact" for case in found.cases)
+    return (
+        f"The same with runs that leave the fidelity to the simulator (`auto`, the default), which followed {exact} of "
+        f"{len(found.cases)} tuple by tuple: where that costs little more, or where segments would leave latencies "
+        "uncertain and it is affordable:"
+    )
+
+
 BUSY = (
     "Where operators spend their time, of all of them: the share that fast runs (against the mean of both exact runs) "
     f"and the second exact seed (against the first) have within {LIMIT_POINTS:g} points or {100 * LIMIT:g} %; how far "

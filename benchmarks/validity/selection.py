@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from benchmarks.validity.cases import FIRST_SEEDS, KINDS, Case, case_of
 from benchmarks.validity.runs import Job, run_all, shown
 from benchmarks.validity.store import Store
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 FILE = Path(__file__).with_name("selection.json")
 MIN_OUTPUTS = 200
@@ -112,6 +113,18 @@ def _cells_of(family: str, seeds: list[int], store: Store, workers: int) -> Iter
 def fast_job(case: Case) -> Job:
     """The fast run of a configuration."""
     return Job(f"{case.family} {case.seed}", case.deployment, case.settings.model_copy(update={"seed": FAST_SEED}))
+
+
+def default_job(case: Case) -> Job:
+    """The run of a configuration that leaves the fidelity to the simulator."""
+    settings = default_scenario(case).run
+    return replace(fast_job(case), label=f"{case.family} {case.seed}, default", settings=settings)
+
+
+def default_scenario(case: Case) -> Scenario:
+    """What that run simulates."""
+    settings = case.settings.model_copy(update={"seed": FAST_SEED, "fidelity": "auto"})
+    return Scenario.of(case.deployment, settings)
 
 
 def long_job(case: Case) -> Job:

@@ -21,10 +21,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from optimizers.policies.demand import Demand, Need
-from optimizers.policies.room import Room, can_rescale, continues, stood_still
+from optimizers.policies.room import can_rescale, continues, stood_still
+from optimizers.policies.sizing import rescaled
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
-from twin.events import Rescale
 
 ROUNDING = 1e-9
 """So much of a replica more is none."""
@@ -82,22 +82,7 @@ class Ds2:
 
     def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
         """New replica counts where the present ones do not fit; None if all do, or if the period says nothing."""
-        wanted = self.replicas_wanted(statistics)
-        room = Room(self.deployment, statistics)
-        rescales = []
-        for name, count in wanted.items():
-            places = statistics.placement[name]
-            if count > len(places):
-                new = places + room.give(name, count - len(places))
-            else:
-                new = places[:count]
-            if len(new) != len(places):
-                rescales.append(Rescale(operator=name, placement=new))
-        if not rescales:
-            return None
-        counts = {name: len(places) for name, places in statistics.placement.items()}
-        changes = (f"{each.operator} {counts[each.operator]}->{len(each.placement)}" for each in rescales)
-        return Reconfiguration(rescales=tuple(rescales), reason=", ".join(changes))
+        return rescaled(self.deployment, statistics, self.replicas_wanted(statistics))
 
     def replicas_wanted(self, statistics: PeriodStatistics) -> dict[str, int]:
         """For each operator that can be scaled and was ever busy, how many replicas it should have."""

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from optimizers.policies.balance import BalanceSpec
 from optimizers.policies.ds2 import Ds2Spec
+from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
 from optimizers.policies.flux import FluxSpec
 from optimizers.policies.monitoring import MonitoringSpec
 from optimizers.policies.relieve import RelieveSpec
 from twin.control import PolicySpec
 
 POLICIES: Mapping[str, type[PolicySpec]] = {
-    spec.model_fields["name"].default: spec for spec in (BalanceSpec, Ds2Spec, FluxSpec, MonitoringSpec, RelieveSpec)
+    spec.model_fields["name"].default: spec
+    for spec in (BalanceSpec, Ds2Spec, FlinkAutoscalerSpec, FluxSpec, MonitoringSpec, RelieveSpec)
 }

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import wait
 from types import TracebackType
@@ -44,14 +44,17 @@ def effort_s(scenario: Scenario) -> float:
 class Bench:
     """Makes runs and remembers them; to be left, as a context, when no more are wanted.
 
-    workers: processes; absent: one a core. Raises BadInput for fewer than 1.
+    workers: processes; absent: one a core. of: what is kept of a run. Raises BadInput for fewer workers than 1.
     """
 
-    def __init__(self, kept: Kept | None = None, workers: int | None = None) -> None:
+    def __init__(
+        self, kept: Kept | None = None, workers: int | None = None, of: Callable[[Scenario, int], Outcome] = outcome
+    ) -> None:
         if workers is not None and workers < 1:
             raise BadInput(f"--workers {workers}: at least 1")
         self.kept = kept or Kept()
         self.made = 0
+        self._of = of
         self._workers = workers or os.cpu_count() or 1
         self._pool: ProcessPoolExecutor | None = None
         self._keys: dict[int, tuple[Scenario, str, float]] = {}
@@ -91,9 +94,9 @@ class Bench:
         few = len(jobs) < 2 or (self._pool is None and self.missing_s([*jobs.values()]) < STARTED_S)
         if few or self._workers == 1:
             for each, job in jobs.items():
-                yield each, outcome(*job)
+                yield each, self._of(*job)
             return
-        futures = {self._processes().submit(outcome, *job): each for each, job in jobs.items()}
+        futures = {self._processes().submit(self._of, *job): each for each, job in jobs.items()}
         for future in as_completed(futures):
             yield futures[future], future.result()
 

@@ -6,6 +6,7 @@ Only whole lines count, so an interrupted run of the command loses nothing but w
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +18,11 @@ FILE = "runs.jsonl"
 
 
 class Outcome(NamedTuple):
-    """What is kept of a run."""
+    """What is kept of a run. course: columns by period, where somebody asks for them."""
 
     measures: Measures
     warnings: tuple[str, ...] = ()
+    course: Mapping[str, Sequence[float]] | None = None
 
 
 @dataclass
@@ -39,7 +41,8 @@ class Kept:
         self.outcomes[key] = outcome
         if self.folder is not None:
             with (self.folder / FILE).open("a", encoding="utf-8") as file:
-                file.write(json.dumps([key, outcome.measures, outcome.warnings]) + "\n")
+                columns = [] if outcome.course is None else [outcome.course]
+                file.write(json.dumps([key, outcome.measures, outcome.warnings, *columns]) + "\n")
 
 
 def _read(path: Path) -> dict[str, Outcome]:
@@ -50,6 +53,6 @@ def _read(path: Path) -> dict[str, Outcome]:
         path.write_bytes(whole)
     try:
         lines = [json.loads(line) for line in whole.decode("utf-8").splitlines()]
-        return {key: Outcome(measures, tuple(warnings)) for key, measures, warnings in lines}
+        return {key: Outcome(measures, tuple(warnings), *course) for key, measures, warnings, *course in lines}
     except (UnicodeDecodeError, ValueError, TypeError):
         raise BadInput(f"{path} does not hold runs; remove it or name another folder") from None

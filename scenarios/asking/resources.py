@@ -9,6 +9,7 @@ import numpy as np
 
 from scenarios.asking.kept import Outcome
 from scenarios.asking.measures import of
+from twin.deployment import Deployment
 from twin.scenario import Scenario
 
 FULL = 0.9
@@ -29,7 +30,7 @@ class Resource(NamedTuple):
         return 1.0 / self.used if self.used > 0.0 else None
 
 
-def resources(scenario: Scenario, outcomes: Sequence[Outcome]) -> list[Resource]:
+def resources(scenario: Deployment, outcomes: Sequence[Outcome]) -> list[Resource]:
     """All that carry anything, the fullest first."""
     found = [
         Resource("operator", each.name, _mean(outcomes, f"operators.{each.name}.busy"))

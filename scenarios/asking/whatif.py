@@ -33,6 +33,13 @@ def compared(
     Raises BadInput as `replicate` does.
     """
     samples = replicate(bench, [each.scenario for each in variants], metrics, wanted, seed, audience)
+    return answer(variants, metrics, wanted, seed, samples)
+
+
+def answer(
+    variants: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, samples: Samples
+) -> dict[str, Any]:
+    """What the runs of all variants say, for JSON."""
     changes = _changes(samples, metrics)
     return {
         "scenario": variants[0].scenario.name,

@@ -1,16 +1,21 @@
-"""What several commands take: a scenario with some of its values replaced."""
+"""What several commands take: a scenario with some of its values replaced, or a run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from scenarios.files.run_folder import KeptRun
     from twin.scenario import Scenario
 
 ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")]
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help="A folder of `twin run --out`, or a scenario, which is run for it.")
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Replace one value; operators and hosts by name. Repeatable."),
@@ -30,3 +35,24 @@ def scenario_of(name: str, assignments: Sequence[str] | None, **options: object)
         if value is not None:
             loaded = set_value(loaded, f"run.{setting}={value}", f"--{setting.removesuffix('_s')}")
     return loaded
+
+
+def run_of(target: str, assignments: Sequence[str] | None, plan: str | None = None, seed: int | None = None) -> KeptRun:
+    """The run in a folder, or one of the scenario of that name or file, made now.
+
+    Raises BadInput for what cannot be; a run that is finished takes no other values.
+    """
+    from scenarios.files.run_folder import KeptRun, read_run
+    from twin.errors import BadInput
+    from twin.simulation import simulate
+
+    if Path(target).is_dir():
+        if plan is not None or assignments or seed is not None:
+            raise BadInput(f"{target} is finished; --plan, --set and --seed go with a scenario that is still to be run")
+        return read_run(Path(target))
+    scenario = scenario_of(target, assignments, seed=seed)
+    if plan is not None:
+        from scenarios.asking.plan_files import with_plan_of
+
+        scenario = with_plan_of(scenario, plan)
+    return KeptRun(scenario.name, scenario, simulate(scenario))

@@ -43,6 +43,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write the trace to this new folder.")
     ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the run over time: a .png, .pdf or .svg.")
+    ] = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -51,10 +54,12 @@ def run(
 
     Examples: `twin run smart-grid` · `twin run smart-grid --set plan.placement.compare=fog-2` ·
     `twin run failover` · `twin run rush-hour-scaling --policy ds2 --set policy.margin=0.1` ·
-    `twin run smart-grid --precision 2%` · `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
+    `twin run smart-grid --precision 2%` · `twin run failover --plot failover.png` ·
+    `twin run mine.yaml --horizon 60 --seed 7 --out trace --json`
     """
     from scenarios.files.traces import check_free
     from scenarios.telling import run_tables
+    from scenarios.telling.pictures import check_picture
     from twin.guards.effort import estimate
     from twin.guards.fidelity import settled
     from twin.simulation import simulate
@@ -62,6 +67,8 @@ def run(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
+    if plot is not None:
+        check_picture(plot)
     policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
     loaded = scenario_of(scenario, [*policies, *(set_ or [])], fidelity=fidelity, horizon_s=horizon, seed=seed)
     if precision is not None:
@@ -78,7 +85,7 @@ def run(
 
         found = answer(Question(loaded, asked), one)
         told = precise_run.document(found, asked)
-        _close(terminal, found.finest.run, loaded.name, out)
+        _close(terminal, found.finest.run, loaded.name, out, plot)
         for line in precise_run.reached(told):
             terminal.note(line)
         document = found.finest.run.to_dict() | {"precision": told}
@@ -88,17 +95,24 @@ def run(
     if effort.long:
         terminal.note(f"a long run: about {effort.cpu_s:.0f} CPU seconds, {effort.describe()}")
     result = simulate(loaded)
-    _close(terminal, result, loaded.name, out)
+    _close(terminal, result, loaded.name, out, plot)
     document = result.to_dict()
     terminal.result(document, *run_tables.of_run(loaded.name, document))
 
 
-def _close(terminal: Terminal, result: Run, name: str, out: Path | None) -> None:
-    """The trace, if it is wanted, and the run's warnings."""
-    from scenarios.files.traces import write_run
+def _close(terminal: Terminal, result: Run, name: str, out: Path | None, plot: Path | None) -> None:
+    """The trace and the picture, if they are wanted, and the run's warnings."""
+    from scenarios.files.traces import write_bytes, write_run
 
     if out is not None:
         write_run(result, name, out)
         terminal.note(f"trace written to {out}")
+    if plot is not None:
+        from figures.run_panels import run_panels
+        from scenarios.telling.pictures import picture
+        from scenarios.telling.timelines import panels
+
+        write_bytes(picture(run_panels(panels(result)), plot), plot)
+        terminal.note(f"picture written to {plot}")
     for warning in result.warnings:
         terminal.note(f"warning: {warning}")

@@ -1,4 +1,4 @@
-"""A single run as a folder: the three Parquet tables of `twin.trace`, and its manifest as JSON."""
+"""A single run as a folder: the Parquet tables of `twin.trace`, its manifest, and its result as `--json` prints it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from twin.errors import BadInput
 if TYPE_CHECKING:
     from twin.run import Run
 
+RESULT = "result.json"
+
 
 def check_free(out: Path) -> None:
     """Raises BadInput if the output cannot be made there; called before any work is done."""
@@ -27,7 +29,7 @@ def check_free(out: Path) -> None:
 
 
 def write_run(run: Run, name: str, out: Path) -> None:
-    """Writes `out` with runs.parquet, operators.parquet, hosts.parquet and manifest.json; whole or not at all.
+    """Writes `out` with the tables of `twin.trace`, manifest.json and result.json; whole or not at all.
 
     Raises BadInput if `out` exists or cannot be written.
     """
@@ -38,6 +40,7 @@ def write_run(run: Run, name: str, out: Path) -> None:
         with new_folder(out) as aside:
             write_tables(run.rows(run="run-000000", index=0, name=name), aside)
             (aside / "manifest.json").write_text(json.dumps(run.manifest, indent=2) + "\n", encoding="utf-8")
+            (aside / RESULT).write_text(json.dumps(run.to_dict(), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{out} cannot be written: {error.strerror}; name another folder") from None
 

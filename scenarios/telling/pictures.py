@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twin.errors import BadInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,3 +17,26 @@ def png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
+
+
+def picture(figure: Figure, file: Path) -> bytes:
+    """A figure in the format that the file's name says; the same figure gives the same bytes."""
+    form, buffer = file.suffix[1:].lower(), io.BytesIO()
+    figure.savefig(buffer, format=form, metadata=FORMATS[form])
+    return buffer.getvalue()
+
+
+def check_picture(file: Path) -> None:
+    """Raises BadInput if the file exists already or has no ending of a picture."""
+    if file.suffix[1:].lower() not in FORMATS:
+        raise BadInput(f"{file}: a picture ends in one of {', '.join(f'.{each}' for each in FORMATS)}")
+    if file.exists():
+        raise BadInput(f"{file} exists; remove it or name another file")
+
+
+FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+    "svg": {"Date": None},
+}
+"""By ending, and what would differ from one time to the next."""

@@ -34,6 +34,13 @@ def twin(*arguments: object, cwd: Path | None = None, **environment: str) -> sub
     )
 
 
+def done(*arguments: object) -> None:
+    """The command, called in this process, ends well."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([*map(str, arguments), "--quiet"])
+    assert not stopped.value.code
+
+
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """The one line on stderr with which the command, called in this process, ends with 2."""
     with pytest.raises(SystemExit) as stopped:
@@ -65,6 +72,7 @@ def test_run_prints_the_promised_json_and_nothing_else(tmp_path):
     assert {path.name for path in (tmp_path / "trace").iterdir()} == {f"{t}.parquet" for t in TABLES} | {
         "SHA256SUMS",
         "manifest.json",
+        "result.json",
     }
     assert json.loads((tmp_path / "trace" / "manifest.json").read_text()) == document["manifest"]
     assert read_table(tmp_path / "trace", "runs")["config_hash"].to_pylist() == [document["manifest"]["config_hash"]]

@@ -13,10 +13,11 @@ from twin.change import checkpoint as checkpoints
 from twin.change import faults
 from twin.change.checkpoint import Checkpoint
 from twin.deployment import Deployment
-from twin.engine.operators import SelectTask, SinkTask
+from twin.engine.logics.select import SelectLogic
+from twin.engine.logics.sink import SinkLogic
 from twin.engine.segment import Segment
 from twin.engine.windows.history import History
-from twin.engine.windows.window import WindowSnapshot
+from twin.engine.windows.window import WindowKept
 from twin.events import Failure
 from twin.guards import conservation
 from twin.guards.conservation import ConservationError
@@ -40,8 +41,8 @@ def add(holder: Any, name: str, amount: float) -> None:
     setattr(holder, name, getattr(holder, name) + amount)
 
 
-def task_of(world: World, kind: type) -> Any:
-    return next(task for tasks in world.tasks.values() for task in tasks if isinstance(task, kind))
+def logic_of(world: World, kind: type) -> Any:
+    return next(task.logic for tasks in world.tasks.values() for task in tasks if isinstance(task.logic, kind))
 
 
 def deliver_twice(world: World, tuples: int) -> None:
@@ -62,8 +63,8 @@ BREAKS: list[tuple[str, Callable[[World], None]]] = [
     ("in = out + in flight at h0", lambda world: deliver_twice(world, 10**6)),
     ("held by checkpoints = restored at queues", lambda world: add(world.ledger, "due", 1)),
     ("held by checkpoints = restored at windows", lambda world: add(world.ledger, "windows_due", 1)),
-    ("in = out + dropped", lambda world: add(task_of(world, SelectTask), "dropped", -1)),
-    ("in = counted + in service", lambda world: add(task_of(world, SinkTask), "counted", 1)),
+    ("in = out + dropped", lambda world: add(logic_of(world, SelectLogic), "dropped", -1)),
+    ("in = counted + in service", lambda world: add(logic_of(world, SinkLogic), "counted", 1)),
     ("work <= capacity", lambda world: add(next(iter(world.processors.values())), "work_s", 1e3)),
 ]
 
@@ -134,8 +135,8 @@ def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPat
     def forgetful(world: World) -> Checkpoint:
         checkpoint = take(world)
         for snapshot in checkpoint.tasks.values():
-            if isinstance(snapshot, WindowSnapshot):
-                snapshot.histories = (History(),)
+            if isinstance(snapshot.kept, WindowKept):
+                snapshot.kept.store.histories = (History(),)
         return checkpoint
 
     monkeypatch.setattr(faults, "take_checkpoint", forgetful)

@@ -11,9 +11,10 @@ from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine import ENGINE
 from twin.engine.compute.processor import Processor
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import Port
-from twin.engine.task import Task
-from twin.engine.windows.window import WindowTask
+from twin.engine.windows.boundaries import TimeTrigger
+from twin.engine.windows.window import WindowLogic
 from twin.guards.effort import LONG_STEPS, TASK_STEPS, estimate
 from twin.guards.effort_traffic import ACROSS, EVALUATED, SENT, WINDOWED, traffic
 from twin.job import compile as compiled
@@ -29,12 +30,12 @@ class Counted(Counter[str]):
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         super().__init__()
-        self._watch(patch, Task, "_begin", lambda task, *_: "windowed" if isinstance(task, WindowTask) else "handled")
-        self._watch(patch, Task, "_begin", lambda task, *_: "shared" if task.processor.shared else "alone")
+        self._watch(patch, Task, "begin", lambda task, *_: "windowed" if task.logic.windowed else "handled")
+        self._watch(patch, Task, "begin", lambda task, *_: "shared" if task.processor.shared else "alone")
         self._watch(patch, Port, "_transfer", lambda _, path, *__: "near" if path.nic is None else "far")
         self._watch(patch, Processor, "start", lambda *_: "jobs")
-        for name in ("_fire", "_evaluate_at"):
-            self._watch(patch, WindowTask, name, lambda *_: "evaluated")
+        self._watch(patch, WindowLogic, "fire", lambda *_: "evaluated")
+        self._watch(patch, TimeTrigger, "due", lambda *_: "evaluated")
 
     def _watch(self, patch: pytest.MonkeyPatch, kind: type, name: str, what: Any) -> None:
         watched = getattr(kind, name)

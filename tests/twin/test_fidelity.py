@@ -6,6 +6,7 @@ import pytest
 
 from tests.twin.test_rate_batches import job
 from twin.guards.fidelity import settled
+from twin.profiles import STORM
 from twin.query import Map, Sink, Source
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -33,3 +34,26 @@ def test_what_is_asked_for_is_done(fidelity):
 
 def test_segments_that_are_asked_for_are_made():
     assert settled(scenario(50.0, segments=500)).run.fidelity == "fast"
+
+
+def crowd(share: float, **settings: object) -> Scenario:
+    """24 tasks on a core, of which they take that share; an exact run is five times the work of a fast one."""
+    chain = (
+        Source(name="in", service_time_s=1e-5),
+        Map(name="work", service_time_s=share / 1_000.0 - 2e-5),
+        Sink(name="out", service_time_s=1e-5),
+    )
+    deployment = job(*chain, rate_per_s=1_000.0, replicas=8, engine=STORM, cores=1.0)
+    return Scenario.of(deployment, SETTINGS.model_copy(update={"horizon_s": 60.0})).with_run(**settings)
+
+
+@pytest.mark.parametrize(("share", "fidelity"), [(0.5, "fast"), (0.7, "fast"), (0.95, "exact")])
+def test_where_tasks_crowd_on_a_nearly_full_processor_more_is_spent(share, fidelity):
+    assert settled(crowd(share)).run.fidelity == fidelity
+
+
+def test_a_fast_run_there_and_an_exact_one_on_the_brink_say_how_uncertain_they_are():
+    fast, exact = (simulate(crowd(0.985, fidelity=each, horizon_s=20.0)) for each in ("fast", "exact"))
+    assert "set fidelity: exact" in " ".join(fast.warnings)
+    assert "from one seed to another" in " ".join(exact.warnings)
+    assert not simulate(crowd(0.9, fidelity="exact", horizon_s=20.0)).warnings

@@ -152,7 +152,7 @@ def test_distinct_groups_live_with_their_key_groups() -> None:
     data["plan"]["key_groups"] = {"m": owners}
     job = parse(Deployment, data)
     tasks = world(job).tasks["m"]
-    assert [task.groups for task in tasks] == [25, 75]  # type: ignore[attr-defined]
+    assert [task.logic.combiner.groups for task in tasks] == [25, 75]  # type: ignore[attr-defined]
     run = simulate(Scenario.of(job, RunSettings(horizon_s=50, warmup_s=10)))
     assert run.metrics.throughput_per_s == pytest.approx(100 / 5, rel=0.02)
 

@@ -12,7 +12,7 @@ from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine import ENGINE
 from twin.engine.draws import Draws
-from twin.engine.windows.join import JoinTask
+from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.key_law import KeyLaw, counted, repeats
 from twin.engine.windows.matches import Matches
 from twin.engine.windows.window import Results
@@ -188,15 +188,15 @@ def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, s
     if ENGINE == "compiled":
         pytest.skip("compiled code does not look up what is to be noted")
     found: defaultdict[float, int] = defaultdict(int)
-    evaluate = JoinTask.evaluate
+    evaluate = MatchCombiner.evaluate
 
-    def noted(task: JoinTask, at: float, *rest: Any) -> tuple[Results | None, float]:
-        results, work_s = evaluate(task, at, *rest)
+    def noted(combiner: MatchCombiner, at: float, *rest: Any) -> tuple[Results | None, float]:
+        results, work_s = evaluate(combiner, at, *rest)
         found[round(at, 6)] += results.n if results else 0
         return results, work_s
 
     with patch.context() as patched:
-        patched.setattr(JoinTask, "evaluate", noted)
+        patched.setattr(MatchCombiner, "evaluate", noted)
         simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=horizon_s, fidelity="exact", seed=seed)))
     return np.array([found[at] for at in sorted(found) if at > 2.0], dtype=float)
 

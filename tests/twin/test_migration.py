@@ -13,7 +13,7 @@ from twin.change.scaling import even_flows
 from twin.engine.measure.ledger import Buffer
 from twin.engine.segment import Segment
 from twin.engine.windows.history import History
-from twin.engine.windows.window import divided
+from twin.engine.windows.store import divided
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Scale
 from twin.run import Run
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twin.engine.measure.ledger import Buffer
-from twin.engine.operators import SinkTask
 from twin.engine.segment import Segment
 from twin.engine.snapshot import Snapshot
+from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
-from twin.engine.task import Task
 
 if TYPE_CHECKING:
     from twin.wiring.world import World
@@ -41,8 +40,7 @@ def take_checkpoint(world: World) -> Checkpoint:
     checkpoint = Checkpoint(world.env.now, {}, [], 0)
     for task in _tasks(world):
         checkpoint.tasks[task] = task.snapshot()
-        if isinstance(task, SinkTask):
-            checkpoint.counted += task.counted
+        checkpoint.counted += counted(task)
         for port in task.ports:
             for path, segment in port.unsent():
                 unsent = segment.copy()
@@ -72,7 +70,7 @@ def restore(world: World, checkpoint: Checkpoint) -> int:
             _enqueue(world, segment)
     world.ledger.due += checkpoint.queued
     world.ledger.windows_due += sum(snapshot.windows for snapshot in checkpoint.tasks.values())
-    world.ledger.windows_restored += sum(task.held() for task in _tasks(world))
+    world.ledger.windows_restored += sum(task.logic.held() for task in _tasks(world))
     return replayed
 
 
@@ -80,6 +78,12 @@ def finish(checkpoint: Checkpoint) -> None:
     """Lets windows send what they were about to send at the checkpoint; all tasks are still paused."""
     for task, snapshot in checkpoint.tasks.items():
         task.finish(snapshot)
+
+
+def counted(task: Task) -> int:
+    """Results that arrived at it."""
+    sink = task.logic.sink()
+    return sink.counted if sink is not None else 0
 
 
 def _tasks(world: World) -> list[Task]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox, Paths, Port
-from twin.engine.task import Task
 from twin.randomness import stream as random_stream
 from twin.wiring.streams import make_inboxes, make_port
 

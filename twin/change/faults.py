@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from twin.change.checkpoint import Checkpoint, finish, restore, take_checkpoint
+from twin.change.checkpoint import Checkpoint, counted, finish, restore, take_checkpoint
 from twin.change.fan import UNBOUNDED
 from twin.engine.measure.ledger import Buffer
-from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.engine.station.task import Task
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.route import destination
-from twin.engine.task import Task
 from twin.events import Failure, LinkDegradation, SlowDown
 
 if TYPE_CHECKING:
@@ -156,28 +155,19 @@ class Recovery:
         for inbox in (inbox for inboxes in world.inboxes.values() for inbox in inboxes):
             inbox.credits = capacity if isinstance(inbox.task, Task) else UNBOUNDED
             inbox.waiters.clear()
-        counted = sum(task.counted for task in self._tasks() if isinstance(task, SinkTask))
-        duplicates = counted - self.checkpoint.counted
-        self.checkpoint.counted = counted  # if it is needed again, only what comes after the restart counts anew
+        results = sum(counted(task) for task in self._tasks())
+        duplicates = results - self.checkpoint.counted
+        self.checkpoint.counted = results  # if it is needed again, only what comes after the restart counts anew
         ledger.duplicates += duplicates
         return ledger.lost - before, duplicates
 
     def _stop_task(self, operator: str, task: Task) -> None:
         ledger = self.world.ledger
-        if isinstance(task, SelectTask):
-            ledger.aborted[task.name] += task.in_service_out
-        elif isinstance(task, SourceTask | SinkTask):
-            ledger.aborted[task.name] += task.in_service
+        ledger.aborted[task.name] += task.logic.in_service()
         for stream, port in zip(self.wiring.query.outputs(operator), task.ports, strict=True):
             ledger.unsent[stream.producer, stream.consumer] += port.waiting()
-        if isinstance(task, SourceTask):  # its queue is the broker's, which loses nothing
-            waiting, queued = list(task.queue), task.queued
-            task.stop()
-            task.queue.extend(waiting)
-            task.queued = queued
-        else:
-            ledger.lost += task.queued
-            task.stop()
+        ledger.lost += task.lost()
+        task.stop()
         if task.blocked:
             task.blocked = 1
         else:

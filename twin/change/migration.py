@@ -16,9 +16,7 @@ import simpy
 from twin.change.fan import Fan
 from twin.change.transfer import carry
 from twin.engine.measure.ledger import Buffer, EventRecord, Ledger
-from twin.engine.task import Task
-from twin.engine.windows.aggregate import AggregateTask
-from twin.engine.windows.join import JoinTask
+from twin.engine.station.task import Task
 from twin.plan import Location
 
 if TYPE_CHECKING:
@@ -123,15 +121,15 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
         while source.tuples_in < until or (source.busy and not fan.shares[flow.source]):
             yield env.timeout(LOOK_S)
         paused_s = env.now
-        size = part * source.held_bytes()
+        size = part * source.logic.held_bytes()
         size += len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0
         start, place = fan.places[flow.source], fan.places[flow.target]
         send_s, fetch_s = wiring.network.costs_s(start, place, size)
-        state = source.take(part)
+        state = source.logic.take(part)
         yield from _beside(source, send_s)
         yield from carry(wiring, start, place, size)
         yield from _beside(target, fetch_s)
-        target.give(state)
+        target.logic.give(state)
         record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
         record.bytes = float((record.bytes or 0.0) + size)
     except simpy.Interrupt:  # the job is down; the state comes back from the checkpoint
@@ -162,9 +160,5 @@ def reshare(fan: Fan) -> None:
         return  # they see to it themselves
     operator = fan.wiring.query.operator(fan.operator)
     for task, share in zip(fan.slots, fan.shares, strict=True):
-        if share <= 0.0:
-            continue
-        if isinstance(task, AggregateTask):
-            task.groups = max(1, round(operator.values(len(fan.slots)) * share))
-        elif isinstance(task, JoinTask):
-            task.law = task.law_of(share)
+        if share > 0.0 and isinstance(task, Task):
+            task.logic.know_share(share, operator.values(len(fan.slots)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from twin.change.group_meter import Counted, GroupMeter
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.engine.measure.statistics import Row
-from twin.engine.task import Task
+from twin.engine.station.task import Task
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring

@@ -10,8 +10,8 @@ import simpy
 from twin.change import migration, scaling
 from twin.change.fan import Fan
 from twin.engine.measure.ledger import EventRecord
+from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
-from twin.engine.task import Task
 from twin.errors import BadInput
 from twin.events import Move, Rescale
 from twin.plan import Location

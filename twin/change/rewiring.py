@@ -10,8 +10,7 @@ from twin.change.fan import Fan
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter
-from twin.engine.operators import SourceTask
-from twin.engine.task import Task
+from twin.engine.station.task import Task
 from twin.plan import Location
 from twin.wiring.wiring import Wiring, acquaint
 
@@ -55,7 +54,7 @@ class Rewiring(Wiring):
 
     def state_bytes(self, task: Task, operator: str) -> float:
         """What a replica's windows and key groups hold."""
-        size = task.held_bytes()
+        size = task.logic.held_bytes()
         keys = self.world.key_groups.get(operator)
         if keys is not None:
             size += keys.owner.count(self.fan(operator).index(task)) * keys.state_bytes_each
@@ -63,8 +62,9 @@ class Rewiring(Wiring):
 
     def queue_bytes(self, task: Task, operator: str) -> float:
         """What waits for a replica; at a source, tuples as it emits them."""
-        source = isinstance(task, SourceTask)
-        return task.queued * (self.engine.output_bytes(self.query, operator) if source else task.inputs.tuple_bytes())
+        return task.queued * (
+            self.engine.output_bytes(self.query, operator) if task.polls else task.inputs.tuple_bytes()
+        )
 
     def relocate(self, task: Task, operator: str, place: Location) -> None:
         """Puts a paused replica on another processor and renews all paths from and to it."""
@@ -114,7 +114,7 @@ class Rewiring(Wiring):
         task.share = task.processor.attach()
         task.processor.block(task.share, task.blocked > 0)
         self.places[task] = place
-        if not isinstance(task, SourceTask):
+        if not task.polls:
             self.world.memories[place.host].add(task)
         self._acquaint(task.processor)
 

@@ -11,8 +11,7 @@ import simpy
 from twin.change.fan import NO_SHARE, Fan
 from twin.change.migration import LOOK_S, Flow
 from twin.engine.measure.ledger import EventRecord
-from twin.engine.task import Task
-from twin.engine.windows.window import WindowTask
+from twin.engine.station.task import Task
 from twin.plan import Location
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def rescale(
             change.statistics.joined(operator, wiring.add_replica(operator, place), change.env.now)
     leave = {fan.index(task) for task in leaving}
     stay = [fan.index(task) for task in change.world.tasks[operator] if fan.index(task) not in leave]
-    if fan.keys is None and not any(isinstance(task, WindowTask) for task in fan.slots):
+    if fan.keys is None and not any(task.logic.keeps for task in tasks):
         fan.shares = [1.0 / len(stay) if index in stay else 0.0 for index in range(len(fan.slots))]
         fan.refresh()
     else:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from twin.engine.outcome import Outcome
 from twin.engine.segment import Segment
 from twin.engine.streams.control import Alignment
 
 
 class Snapshot:
-    """Any task's. queue: what it has still to serve. serving: what it had served and not sent the results of.
+    """A station's. queue: what it has still to serve. serving: what it had served and not sent the results of.
 
-    windows: tuples that its windows held, as it counted them itself. alignment: how far its inputs were.
+    evaluating: what it was about to send for an evaluation. windows: tuples that its windows held, as it counted them
+    itself. alignment: how far its inputs were. kept: what its logic noted of itself.
     """
 
-    __slots__ = ("alignment", "queue", "serving", "windows")
+    __slots__ = ("alignment", "evaluating", "kept", "queue", "serving", "windows")
 
     def __init__(
         self,
         queue: list[Segment],
-        serving: Segment | None = None,
-        windows: float = 0.0,
-        alignment: Alignment | None = None,
+        serving: Segment | None,
+        evaluating: Outcome | None,
+        windows: float,
+        alignment: Alignment | None,
+        kept: object,
     ) -> None:
         self.queue = queue
         self.serving = serving
+        self.evaluating = evaluating
         self.windows = windows
         self.alignment = alignment.copy() if alignment is not None else None
+        self.kept = kept
 
     @property
     def queued(self) -> int:

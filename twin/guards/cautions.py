@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
+from twin.guards.crowding import crowded
 from twin.job import Job, compile
 from twin.keys import KeySkew
 from twin.query import AnyOperator, Windowed
@@ -18,13 +18,8 @@ from twin.wiring.world import World
 
 BLOCKED_SHARE = 0.02
 """Of the time: a window that is blocked for longer needs segments that are short against its slide."""
-
-
-CROWD = 1.5
-"""Tasks a core, and ..."""
-NEARLY_FULL, FULL = 0.8, 0.99
-"""... shares of a host in use between which segments say little about how tuples delay each other. Beyond, it is
-saturated, and what waits in channels decides."""
+CHANCY = 0.97
+"""Of a crowded host in use: beyond, even exact runs of ordinary length differ from seed to seed."""
 
 
 def cautions(
@@ -76,29 +71,34 @@ def _coarse(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
 def _dropped(rows: Sequence[Row]) -> list[str]:
     """Tuples lost at full channels, of which no metric speaks."""
     lines = []
-    for name in dict.fromkeys(row["operator"] for row in rows):
-        mine = [row for row in rows if row["operator"] == name]
+    dropping: dict[str, list[Row]] = {row["operator"]: [] for row in rows if row["numRecordsDropped"]}
+    for row in rows:
+        if row["operator"] in dropping:
+            dropping[row["operator"]].append(row)
+    for name, mine in dropping.items():
         lost, made = (sum(row[key] for row in mine) for key in ("numRecordsDropped", "numRecordsOut"))
-        if lost:
-            lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
+        lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
     return lines
 
 
 def _nearly_full(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
     """Where many tasks share a processor that is all but full, what each waits is a matter of chance."""
-    if settings.fidelity == "exact":
-        return []
-    tasks = sum((each.on for each in job.components), start=Counter[str]())
-    lines = []
-    for host in job.deployment.cluster.hosts:
-        used = [row["cpuUtilisation"] for row in rows if row["host"] == host.name]
-        share = sum(used) / max(1, len(used))
-        if tasks[host.name] > CROWD * max(1.0, host.cpu_percent / 100) and NEARLY_FULL < share < FULL:
-            lines.append(
-                f"{host.name}: {tasks[host.name]} tasks share {host.cpu_percent / 100:g} cores, {100 * share:.0f} % "
-                "busy; latencies there may be twice or half of what they are: set fidelity: exact, or give it room"
-            )
-    return lines
+    shares: dict[str, list[float]] = {}
+    for row in rows:
+        shares.setdefault(row["host"], []).append(row["cpuUtilisation"])
+    used = {host: sum(each) / len(each) for host, each in shares.items()}
+    cores = {host.name: host.cpu_percent / 100 for host in job.deployment.cluster.hosts}
+    exact = settings.fidelity == "exact"
+    unsure = (
+        "latencies may differ twofold from one seed to another: average several (twin whatif --replications)"
+        if exact
+        else "latencies there may be twice or half of what they are: set fidelity: exact"
+    )
+    return [
+        f"{host}: {tasks} tasks share {cores[host]:g} cores, {100 * used[host]:.0f} % busy; {unsure}, or give it room"
+        for host, tasks in crowded(job, used).items()
+        if not exact or used[host] > CHANCY
+    ]
 
 
 Totals = dict[str, dict[str, int]]

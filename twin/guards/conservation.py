@@ -6,9 +6,8 @@ import math
 from collections import defaultdict
 
 from twin.engine.compute.processor import Processor
-from twin.engine.operators import SelectTask, SinkTask, SourceTask
+from twin.engine.station.task import Task
 from twin.engine.streams.route import Leg
-from twin.engine.task import Task
 from twin.job import Job
 from twin.wiring.world import World
 
@@ -62,7 +61,7 @@ def _streams(job: Job, world: World) -> None:
         _require(made == known, "made = sent + waiting + lost unsent", " -> ".join(edge.ends), made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
     ledger = world.ledger
-    here = sum(task.tuples_in + task.queued for task in _tasks(world) if not isinstance(task, SourceTask))
+    here = sum(task.tuples_in + task.queued for task in _tasks(world) if not task.polls)
     here += sum(buffer.queued for buffer in ledger.buffers)
     carried = sum(nic.tuples_in - nic.tuples_out for nic in (*world.nics.values(), *world.links.values()))
     flying = carried - ledger.transfers
@@ -106,16 +105,10 @@ def _routes(world: World) -> None:
 
 def _operators(world: World) -> None:
     for task in _tasks(world):
-        aborted = world.ledger.aborted[task.name]
-        if isinstance(task, SelectTask) and task.thins:
-            out = task.tuples_out + task.dropped + task.in_service_out + aborted
-            _require(task.tuples_in == out, "in = out + dropped + in service + stopped", task.name, task.tuples_in, out)
-        elif isinstance(task, SourceTask):
-            out = task.tuples_out + task.in_service + aborted
-            _require(task.tuples_in == out, "in = out + in service + stopped", task.name, task.tuples_in, out)
-        elif isinstance(task, SinkTask):
-            out = task.counted + task.in_service + aborted
-            _require(task.tuples_in == out, "in = counted + in service + stopped", task.name, task.tuples_in, out)
+        logic, aborted = task.logic, world.ledger.aborted[task.name]
+        if logic.law:
+            out = task.tuples_out + logic.ended() + logic.in_service() + aborted
+            _require(task.tuples_in == out, logic.law, task.name, task.tuples_in, out)
 
 
 def _work(world: World, tolerance: float) -> None:

@@ -30,7 +30,7 @@ class Outlook:
 
     felt: utilisation of the worst that its tuples meet, from its processor on. flows: if each operator took in what is
     offered or, where that is more than it has cores for, as much as it can; whatever holds up its results. By stream,
-    leaving: the share of its tuples that leave their host.
+    leaving: the share of its tuples that leave their host. used: utilisation of the processors, by socket.
     """
 
     asked_per_s: Mapping[str, float]
@@ -38,6 +38,7 @@ class Outlook:
     felt: Mapping[str, float]
     flows: Mapping[str, Flow]
     leaving: Mapping[Edge, float]
+    used: Mapping[Location, float]
 
     def accepted_per_s(self, operator: str) -> float:
         """Tuples a second that it takes in at most."""
@@ -72,14 +73,15 @@ def outlook(job: Job, offered_per_s: Mapping[str, float], horizon_s: float) -> O
         for each, rate in zip(inputs, coming, strict=False):
             carried[each] = rate if each.blocks else rate * fits
         asked[name] = sum(carried[each] for each in inputs) if inputs else coming[0]
-    busy, own = _utilisations(job, asked, flows, sockets)
+    busy, used = _utilisations(job, asked, flows, sockets)
+    own = {each.name: max(busy[each.name], *(used[place] for place in each.at)) for each in job.components}
     cards, leaving = _cards(job, carried)
     felt: dict[str, float] = {}
     for component in reversed(job.components):
         name, outputs = component.name, job.outputs(component.name)
         ahead = max((max(cards[each], felt[each.stream.consumer]) for each in outputs if each.blocks), default=0)
         felt[name] = min(max(own[name], ahead * max(1.0, busy[name])), MOST)  # what lies ahead is asked for what fits
-    return Outlook(asked, busy, felt, flows, leaving)
+    return Outlook(asked, busy, felt, flows, leaving, used)
 
 
 def flow_through(operator: AnyOperator, inputs: Sequence[float], horizon_s: float) -> Flow:
@@ -112,8 +114,8 @@ def _utilisations(
     asked_per_s: Mapping[str, float],
     flows: Mapping[str, Flow],
     sockets: Mapping[Location, tuple[float, float]],
-) -> tuple[dict[str, float], dict[str, float]]:
-    """(of a core by a replica, on the slowest; of the most loaded socket or core that it works on), by operator."""
+) -> tuple[dict[str, float], dict[Location, float]]:
+    """(of a core by a replica, on the slowest, by operator; of each socket)."""
     busy: dict[str, float] = {}
     used: defaultdict[Location, float] = defaultdict(float)
     for component in job.components:
@@ -125,8 +127,7 @@ def _utilisations(
         busy[name] = each / min(sockets[place][1] for place in component.at)
         for place, replicas in component.at.items():
             used[place] += min(each, sockets[place][1]) * replicas
-    shared = {place: used[place] / capacity for place, (capacity, _) in sockets.items()}
-    return busy, {each.name: max(busy[each.name], *(shared[place] for place in each.at)) for each in job.components}
+    return busy, {place: used[place] / capacity for place, (capacity, _) in sockets.items()}
 
 
 def _cards(job: Job, carried: Mapping[Edge, float]) -> tuple[dict[Edge, float], dict[Edge, float]]:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from twin.engine.windows.window import MERGE_ABOVE
+from twin.engine.windows.trigger import MERGE_ABOVE
 from twin.events import AnyEvent, RateChange, Scale
 from twin.guards.effort_rates import Outlook, flow_through, outlook
 from twin.guards.effort_segments import Cut, most_replicas

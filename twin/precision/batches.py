@@ -7,7 +7,6 @@ import math
 from twin.engine.measure.batches import Batches
 from twin.engine.measure.standard_errors import edges_s
 from twin.engine.measure.statistics import Statistics
-from twin.engine.operators import SinkTask
 from twin.job import Job
 from twin.precision.steadiness import memory_s, slides_s
 from twin.scenario import RunSettings
@@ -32,7 +31,7 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
     )
     if not ends_s:
         return None
-    sinks = [task for tasks in world.tasks.values() for task in tasks if isinstance(task, SinkTask)]
+    sinks = [sink for tasks in world.tasks.values() for task in tasks if (sink := task.logic.sink()) is not None]
     batches = Batches(world.env, sinks, ends_s[:-1])
     statistics.listeners.append(lambda operators, _hosts: batches.period_ended(operators))
     return batches

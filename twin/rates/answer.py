@@ -76,6 +76,8 @@ class RateAnswer:
 
     ingested: np.ndarray
     """[P, S] Share of a source's offered rate that it ingests, in (0, 1]."""
+    delivered: np.ndarray
+    """[P, S] The same over the measured part of a run, in which the channels before a bottleneck may still fill."""
     lag_s: np.ndarray
     """[P] By how many seconds of steady output a run that starts empty falls short of its length."""
     results: np.ndarray

@@ -152,10 +152,16 @@ class RateModel:
             nic=reached.nic_hn.T,
             memory=memory_hn.T,
             ingested=share.T,
+            delivered=_delivered(share, ages.filling_rn, measured).T,
             lag_s=lag_s,
             results=results,
             chances=chances,
         )
+
+
+def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.ndarray:
+    """Of what is offered, the share that sources ingest from an empty start. [S, N]"""
+    return np.asarray(1.0 - (1.0 - share) * held_back(filling_rn, measured))
 
 
 def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.ndarray:
@@ -163,7 +169,7 @@ def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.n
 
     Below 1 where channels would not fill in the run. [N]
     """
-    ingested = 1.0 - (1.0 - share) * held_back(filling_rn, measured)
+    ingested = _delivered(share, filling_rn, measured)
     late = measured.end_s / np.maximum(filling_rn, 1e-9)
     shown = np.where(filling_rn < measured.end_s, 1.0 / np.maximum(ingested, 1e-9), late)
     return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))

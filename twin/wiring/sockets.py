@@ -15,7 +15,7 @@ from twin.engine.compute.sockets import (
     Traffic,
     control,
 )
-from twin.engine.task import Task
+from twin.engine.station.task import Task
 from twin.job import Component
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
+from twin.engine.station.task import Task
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
 from twin.engine.streams.channel import Inbox, Paths, Port
 from twin.engine.streams.confluence import round_of
 from twin.engine.streams.partition import Deal, KeyedDeal, deal
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
-from twin.engine.task import Task
 from twin.job import Edge
 from twin.plan import Location
 from twin.query import Stream

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
+from twin.engine.station.polling import PollingTask
+from twin.engine.station.setup import Setup
+from twin.engine.station.task import Task
 from twin.engine.streams.keys import KeyGroups, drift, skewed
 from twin.engine.streams.pool import PoolDraws
-from twin.engine.task import Task
 from twin.job import Component
 from twin.keys import contiguous
 from twin.plan import Location
@@ -28,16 +30,9 @@ def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Locati
     draws = Draws(stream(wiring.settings.seed, f"task:{name}"), scv)
     if servers > 1 and not wiring.exact:
         draws = PoolDraws(draws.rng, scv, servers)
-    common: dict[str, Any] = {
-        "env": wiring.world.env,
-        "name": name,
-        "processor": wiring.processor(place),
-        "draws": draws,
-        "service_s": component.service_s,
-        "service_scv": scv,
-        "exact": wiring.exact,
-    }
-    return made(Making(wiring, component, replica, common))
+    setup = Setup(wiring.world.env, name, wiring.processor(place), draws, component.service_s, scv, wiring.exact)
+    station = PollingTask if operator.is_source else Task
+    return station(setup, made(Making(wiring, component, replica)))
 
 
 def make_key_groups(wiring: Wiring, component: Component) -> None:

@@ -17,12 +17,11 @@ from twin.engine.compute.pauses import pauses
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter, OperatorMeter
-from twin.engine.operators import SourceTask
+from twin.engine.station.task import Task
 from twin.engine.streams.batching import Burst
 from twin.engine.streams.channel import DEEP
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.pool import make_pool
-from twin.engine.task import Task
 from twin.job import Component, Edge, Job, compile
 from twin.plan import Location
 from twin.profiles import Noise
@@ -125,7 +124,7 @@ class Wiring:
             task
             for tasks in self.world.tasks.values()
             for task in tasks
-            if self.places[task].host == host and not isinstance(task, SourceTask)  # a source's queue is the broker's
+            if self.places[task].host == host and not task.polls  # a source's queue is the broker's
         ]
         return HostMemory(
             ram_mb=self.hosts[host].ram_mb,

@@ -13,11 +13,11 @@ from twin.engine.compute.processor import Processor
 from twin.engine.compute.sockets import BandwidthLimit
 from twin.engine.measure.ledger import Ledger
 from twin.engine.segment import Segment
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.keys import KeyGroups
 from twin.engine.streams.network import Nic
 from twin.engine.streams.pool import Pool
-from twin.engine.task import Task
 from twin.plan import Location
 
 

@@ -61,10 +61,10 @@ def test_tuples_of_random_sides_make_fewer_pairs_than_their_means() -> None:
     """Brute force over all orders of w tuples of two and three sides: E[n1 n2 ...] over the product of the means."""
     env = simpy.Environment()
     task = join(env, window("count", 6, 6), False)
-    task._unseen_mix = 1.0
+    task.logic.store.unseen_mix = 1.0
     for w in (2, 4, 6):
         pairs = [sides.count(0) * sides.count(1) for sides in product(range(2), repeat=w)]
-        assert task._crowding(w) == pytest.approx(np.mean(pairs) / (w / 2) ** 2)
+        assert task.logic.combiner._crowding(w) == pytest.approx(np.mean(pairs) / (w / 2) ** 2)
 
 
 def test_a_count_join_of_long_segments_has_the_matches_of_mixed_tuples() -> None:

@@ -13,18 +13,25 @@ from tests.twin.engine.tiny import (
     Listener,
     aggregate,
     burst,
-    common,
     connect,
     deliver_at,
     inbox_of,
     join,
     map_task,
+    setup,
     window,
 )
-from twin.engine.arrival.replay import ReplayableSource
 from twin.engine.draws import Draws
-from twin.engine.task import Task
-from twin.engine.windows.window import WindowTask
+from twin.engine.logics.source import ReplayableSource
+from twin.engine.station.polling import PollingTask
+from twin.engine.station.task import Task
+from twin.engine.windows.store import Store
+
+
+def content(task: Task) -> Store:
+    """Of a window."""
+    return task.logic.store  # type: ignore[attr-defined,no-any-return]
+
 
 COUNT, TIME = window("count", 60, 10), window("time", 2.0, 0.5)
 
@@ -33,7 +40,7 @@ def trial(make: Any, over: Any, exact: bool, n: int, twice: bool) -> list[tuple[
     """What comes out after 10 s: straight on, or from a snapshot that was taken then, after other input came."""
     env = simpy.Environment()
     task, out = make(env, over, exact), Listener(env)
-    inboxes = [inbox_of(task, 10**6, side) for side in range(len(task.histories))]
+    inboxes = [inbox_of(task, 10**6, side) for side in range(len(content(task).histories))]
     connect(task, [inbox_of(out, 10**6)])
 
     def feed(start_s: float, end_s: float) -> None:
@@ -54,7 +61,7 @@ def trial(make: Any, over: Any, exact: bool, n: int, twice: bool) -> list[tuple[
         task.restore(snapshot, 10.4, 10.4)
     else:
         env.run(until=10.45)
-    for history in task.histories:  # whether the job was restarted in between is not what is compared
+    for history in content(task).histories:  # whether the job was restarted in between is not what is compared
         history.restarts, history.resumed_s, history._era = [], 0.0, 0
         history.breaks.clear()
     task.draws = Draws(np.random.default_rng(5), 0.0)
@@ -83,13 +90,13 @@ def test_a_snapshot_can_be_gone_back_to_twice() -> None:
     inboxes = [inbox_of(task, 10**6, side) for side in range(2)]
     deliver_at(env, task, [burst(0.1 * k, 10, inboxes[k % 2], 0.1 * (k - 1)) for k in range(1, 60)])
     env.run(until=5.0)
-    snapshot, held = task.snapshot(), task.held()
+    snapshot, held = task.snapshot(), task.logic.held()
     for until_s in (6.0, 7.0):
         env.run(until=until_s)
         task.stop()
         task.restore(snapshot, 5.0, until_s)
-        assert task.held() == held == snapshot.windows > 0
-        task.histories[0].forget_until(1e9)
+        assert task.logic.held() == held == snapshot.windows > 0
+        content(task).histories[0].forget_until(1e9)
 
 
 def test_what_a_map_serves_is_served_again_and_first() -> None:
@@ -108,7 +115,7 @@ def test_what_a_map_serves_is_served_again_and_first() -> None:
 def test_what_a_window_serves_is_in_it_already(make: Any) -> None:
     """Served again it would be there twice; only its results have still to be sent."""
     env = simpy.Environment()
-    task: WindowTask = make(env, window("count", 2, 1), True, **({"groups": 1} if make is aggregate else {}))
+    task: Task = make(env, window("count", 2, 1), True, **({"groups": 1} if make is aggregate else {}))
     task.service_s = 2.0
     out = Listener(env)
     connect(task, [inbox_of(out)])
@@ -127,7 +134,7 @@ def test_what_a_window_serves_is_in_it_already(make: Any) -> None:
 def test_the_results_of_an_evaluation_under_way_are_sent() -> None:
     env = simpy.Environment()
     task, out = aggregate(env, window("time", 1.0, 1.0), True, groups=1), Listener(env)
-    task.scan_s = 0.5
+    task.logic.combiner.scan_s = 0.5  # type: ignore[attr-defined]
     connect(task, [inbox_of(out)])
     deliver_at(env, task, [burst(0.5, 1, inbox_of(task))])
     env.run(until=1.2)
@@ -143,19 +150,20 @@ def test_the_results_of_an_evaluation_under_way_are_sent() -> None:
 
 def test_a_source_reads_again_what_it_took_since() -> None:
     env = simpy.Environment()
-    source = ReplayableSource(**common(env, 1.0, True))
+    source = PollingTask(setup(env, 1.0, True), ReplayableSource())
     connect(source, [inbox_of(Listener(env))])
     deliver_at(env, source, [burst(0.0) for _ in range(5)])
     env.run(until=1.5)
     snapshot = source.snapshot()  # the first has been emitted, the second is in service
     assert not snapshot.queue
     env.run(until=3.5)
+    assert (source.queued, source.lost()) == (1, 0)
     source.stop()
-    source.queue.clear()
     assert source.restore(snapshot, 1.5, 3.5) == 3
-    assert source.queued == 3
+    assert source.queued == len(source.queue) == 4  # and what it had not taken yet
 
 
 def test_a_task_without_windows_holds_nothing() -> None:
     task: Task = map_task(simpy.Environment())
-    assert (task.held(), task.held_bytes(), task.window_bytes(), task.take(0.5).tuples) == (0.0, 0.0, 0.0, 0.0)
+    logic = task.logic
+    assert (logic.held(), logic.held_bytes(), task.window_bytes(), logic.take(0.5).tuples) == (0.0, 0.0, 0.0, 0.0)

@@ -10,13 +10,21 @@ import simpy
 
 from twin.engine.compute.processor import Processor
 from twin.engine.draws import Draws
-from twin.engine.operators import SelectTask
+from twin.engine.logic import Logic
+from twin.engine.logics.select import SelectLogic
 from twin.engine.segment import Segment
+from twin.engine.station.setup import Setup
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox, Path, Paths, Port
 from twin.engine.streams.partition import Deal
-from twin.engine.task import Task
-from twin.engine.windows.aggregate import AggregateTask
-from twin.engine.windows.join import JoinTask
+from twin.engine.windows.aggregate import GroupCombiner
+from twin.engine.windows.boundaries import TimeTrigger
+from twin.engine.windows.extent import extent_of
+from twin.engine.windows.join import MatchCombiner
+from twin.engine.windows.merged import MergedTrigger
+from twin.engine.windows.store import Store
+from twin.engine.windows.trigger import CountTrigger
+from twin.engine.windows.window import WindowLogic
 from twin.query import CountWindow, TimeWindow
 from twin.spec import parse
 
@@ -34,16 +42,19 @@ class Listener:
         self.segments.append(segment)
 
 
-def common(env: simpy.Environment, service_s: float, exact: bool, name: str = "task", seed: int = 1) -> dict[str, Any]:
-    """What every task is made with: a core of its own, and services that do not vary."""
-    draws = Draws(np.random.default_rng(seed), 0.0)
-    parts = {"name": name, "processor": Processor(env, 1.0), "draws": draws, "service_scv": 0.0}
-    return {"env": env, "service_s": service_s, "exact": exact, **parts}
+def setup(env: simpy.Environment, service_s: float, exact: bool, name: str = "task", seed: int = 1) -> Setup:
+    """A core of its own, and services that do not vary."""
+    return Setup(env, name, Processor(env, 1.0), Draws(np.random.default_rng(seed), 0.0), service_s, 0.0, exact)
 
 
-def map_task(env: simpy.Environment, service_s: float = 1.0, exact: bool = True, name: str = "task") -> SelectTask:
+def map_logic() -> Logic:
     """One out for one in."""
-    return SelectTask(**common(env, service_s, exact, name), selectivity=1.0, thins=False)
+    return SelectLogic(1.0, thins=False)
+
+
+def map_task(env: simpy.Environment, service_s: float = 1.0, exact: bool = True, name: str = "task") -> Task:
+    """A station of a map."""
+    return Task(setup(env, service_s, exact, name), map_logic())
 
 
 def window(policy: str, size: float, slide: float) -> CountWindow | TimeWindow:
@@ -53,15 +64,20 @@ def window(policy: str, size: float, slide: float) -> CountWindow | TimeWindow:
     return parse(TimeWindow, {"policy": "time", "size_s": size, "slide_s": slide})
 
 
-def aggregate(env: simpy.Environment, over: CountWindow | TimeWindow, exact: bool, groups: int = 3) -> AggregateTask:
+def aggregate(env: simpy.Environment, over: CountWindow | TimeWindow, exact: bool, groups: int = 3) -> Task:
     """A grouped window."""
-    return AggregateTask(**common(env, 0.001, exact), window=over, result_s=0.0, scan_s=0.0, groups=groups)
+    extent, store = extent_of(over), Store(1)
+    trigger = TimeTrigger(extent, store) if extent.by_time else CountTrigger(extent, store)
+    return Task(setup(env, 0.001, exact), WindowLogic(trigger, GroupCombiner(extent, store, 0.0, 0.0, groups)))
 
 
-def join(env: simpy.Environment, over: CountWindow | TimeWindow, exact: bool, selectivity: float = 0.02) -> JoinTask:
+def join(env: simpy.Environment, over: CountWindow | TimeWindow, exact: bool, selectivity: float = 0.02) -> Task:
     """Two sides, by key."""
-    ways = {"sides": 2, "keyed": 2, "selectivity": selectivity, "amplification": None}
-    return JoinTask(**common(env, 0.001, exact), window=over, result_s=0.0, scan_s=0.0, **ways)
+    extent, store = extent_of(over), Store(2)
+    counting = CountTrigger if exact else MergedTrigger
+    trigger = TimeTrigger(extent, store) if extent.by_time else counting(extent, store)
+    combiner = MatchCombiner(extent, store, 0.0, 0.0, keyed=2, selectivity=selectivity, amplification=None)
+    return Task(setup(env, 0.001, exact), WindowLogic(trigger, combiner))
 
 
 def inbox_of(task: Any, capacity: int = 1000, side: int = 0) -> Inbox:

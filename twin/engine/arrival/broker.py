@@ -21,7 +21,7 @@ REFILL = 16
 
 
 class Poller(Protocol):
-    """A source: see twin.engine.operators.SourceTask."""
+    """A source: see twin.engine.station.polling.PollingTask."""
 
     name: str
     queue: deque[Segment]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twin.engine.compute.processor import Processor
-from twin.engine.task import Task
+from twin.engine.station.task import Task
 from twin.profiles import Memory
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from twin.engine.compute.processor import Processor
-from twin.engine.task import Task
+from twin.engine.station.task import Task
 
 
 def pauses(

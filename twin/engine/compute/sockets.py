@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import simpy
 
 from twin.engine.compute.processor import Processor
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import Port
-from twin.engine.task import Task
 
 GAIN = 0.5
 """Share of the excess that one tick takes away: below 1, as several limits may act on one task."""

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import simpy
 
-from twin.engine.operators import SinkTask
+from twin.engine.logics.sink import SinkLogic
 
 
 class Batches:
     """Reads the sinks whenever a batch ends. `period_ended` has to be called as soon as they begin to count anew."""
 
-    def __init__(self, env: simpy.Environment, sinks: Sequence[SinkTask], edges_s: Sequence[float]) -> None:
+    def __init__(self, env: simpy.Environment, sinks: Sequence[SinkLogic], edges_s: Sequence[float]) -> None:
         """edges_s: the ends of all batches but the last, which `table` ends; the first of them begins the first."""
         self.sinks = sinks
         self._before = np.zeros(3)

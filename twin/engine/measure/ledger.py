@@ -12,9 +12,9 @@ from twin.engine.streams.route import Leg
 
 if TYPE_CHECKING:
     from twin.engine.compute.processor import Processor
+    from twin.engine.station.task import Task
     from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.network import Nic
-    from twin.engine.task import Task
     from twin.plan import Location
 
 

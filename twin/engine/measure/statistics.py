@@ -12,9 +12,8 @@ from twin.engine.arrival.broker import Broker
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
-from twin.engine.operators import SinkTask
+from twin.engine.station.task import Task
 from twin.engine.streams.network import Nic
-from twin.engine.task import Task
 from twin.kinds.registry import SOURCES
 
 Row = dict[str, Any]
@@ -111,7 +110,7 @@ class OperatorMeter:
         return busy, blocked
 
     def _latencies(self) -> Row:
-        sinks = [task for task in self.tasks if isinstance(task, SinkTask)]
+        sinks = [sink for task in self.tasks if (sink := task.logic.sink()) is not None]
         if not sinks:
             return {}
         row: Row = {
@@ -127,8 +126,7 @@ class OperatorMeter:
             row[f"{key}LatencyBuckets"] = sorted(merged)
             row[f"{key}LatencyCounts"] = [merged[index] for index in sorted(merged)]
         for sink in sinks:
-            sink.count, sink.processing_sum_s, sink.e2e_sum_s = 0, 0.0, 0.0
-            sink.processing, sink.e2e = {}, {}
+            sink.clear()
         return row
 
 

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from twin.engine.alarm import Alarm
 from twin.engine.draws import Draws
 from twin.engine.segment import Segment
+from twin.engine.station.task import Task
 from twin.engine.streams.channel import Path, Paths, Port
 from twin.engine.streams.partition import Deal
-from twin.engine.task import Task
-from twin.engine.windows.window import WindowTask
 
 FLUSH_DRIFT = 0.05
 """Periods of ports differ by up to this share."""
@@ -168,7 +167,7 @@ class DelayingPort(Port):
             self._between_s = min(flush_s / 2.0, burst / per_s)
             self._varies = burst / per_s > flush_s / 2.0
             self._together_s *= 1.0 - apart * batch / burst
-        if isinstance(task, WindowTask):
+        if task.logic.windowed:
             return  # its segments are the bursts
         leaving = max(1.0, min(batch, per_s * flush_s))
         consumer: Task | None = None
@@ -189,7 +188,7 @@ class DelayingPort(Port):
         The producers' flushes put incomplete batches between whole ones; after a flush of this port that finds the
         task idle its batches begin with the bursts again.
         """
-        if isinstance(self.task, WindowTask) or abs(batches - round(batches)) > 0.02:
+        if self.task.logic.windowed or abs(batches - round(batches)) > 0.02:
             return 0.0
         return max(0.0, 1.0 - load) / 2.0
 
@@ -197,8 +196,8 @@ class DelayingPort(Port):
         """(Tuples for one consumer replica that the task makes from one burst, seconds between two of them)."""
         task = self.task
         made = task.tuples_out / max(1, task.tuples_in)
-        if isinstance(task, WindowTask):
-            return task.tuples_out / max(1, task.fires) * share, 0.0
+        if task.logic.windowed:
+            return task.tuples_out / max(1, task.logic.fires) * share, 0.0
         service_s = task.service_s + task.inputs.beyond_s()
         each_s = service_s * task.processor.slowdown / task.processor.speed
         return self.bursts[task].size * made * share, each_s / max(made * share, 1e-9)

@@ -13,7 +13,7 @@ import numpy as np
 
 from twin.engine.draws import Draws
 from twin.engine.segment import Segment
-from twin.engine.task import Task
+from twin.engine.station.intake import Intake
 
 
 class Pool:
@@ -23,13 +23,13 @@ class Pool:
     """
 
     def __init__(self) -> None:
-        self.members: list[Task] = []
-        self._queue: deque[tuple[Segment, Task]] = deque()
-        self._idle: deque[Task] = deque()  # the longest idle one first; some may have found other work meanwhile
-        self._listed: set[Task] = set()
+        self.members: list[Intake] = []
+        self._queue: deque[tuple[Segment, Intake]] = deque()
+        self._idle: deque[Intake] = deque()  # the longest idle one first; some may have found other work meanwhile
+        self._listed: set[Intake] = set()
         self._turn = 0
 
-    def join(self, member: Task) -> None:
+    def join(self, member: Intake) -> None:
         """Adds a replica."""
         self.members.append(member)
         self._list(member)
@@ -50,7 +50,7 @@ class Pool:
         keeper.queued += segment.n
         self._queue.append((segment, keeper))
 
-    def feed(self, member: Task) -> None:
+    def feed(self, member: Intake) -> None:
         """Gives a replica that may be free what waits."""
         while free(member):
             if not self._queue:
@@ -63,25 +63,25 @@ class Pool:
             keeper.queued -= segment.n
             member.queued += segment.n
             segment.waited = True
-            member._begin(segment)
+            member.begin(segment)
 
     def _tell(self, mark: Segment) -> None:
         """A control item whose turn has come goes to all: each heeds it when it has served what it has."""
         for member in self.members:
             member.deliver(mark.copy())
 
-    def _list(self, member: Task) -> None:
+    def _list(self, member: Intake) -> None:
         if member not in self._listed:
             self._listed.add(member)
             self._idle.append(member)
 
 
-def free(task: Task) -> bool:
+def free(task: Intake) -> bool:
     """Whether the task could begin a service now."""
     return not (task.busy or task.blocked or task.halted or task.queue)
 
 
-def make_pool(tasks: Sequence[Task]) -> Pool:
+def make_pool(tasks: Sequence[Intake]) -> Pool:
     """Joins members of one operator to a new pool."""
     pool = Pool()
     for task in tasks:

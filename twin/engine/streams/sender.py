@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import simpy
-
 from twin.engine.segment import Segment
+from twin.engine.streams.outlet import Outlet
 
 if TYPE_CHECKING:
-    from twin.engine.compute.processor import Processor
     from twin.engine.draws import Draws
+    from twin.engine.station.setup import Setup
     from twin.engine.streams.channel import Port
 
 
-class Sender:
+class Sender(Outlet):
     """The output side of a task: its ports, and whether one of them is full."""
 
     __slots__ = (
@@ -29,20 +28,19 @@ class Sender:
         "name",
         "ports",
         "processor",
-        "send_s",
         "share",
         "tuples_out",
     )
 
-    def __init__(self, env: simpy.Environment, name: str, processor: Processor, draws: Draws, exact: bool) -> None:
-        self.env = env
-        self.name = name
-        self.processor = processor
-        self.share = processor.attach()
-        self.draws = draws
-        self.exact = exact
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        self.env = setup.env
+        self.name = setup.name
+        self.processor = setup.processor
+        self.share = self.processor.attach()
+        self.draws = setup.draws
+        self.exact = setup.exact
         self.ports: list[Port] = []
-        self.send_s = 0.0  # CPU seconds per tuple sent to all consumers
         self.tuples_out = 0
         self.busy = False
         self.free_s = 0.0  # when, on the axis of the stamps, the last service ended

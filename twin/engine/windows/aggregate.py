@@ -4,73 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import simpy
-
-from twin.engine.segment import Segment
+from twin.engine.outcome import Results
+from twin.engine.windows.combiner import Combiner
+from twin.engine.windows.extent import Extent
 from twin.engine.windows.history import History
 from twin.engine.windows.mixture import oldest_between, spreads
-from twin.engine.windows.window import Results, WindowTask
-from twin.query import CountWindow, TimeWindow
+from twin.engine.windows.store import Store
 
 if TYPE_CHECKING:
-    from twin.engine.compute.processor import Processor
-    from twin.engine.draws import Draws
     from twin.engine.streams.keys import KeyGroups
 
 
-class AggregateTask(WindowTask):
+class GroupCombiner(Combiner):
     """`groups` live on this replica; tuples carry uniformly random ones.
 
     strata: where some are more frequent than others, (share of the tuples, groups) of classes of like frequency.
     """
 
-    __slots__ = (
-        "groups",
-        "strata",
-    )
+    __slots__ = ("groups", "strata")
 
-    def __init__(
-        self,
-        env: simpy.Environment,
-        name: str,
-        processor: Processor,
-        draws: Draws,
-        service_s: float,
-        service_scv: float,
-        exact: bool,
-        window: CountWindow | TimeWindow,
-        result_s: float,
-        scan_s: float,
-        groups: int,
-    ) -> None:
-        super().__init__(env, name, processor, draws, service_s, service_scv, exact, window, result_s, scan_s)
+    def __init__(self, extent: Extent, store: Store, scan_s: float, result_s: float, groups: int) -> None:
+        super().__init__(extent, store, scan_s, result_s)
         self.groups = groups
         self.strata: tuple[tuple[float, float], ...] = ()
-        self.histories = (History(),)
 
     @property
     def history(self) -> History:
         """A single one for all inputs."""
-        return self.histories[0]
+        return self.store.histories[0]
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Task."""
+        """See Logic."""
         self.groups = max(1, round(keys.distinct_of(replica)))
         self.strata = keys.strata(replica)
 
-    def remember(self, segment: Segment, low: float, high: float) -> None:
-        """Adds a piece to the history."""
-        stamps = (segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s)
-        self.history.add(low, high, segment.n, stamps)
-
-    def correct(self, segment: Segment, low: float, high: float) -> None:
-        """Moves the last piece."""
-        self.history.correct_last(low if segment.n > 1 else high, high)
-
-    def forget(self, position: float) -> None:
-        """Forgets what lies before the next window."""
-        self.history.forget_until(position)
-        self.state_tuples = self.history.held()
+    def know_share(self, share: float, values: int) -> None:
+        """See Logic."""
+        self.groups = max(1, round(values * share))
 
     def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
         """Distinct groups in the window; each as old as the oldest of its tuples."""
@@ -81,16 +51,16 @@ class AggregateTask(WindowTask):
         if self.groups == 1:
             distinct = fires
         elif fires == 1:
-            distinct = self._occupied(content) if self.strata else self.draws.occupied(content, self.groups)
+            distinct = self._occupied(content) if self.strata else self.station.draws.occupied(content, self.groups)
         else:
             classes = self.strata or ((1.0, self.groups),)
             mean = sum([groups * -_expm1_power(content * share, groups) for share, groups in classes])
-            distinct = max(fires, self.draws.rounded(fires * mean))
+            distinct = max(fires, self.station.draws.rounded(fires * mean))
         work_s = self.scan_s * content * fires + self.result_s * distinct
         return self._results(position, start, content, distinct, fires, low, high), work_s
 
     def _occupied(self, content: int) -> int:
-        draws = self.draws
+        draws = self.station.draws
         found = sum([draws.occupied(draws.rounded(content * share), groups) for share, groups in self.strata])
         return max(1, min(content, found))
 

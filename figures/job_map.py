@@ -1,0 +1,196 @@
+"""A query drawn on its hosts: a lane a host or socket, operators from left to right in the direction of the data.
+
+Boxes are coloured by how busy they are, a bar in them says how long they were busy and held up by others; streams along
+which backpressure goes are red and dashed. Data in, SVG text out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from figures.svg import HEATS, element, heat, label, picture, rectangle, shortened, text
+
+BOX_PX = (138.0, 48.0)
+GAP_PX = (44.0, 12.0)
+HEAD_PX, PAD_PX = 24.0, 12.0
+"""Of a lane: the line with its name, and the space around its boxes."""
+LEGEND_PX = 34.0
+NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
+THIN_PX, THICK_PX = 1.2, 5.0
+METER_PX, SEEN_PX = 60.0, 0.5
+QUIET, ALARM, EDGE, GREY, INK = "#6b7c93", "#b8322a", "#51606f", "#555555", "#222222"
+DASH = "7 4"
+HEAT_WORDS = ("under 25 %", "50 %", "75 %", "90 %", "full")
+
+
+class Lane(NamedTuple):
+    """A host or socket. note: more words. used: share of its capacity, None if not known."""
+
+    name: str
+    note: str = ""
+    used: float | None = None
+
+
+class Box(NamedTuple):
+    """What of an operator is in one lane. lane: by number. column: from the left. note: the second line.
+
+    busy, blocked: shares of time, None if not known. told: all that is known, shown by the pointer.
+    """
+
+    lane: int
+    column: int
+    name: str
+    note: str = ""
+    busy: float | None = None
+    blocked: float | None = None
+    told: str = ""
+
+
+class Wire(NamedTuple):
+    """Tuples from one box, by number, to another. share: of the thickest. held_up: backpressure goes along it."""
+
+    start: int
+    end: int
+    share: float = 0.0
+    held_up: bool = False
+    told: str = ""
+
+
+class JobMap(NamedTuple):
+    """title: what is drawn, in words."""
+
+    title: str
+    lanes: Sequence[Lane]
+    boxes: Sequence[Box]
+    wires: Sequence[Wire]
+
+
+class Place(NamedTuple):
+    """The upper left corner of a box, in pixels."""
+
+    x: float
+    y: float
+
+
+def job_map(drawn: JobMap) -> str:
+    """The picture. Lanes without boxes are drawn as well: they are what is free."""
+    tops, height = _tops(drawn)
+    places = _places(drawn, tops)
+    width = max([place.x for place in places], default=0.0) + BOX_PX[0] + PAD_PX
+    width = max(width, 2 * PAD_PX + 3 * BOX_PX[0])
+    known = any(box.busy is not None for box in drawn.boxes)
+    return picture(
+        width,
+        height + LEGEND_PX * known,
+        drawn.title,
+        *(_lane(lane, top, end, width) for lane, top, end in zip(drawn.lanes, tops, [*tops[1:], height], strict=True)),
+        *(_wire(wire, places) for wire in sorted(drawn.wires, key=lambda wire: wire.held_up)),
+        *(_box(box, place) for box, place in zip(drawn.boxes, places, strict=True)),
+        *([_legend(height)] if known else []),
+    )
+
+
+def _tops(drawn: JobMap) -> tuple[list[float], float]:
+    """Where each lane begins, and where the last one ends."""
+    tops, at = [], 0.0
+    for number in range(len(drawn.lanes)):
+        columns = [box.column for box in drawn.boxes if box.lane == number]
+        rows = max([columns.count(column) for column in set(columns)], default=0)
+        tops.append(at)
+        at += HEAD_PX + (PAD_PX + rows * (BOX_PX[1] + GAP_PX[1]) if rows else PAD_PX / 2)
+    return tops, at
+
+
+def _places(drawn: JobMap, tops: Sequence[float]) -> list[Place]:
+    """Boxes of one lane and column are below each other, in order."""
+    used: dict[tuple[int, int], int] = {}
+    places = []
+    for box in drawn.boxes:
+        row = used.setdefault((box.lane, box.column), 0)
+        used[box.lane, box.column] += 1
+        x = PAD_PX + box.column * (BOX_PX[0] + GAP_PX[0])
+        places.append(Place(x, tops[box.lane] + HEAD_PX + PAD_PX / 2 + row * (BOX_PX[1] + GAP_PX[1])))
+    return places
+
+
+def _lane(lane: Lane, top: float, end: float, width: float) -> str:
+    band = rectangle(0.5, top + 0.5, width - 1, end - top - 5, rx=6, fill="#f8f9fb", stroke="#d5dbe3")
+    meter = [] if lane.used is None else [_meter(lane.used, width - PAD_PX - METER_PX, top + 9)]
+    name = element("tspan", text(lane.name), font_weight="bold")
+    words = shortened(lane.note, width - 100 - 8 * len(lane.name), NOTE_PX)
+    note = element("tspan", text(f"  {words}"), fill=GREY) if words else ""
+    line = element("text", name, note, x=PAD_PX, y=top + 17, font_size=NOTE_PX + 1, fill=INK)
+    return element("g", element("title", text(f"{lane.name} {lane.note}")), band, line, *meter)
+
+
+def _meter(used: float, x: float, y: float) -> str:
+    """How full a lane's host is."""
+    full = METER_PX * min(1.0, max(0.0, used))
+    frame = rectangle(x, y, METER_PX, 7, fill="#ffffff", stroke="#aab4c2", stroke_width=0.8)
+    return frame + rectangle(x, y, full, 7, fill=ALARM if used >= HEATS[-2].below else QUIET)
+
+
+def _box(box: Box, place: Place) -> str:
+    colours, (width, height) = heat(box.busy), BOX_PX
+    frame = rectangle(place.x, place.y, width, height, rx=5, fill=colours.fill, stroke=EDGE)
+    name, note = shortened(box.name, width - 12, NAME_PX * BOLD), shortened(box.note, width - 12, NOTE_PX)
+    lines = (
+        label(name, place.x + 8, place.y + 18, NAME_PX, font_weight="bold", fill=colours.ink),
+        label(note, place.x + 8, place.y + 33, NOTE_PX, fill=colours.ink),
+    )
+    return element("g", element("title", text(box.told or box.name)), frame, *lines, *_shares(box, place))
+
+
+def _shares(box: Box, place: Place) -> list[str]:
+    """A bar at the bottom: busy, held up, idle."""
+    if box.busy is None:
+        return []
+    x, y, width = place.x + 8, place.y + BOX_PX[1] - 9, BOX_PX[0] - 16
+    busy, blocked = width * min(1.0, box.busy), width * min(1.0, box.blocked or 0.0)
+    parts = [rectangle(x, y, width, 4, fill="#ffffff", stroke=EDGE, stroke_width=0.5)]
+    parts += [rectangle(x, y, busy, 4, fill="#333f4d")] if busy >= SEEN_PX else []
+    return parts + ([rectangle(x + busy, y, blocked, 4, fill="#e8665c")] if blocked >= SEEN_PX else [])
+
+
+def _wire(wire: Wire, places: Sequence[Place]) -> str:
+    """From the right of one box to the left of the other; over what is in between, where it leaps columns."""
+    start, end = places[wire.start], places[wire.end]
+    if start.x >= end.x:
+        return _upright(wire, start, end)
+    x1, y1 = start.x + BOX_PX[0], start.y + BOX_PX[1] / 2
+    x2, y2 = end.x - 7, end.y + BOX_PX[1] / 2
+    leaps = x2 - x1 > BOX_PX[0] and abs(y2 - y1) < 1
+    bend, lift = max(26.0, (x2 - x1) * 0.45), -0.9 * BOX_PX[1] if leaps else 0.0
+    path = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1 + lift:.1f} {x2 - bend:.1f} {y2 + lift:.1f} {x2:.1f} {y2:.1f}"
+    return _drawn(wire, path, f"M{x2 - 2:.1f} {y2 - 5:.1f}l9 5l-9 5z")
+
+
+def _upright(wire: Wire, start: Place, end: Place) -> str:
+    """Between boxes of one column, down or up, beside each other."""
+    down = end.y > start.y
+    x, way = start.x + BOX_PX[0] * (0.6 if down else 0.4), 1 if down else -1
+    y1, y2 = (start.y + BOX_PX[1], end.y - 7) if down else (start.y, end.y + BOX_PX[1] + 7)
+    return _drawn(wire, f"M{x:.1f} {y1:.1f}L{x:.1f} {y2:.1f}", f"M{x - 5:.1f} {y2 - 2 * way:.1f}h10l-5 {9 * way}z")
+
+
+def _drawn(wire: Wire, path: str, head: str) -> str:
+    colour, dash = (ALARM, DASH) if wire.held_up else (QUIET, None)
+    thick = THIN_PX + (THICK_PX - THIN_PX) * min(1.0, wire.share) ** 0.5
+    line = element("path", d=path, fill="none", stroke=colour, stroke_width=thick, stroke_dasharray=dash, opacity=0.85)
+    return element("g", element("title", text(wire.told)), line, element("path", d=head, fill=colour))
+
+
+def _legend(top: float) -> str:
+    """What the colours are."""
+    left, step = PAD_PX + 36, 66.0
+    parts = [label("busy:", PAD_PX, top + 19, NOTE_PX, fill=GREY)]
+    for number, (colours, words) in enumerate(zip(HEATS, HEAT_WORDS, strict=True)):
+        x = left + number * step
+        parts.append(rectangle(x, top + 6, step - 2, 18, rx=3, fill=colours.fill, stroke=EDGE, stroke_width=0.6))
+        middle = x + step / 2 - 1
+        parts.append(label(words, middle, top + 19, NOTE_PX - 1, fill=colours.ink, text_anchor="middle"))
+    x = left + len(HEATS) * step + 8
+    line = {"stroke": ALARM, "stroke_width": 2.5, "stroke_dasharray": DASH}
+    parts.append(element("path", d=f"M{x:.0f} {top + 15:.0f}h22", **line))
+    return element("g", *parts, label("held up", x + 27, top + 19, NOTE_PX, fill=GREY))

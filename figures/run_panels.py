@@ -1,0 +1,47 @@
+"""A run over time for print: the pictures of a report beside each other, with axes and a legend each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.style import FONT_PT, looks, quiet
+from figures.time_line import MARK, Panel, axis_of
+
+COLUMNS = 2
+
+
+def run_panels(panels: Sequence[Panel]) -> Figure:
+    """A picture a panel, in two columns; events are dashed verticals, shaded as long as they last."""
+    rows = math.ceil(len(panels) / COLUMNS)
+    figure = Figure(figsize=(7.2, 2.1 * rows), layout="constrained", dpi=150)
+    places = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
+    for axes, panel in zip(places, panels, strict=False):
+        _panel(axes, panel)
+    for axes in places[len(panels) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _panel(axes: Axes, panel: Panel) -> None:
+    quiet(axes)
+    for (name, values), look in zip(panel.series.items(), looks(panel.series).values(), strict=True):
+        shown = [math.nan if value is None else value for value in values]
+        alone = look.marker if sum(value is not None for value in values) == 1 else None
+        style = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.2, "marker": alone}
+        axes.plot(panel.at_s, shown, label=name, **style)  # type: ignore[arg-type]
+    for mark in panel.marks:
+        axes.axvline(mark.at_s, color=MARK, linewidth=0.8, linestyle=":")
+        if mark.end_s is not None:
+            axes.axvspan(mark.at_s, mark.end_s, color=MARK, alpha=0.1, linewidth=0)
+    axis = axis_of(panel)
+    axes.set_yscale("log" if axis.logarithmic else "linear")
+    axes.set_ylim(axis.low, axis.high * (1.0 if axis.logarithmic else 1.05))
+    axes.set_xlim(0.0, panel.end_s)
+    axes.set_xlabel("simulated time (s)", fontsize=FONT_PT - 1)
+    axes.set_title(panel.title, fontsize=FONT_PT, loc="left")
+    axes.tick_params(labelsize=FONT_PT - 1)
+    axes.legend(fontsize=FONT_PT - 3, frameon=False, ncols=2)

@@ -1,0 +1,82 @@
+"""SVG as text: elements that are well-formed whatever stands in them, and the colours of a share in use."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import NamedTuple
+
+CHARACTER = 0.57
+"""Width of a character of the sans-serif faces that browsers have, as a share of the font's size: about."""
+
+
+class Heat(NamedTuple):
+    """below: shares under it have this colour. ink: of text on it."""
+
+    below: float
+    fill: str
+    ink: str
+
+
+HEATS = (
+    Heat(0.25, "#edf3fa", "#222222"),
+    Heat(0.50, "#cbdff2", "#222222"),
+    Heat(0.75, "#fbe6b5", "#222222"),
+    Heat(0.90, "#f3b063", "#222222"),
+    Heat(float("inf"), "#b8322a", "#ffffff"),
+)
+"""From idle to full, in lightness as well as in hue: for colour-blind readers and printers."""
+UNKNOWN = Heat(0.0, "#ffffff", "#222222")
+
+
+def heat(share: float | None) -> Heat:
+    """The colour of a share in use; white where it is not known."""
+    return UNKNOWN if share is None else next(each for each in HEATS if share < each.below)
+
+
+def element(name: str, *children: str, **attributes: object) -> str:
+    """An element; children are elements or what `text` gives. Of attribute names, `_` becomes `-`, at the end nothing.
+
+    Attributes that are None are left out; numbers are written to a hundredth.
+    """
+    given = ((key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None)
+    written = "".join(f' {key}="{_value(value)}"' for key, value in given)
+    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
+
+
+def text(words: str) -> str:
+    """Any words as the content of an element: characters that XML does not know are left out."""
+    return escape("".join(each for each in words if each in "\t\n" or each >= " "), quote=False)
+
+
+def label(words: str, x: float, y: float, size_px: float, **attributes: object) -> str:
+    """Words at a place: the left end of their base line."""
+    return element("text", text(words), x=x, y=y, font_size=size_px, **attributes)
+
+
+def rectangle(x: float, y: float, width: float, height: float, **attributes: object) -> str:
+    """Given its upper left corner."""
+    return element("rect", x=x, y=y, width=width, height=height, **attributes)
+
+
+def picture(width: float, height: float, title: str, *children: str) -> str:
+    """A whole drawing. It is as wide as it is drawn; the page may let it scroll. title: what screen readers say."""
+    size = {"width": round(width), "height": round(height), "viewBox": f"0 0 {width:.0f} {height:.0f}"}
+    return element(
+        "svg",
+        element("title", text(title)),
+        *children,
+        xmlns="http://www.w3.org/2000/svg",
+        role="img",
+        font_family="system-ui, 'DejaVu Sans', sans-serif",
+        **size,
+    )
+
+
+def shortened(words: str, width: float, font_px: float) -> str:
+    """As much of the words as fits, with an ellipsis where some are left out."""
+    fits = max(2, int(width / (font_px * CHARACTER)))
+    return words if len(words) <= fits else f"{words[: fits - 1]}…"
+
+
+def _value(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else escape(str(value))

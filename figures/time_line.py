@@ -1,0 +1,198 @@
+"""Quantities over simulated time as lines, with what happened marked: drawn small, to stand in a grid or on a phone.
+
+Data in, SVG text out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from figures.style import BLUE, GREEN, ORANGE
+from figures.svg import CHARACTER, element, label, picture, rectangle, shortened, text
+
+WIDTH_PX, PLOT_PX = 390.0, 130.0
+LEFT_PX, RIGHT_PX, TITLE_PX, FOOT_PX = 46.0, 10.0, 20.0, 22.0
+FONT_PX = 11.0
+GREY, INK, GRID, MARK = "#555555", "#222222", "#e1e5ea", "#a05ab4"
+COLOURS = (BLUE, ORANGE, GREEN, "#111111", MARK, "#7a7a7a")
+DASHES = (None, "6 3", "2 2", "8 3 2 3", "1 3", "10 4")
+"""A series has a colour and a dash of its own, so that it is told apart in grey."""
+DECADES = 1.5
+"""A range of more factors of ten has a logarithmic axis."""
+
+
+class Mark(NamedTuple):
+    """Something that happened. end_s: when it was over; None if it was a moment, or lasts."""
+
+    at_s: float
+    end_s: float | None
+    told: str
+
+
+class Panel(NamedTuple):
+    """One picture. at_s: where the values lie. series: by name, a value or None at each. top: a fixed end of the axis.
+
+    shares: values are shares, written in per cent. logarithmic: may have such an axis.
+    """
+
+    title: str
+    at_s: Sequence[float]
+    series: Mapping[str, Sequence[float | None]]
+    marks: Sequence[Mark] = ()
+    end_s: float = 0.0
+    top: float | None = None
+    shares: bool = False
+    logarithmic: bool = False
+
+
+class Axis(NamedTuple):
+    """From values to pixels below the upper end; ticks: where lines are drawn."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+    logarithmic: bool
+
+    def pixels(self, value: float) -> float:
+        """From the upper end."""
+        if self.logarithmic:
+            value = max(value, self.low)
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return PLOT_PX * (1.0 - share)
+
+
+Across = Callable[[float], float]
+"""From simulated seconds to pixels from the left."""
+
+
+def time_line(panel: Panel) -> str:
+    """The picture. Series without any value are named all the same."""
+    legend, lines = _legend(panel)
+    top = TITLE_PX + 14.0 * lines + 6
+    axis = axis_of(panel)
+    end_s = max(panel.end_s, max(panel.at_s, default=0.0)) or 1.0
+    width = WIDTH_PX - LEFT_PX - RIGHT_PX
+
+    def across(at_s: float) -> float:
+        return LEFT_PX + width * min(1.0, at_s / end_s)
+
+    drawn = [
+        _line(_points(panel.at_s, values, axis, across, top), number)
+        for number, values in enumerate(panel.series.values())
+    ]
+    return picture(
+        WIDTH_PX,
+        top + PLOT_PX + FOOT_PX,
+        panel.title,
+        label(panel.title, 4, 13, FONT_PX + 1, font_weight="bold", fill=INK),
+        legend,
+        *_grid(axis, panel.shares, top, width),
+        *_times(end_s, across, top),
+        *(_mark(mark, across, top) for mark in panel.marks),
+        *(line for lines_of in drawn for line in lines_of),
+    )
+
+
+def axis_of(panel: Panel) -> Axis:
+    """From 0 up, or logarithmic where values differ much and all are above 0."""
+    values = [each for line in panel.series.values() for each in line if each is not None]
+    high = panel.top or max(values, default=0.0) or 1.0
+    low = min(values, default=0.0)
+    if panel.logarithmic and low > 0.0 and math.log10(high / low) > DECADES:
+        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+        step = max(1, (last - first) // 4)
+        return Axis(10.0**first, 10.0**last, [10.0**each for each in range(first, last + 1, step)], True)
+    ticks = nice(high)
+    return Axis(0.0, max(high, ticks[-1]), ticks, False)
+
+
+def nice(high: float, about: int = 4) -> list[float]:
+    """About so many round numbers from 0 to what is at most a step below `high` > 0."""
+    rough = high / about
+    scale = 10.0 ** math.floor(math.log10(rough))
+    step = next(each * scale for each in (1, 2, 2.5, 5, 10) if each * scale >= rough * 0.999)
+    return [step * number for number in range(math.floor(high / step + 1e-9) + 1)]
+
+
+def short(value: float, shares: bool = False) -> str:
+    """A tick in a few characters."""
+    if shares:
+        return f"{100 * value:g} %"
+    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {letter}"
+    return f"{value:.3g}"
+
+
+def _points(
+    at_s: Sequence[float], values: Sequence[float | None], axis: Axis, across: Across, top: float
+) -> list[list[str]]:
+    """In runs without gaps."""
+    runs: list[list[str]] = [[]]
+    for time_s, value in zip(at_s, values, strict=True):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append(f"{across(time_s):.1f},{top + axis.pixels(value):.1f}")
+    return [run for run in runs if run]
+
+
+def _line(runs: Sequence[Sequence[str]], number: int) -> list[str]:
+    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+    look = {"fill": "none", "stroke": colour, "stroke_width": 1.7, "stroke_dasharray": dash}
+    lines = []
+    for run in runs:
+        if len(run) == 1:
+            x, y = run[0].split(",")
+            lines.append(element("circle", cx=x, cy=y, r=2.5, fill=colour))
+        else:
+            lines.append(element("polyline", points=" ".join(run), **look))
+    return lines
+
+
+def _legend(panel: Panel) -> tuple[str, int]:
+    """Names with their lines, in as many rows as they need."""
+    parts, x, row = [], 4.0, 0
+    for number, name in enumerate(panel.series):
+        words = shortened(name, 150, FONT_PX)
+        width = 24 + len(words) * FONT_PX * CHARACTER + 8
+        if x > 4 and x + width > WIDTH_PX:
+            x, row = 4.0, row + 1
+        y = TITLE_PX + 14 * row + 8
+        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+        parts.append(
+            element("path", d=f"M{x:.0f} {y - 3:.0f}h18", stroke=colour, stroke_width=2.2, stroke_dasharray=dash)
+        )
+        parts.append(label(words, x + 22, y, FONT_PX, fill=GREY))
+        x += width
+    return element("g", *parts), row + 1
+
+
+def _grid(axis: Axis, shares: bool, top: float, width: float) -> Iterator[str]:
+    for tick in axis.ticks:
+        y = top + axis.pixels(tick)
+        yield element("path", d=f"M{LEFT_PX:.0f} {y:.1f}h{width:.0f}", stroke=GRID, stroke_width=1)
+        yield label(short(tick, shares), LEFT_PX - 4, y + 4, FONT_PX - 1, fill=GREY, text_anchor="end")
+
+
+def _times(end_s: float, across: Across, top: float) -> Iterator[str]:
+    ticks = nice(end_s)
+    for tick in ticks:
+        last = tick == ticks[-1]
+        words = f"{tick:g} s" if last else f"{tick:g}"
+        near_edge = across(tick) > WIDTH_PX - RIGHT_PX - 15
+        anchor = "end" if near_edge else "middle"
+        x = WIDTH_PX - 2 if near_edge else across(tick)
+        yield label(words, x, top + PLOT_PX + 15, FONT_PX - 1, fill=GREY, text_anchor=anchor)
+
+
+def _mark(mark: Mark, across: Across, top: float) -> str:
+    x = across(mark.at_s)
+    line = element("path", d=f"M{x:.1f} {top:.0f}v{PLOT_PX:.0f}", stroke=MARK, stroke_width=1, stroke_dasharray="3 2")
+    wide = across(mark.end_s) - x if mark.end_s is not None else 0.0
+    shade = [rectangle(x, top, wide, PLOT_PX, fill=MARK, opacity=0.12)] if wide >= 0.5 else []
+    return element("g", element("title", text(mark.told)), *shade, line)

@@ -1,0 +1,214 @@
+"""As many replicas as the autoscaler of Flink's Kubernetes operator would order, under the names of its options.
+
+Options are those of `job.autoscaler.*`. Each operator's true processing rate, its input over its busy time, is compared
+with what it should take: the rate that arrives, passed on by measured output ratios, at `target.utilization`; its part
+of the sources' lag, to be caught up within `catch-up.duration`; and what arrives during `restart.time`, likewise.
+Nothing changes while every operator that would change is within `target.utilization.boundary` of the target. While a
+source lags by more than `backlog-processing.lag-threshold`, replicas may be fully busy and none are taken away.
+
+Rates are means over `metrics.window`; for `stabilization.interval` after each change nothing is measured. Fewer
+replicas come only after `scale-down.interval`, as many as the most that was called for in it. Keyed operators get
+replica counts that divide their key groups, if there are such.
+
+Its durations are in minutes, and it looks about once a minute: here in periods, a minute there being a period here. Not
+here: true rates observed while catching up, detection of ineffective scaling, memory tuning; busy times are means over
+replicas (`metrics.busy-time.aggregator: AVG`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from optimizers.policies.room import can_rescale, continues, stood_still
+from optimizers.policies.sizing import rescaled
+from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
+from twin.deployment import Deployment
+from twin.keys import key_groups_of
+
+ROUNDING = 1e-9
+
+Periods = Annotated[int, Field(ge=0, le=10**6)]
+
+
+class FlinkAutoscalerSpec(PolicySpec):
+    """What of it can be set; defaults are Flink's, with periods for minutes."""
+
+    name: Literal["flink-autoscaler"] = "flink-autoscaler"
+    target_utilization: Annotated[float, Field(gt=0, le=1, description="share of time that replicas are busy")] = 0.7
+    target_utilization_boundary: Annotated[float, Field(ge=0, le=1, description="allowed on both sides of it")] = 0.3
+    metrics_window_periods: Annotated[int, Field(ge=1, le=10**6, description="that means are taken over")] = 15
+    stabilization_interval_periods: Annotated[Periods, Field(description="after a change, not measured")] = 5
+    catch_up_duration_periods: Annotated[Periods, Field(description="for lag to be made up for; 0: it is left out")] = (
+        30
+    )
+    restart_time_periods: Annotated[Periods, Field(description="that a change is expected to stop the job for")] = 5
+    backlog_processing_lag_threshold_periods: Annotated[
+        Periods, Field(description="of lag, from which on replicas may be fully busy and none go")
+    ] = 5
+    scale_down_interval_periods: Annotated[Periods, Field(description="that fewer replicas must be called for")] = 60
+    scale_down_max_factor: Annotated[float, Field(ge=0, le=1, description="of the replicas may go at once")] = 0.6
+    scale_up_max_factor: Annotated[float, Field(gt=0, description="times as many may come at once")] = 100_000.0
+    vertex_min_parallelism: Annotated[int, Field(ge=1, description="replicas of an operator")] = 1
+    vertex_max_parallelism: Annotated[int, Field(ge=1, description="replicas of an operator")] = 200
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.vertex_min_parallelism > self.vertex_max_parallelism:
+            raise ValueError("vertex_min_parallelism is above vertex_max_parallelism; give it at most that")
+        return self
+
+    def start(self, deployment: Deployment) -> FlinkAutoscaler:
+        """For one run."""
+        return FlinkAutoscaler(deployment, self)
+
+
+class Evaluated(NamedTuple):
+    """An operator over the window, in tuples a second. true_rate: of all its replicas; inf if nothing came."""
+
+    target_rate: float
+    catch_up_rate: float
+    true_rate: float
+
+    def capacity(self, utilization: float, restart_share: float = 0.0) -> float:
+        """The rate that it should be capable of, to be that busy. restart_share: of `catch-up.duration`."""
+        if utilization <= 0.0:
+            return math.inf
+        at_utilization = self.target_rate / min(1.0, utilization)
+        return self.catch_up_rate + self.target_rate * restart_share + at_utilization
+
+
+class FlinkAutoscaler:
+    """Remembers its window, and when each operator was first called to shrink."""
+
+    name = "flink-autoscaler"
+
+    def __init__(self, deployment: Deployment, spec: FlinkAutoscalerSpec) -> None:
+        self.deployment = deployment
+        self.spec = spec
+        places = deployment.plan.placement
+        names = [each.name for each in deployment.query.operators]
+        self._scalable = [name for name in names if can_rescale(name, places[name][:1], deployment)]
+        self._window: deque[PeriodStatistics] = deque(maxlen=spec.metrics_window_periods)
+        self._skip = spec.stabilization_interval_periods
+        self._last: PeriodStatistics | None = None
+        self._fewer: dict[str, list[tuple[float, int]]] = {}  # when how many were called for, since the first time
+
+    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+        """New replica counts once the window is full and an operator is out of bounds."""
+        last, self._last = self._last, statistics
+        if (last is not None and not continues(last, statistics)) or stood_still(statistics, self.deployment):
+            self._window.clear()
+            self._skip = self.spec.stabilization_interval_periods
+        if self._skip:
+            self._skip -= 1
+            return None
+        self._window.append(statistics)
+        if len(self._window) < self.spec.metrics_window_periods:
+            return None
+        return rescaled(self.deployment, statistics, self.replicas_wanted())
+
+    def replicas_wanted(self) -> dict[str, int]:
+        """By operators that change; empty if all of them are within the bounds."""
+        evaluated, lagging = self._evaluated(), self._lagging()
+        wanted = {name: self._wanted(name, evaluated[name]) for name in self._scalable}
+        changed = {name: count for name, count in wanted.items() if count != self._present(name)}
+        return changed if any(self._out_of_bounds(evaluated[name], lagging) for name in changed) else {}
+
+    # what is measured ------------------------------------------------------------------------------------------------
+
+    def _evaluated(self) -> dict[str, Evaluated]:
+        query, found = self.deployment.query, dict[str, Evaluated]()
+        seconds = sum(each.length_s for each in self._window)
+        catch_up_s = self.spec.catch_up_duration_periods * self._window[-1].length_s
+        for operator in query.topological:
+            name = operator.name
+            if operator.is_source:
+                target = self._sum(name, "arrived") / seconds
+                lag = self._window[-1].operators[name]["backlog"]
+                catch_up = lag / catch_up_s if catch_up_s else 0.0
+            else:
+                target = catch_up = 0.0
+                for stream in query.inputs(name):
+                    copies = query.partitioning(stream).count_of_copies(self._present(name))
+                    ratio = self._output_ratio(stream.producer) * copies
+                    target += found[stream.producer].target_rate * ratio
+                    catch_up += found[stream.producer].catch_up_rate * ratio
+            found[name] = Evaluated(target, catch_up, self._true_rate(name))
+        return found
+
+    def _true_rate(self, name: str) -> float:
+        """Input over busy time; inf where nothing came, as nothing is known then."""
+        busy_s = sum(each.operators[name]["busyTimeMsPerSecond"] / 1000 * each.length_s for each in self._window)
+        taken = self._sum(name, "numRecordsIn")
+        return taken / busy_s if taken and busy_s else math.inf
+
+    def _output_ratio(self, name: str) -> float:
+        taken = self._sum(name, "numRecordsIn")
+        return self._sum(name, "numRecordsOut") / taken if taken else 0.0
+
+    def _lagging(self) -> bool:
+        """Whether a source lags by more than the threshold, at the rate at which it takes tuples."""
+        seconds = sum(each.length_s for each in self._window)
+        last = self._window[-1]
+        allowed_s = self.spec.backlog_processing_lag_threshold_periods * last.length_s
+        rates = {each.name: self._sum(each.name, "numRecordsIn") / seconds for each in self.deployment.query.sources}
+        return any(last.operators[name]["backlog"] > allowed_s * rate for name, rate in rates.items())
+
+    def _sum(self, name: str, column: str) -> float:
+        return float(sum(each.operators[name][column] for each in self._window))
+
+    def _present(self, name: str) -> int:
+        return len(self._window[-1].placement[name])
+
+    # what follows from it --------------------------------------------------------------------------------------------
+
+    @property
+    def _restart_share(self) -> float:
+        spec = self.spec
+        return spec.restart_time_periods / spec.catch_up_duration_periods if spec.catch_up_duration_periods else 0.0
+
+    def _out_of_bounds(self, each: Evaluated, lagging: bool) -> bool:
+        target, boundary = self.spec.target_utilization, self.spec.target_utilization_boundary
+        upper, lower = (1.0, 0.0) if lagging else (target + boundary, target - boundary)
+        return each.true_rate < each.capacity(upper) or each.true_rate > each.capacity(lower, self._restart_share)
+
+    def _wanted(self, name: str, each: Evaluated) -> int:
+        spec, present = self.spec, self._present(name)
+        factor = each.capacity(spec.target_utilization, self._restart_share) / each.true_rate
+        factor = min(max(factor, 1.0 - spec.scale_down_max_factor), 1.0 + spec.scale_up_max_factor)
+        count = max(math.ceil(factor * present - ROUNDING), min(present, spec.vertex_min_parallelism))
+        most = max(present, spec.vertex_max_parallelism)
+        groups = key_groups_of(self.deployment.query.operator(name))
+        count = min(count, most) if groups is None else spread(min(count, most, groups), groups, min(groups, most))
+        if count >= present:
+            self._fewer.pop(name, None)
+            return count
+        return self._delayed(name, present, count)
+
+    def _delayed(self, name: str, present: int, count: int) -> int:
+        """The most that was called for once the interval is over; until then what there is."""
+        last = self._window[-1]
+        called = self._fewer.setdefault(name, [])
+        called.append((last.end_s, count))
+        if last.end_s - called[0][0] < self.spec.scale_down_interval_periods * last.length_s - ROUNDING:
+            return present
+        del self._fewer[name]
+        return max(count for _, count in called)
+
+
+def spread(count: int, groups: int, most: int) -> int:
+    """The next higher number of replicas that divides the key groups; else the fewest with no more groups for any.
+
+    As `scaling.key-group.partitions.adjust.mode: EVENLY_SPREAD`, up to `most` replicas.
+    """
+    for each in range(count, most + 1):
+        if groups % each == 0:
+            return each
+    for each in range(count, 0, -1):
+        if groups // each > groups // count:
+            return each if groups % each == 0 else each + 1
+    return count

@@ -1,0 +1,174 @@
+"""Operating points to a calibrated profile: the utilisation law first, then what CPU time does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from scenarios.calibration import newton
+from scenarios.calibration.design import work_of
+from scenarios.calibration.estimate import Estimate, from_linear, from_logs
+from scenarios.calibration.point import KEEPS_UP, Point, check
+from scenarios.calibration.structures import By, Explained, Structure, Works, candidates, explain, with_power
+from scenarios.calibration.unit_costs import UnitCost, charged, of_kinds
+from scenarios.telling.progress import Progress
+from twin.errors import BadInput
+from twin.profiles import EngineProfile
+from twin.scenario import Scenario
+
+HIDDEN = ("channel_tuples", "service_scv")
+"""Constants that CPU time does not show and latencies and slowed sources do."""
+LEAST_POINTS = 2
+OUTLIER = 5.0
+"""A row that is this many typical errors off contradicts the others."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the points say of a job's engine. costs: unit costs by name; hidden: HIDDEN constants by name.
+
+    tried: all structures, best first; none where there is no CPU time. odd: rows that contradict the others.
+    """
+
+    structure: Structure
+    exponent: float
+    costs: Mapping[str, float]
+    hidden: Mapping[str, float]
+    estimates: tuple[Estimate, ...]
+    tried: tuple[Explained, ...]
+    odd: tuple[str, ...]
+
+    def applied(self, scenario: Scenario) -> Scenario:
+        """The scenario under these constants."""
+        return under(scenario, self.structure, self.exponent, self.costs, self.hidden)
+
+
+def under(
+    scenario: Scenario, structure: Structure, exponent: float, costs: Mapping[str, float], hidden: Mapping[str, float]
+) -> Scenario:
+    """The scenario under calibrated constants."""
+    found = with_power(charged(scenario, costs), exponent)
+    found = found.model_copy(update={"engine": _with_hidden(found.engine, hidden)})
+    return own_cores(found) if structure.own_cores else found
+
+
+def own_cores(scenario: Scenario) -> Scenario:
+    """The scenario on hosts with a core for each replica, at least."""
+    replicas = {host.name: 0 for host in scenario.cluster.hosts}
+    for operator in scenario.query.operators:
+        for place in scenario.plan.locations(operator.name):
+            replicas[place.host] += 1
+    hosts = tuple(
+        host.model_copy(update={"cpu_percent": max(host.cpu_percent, 100.0 * replicas[host.name])})
+        for host in scenario.cluster.hosts
+    )
+    return scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"hosts": hosts})})
+
+
+def calibrate(points: Sequence[Point], by: By | None = None, report: Progress | None = None) -> Calibration:
+    """Raises BadInput if points contradict each other, or are too few."""
+    check(points)
+    if len(points) < LEAST_POINTS:
+        raise BadInput(f"too few points: {LEAST_POINTS - len(points)} more is needed; one point fits any constants")
+    if any(point.busy or point.cpu for point in points):
+        return _from_cpu(points, candidates(points, by), Works(points), report)
+    return _from_rates(points, report)
+
+
+def calibrate_as(points: Sequence[Point], like: Calibration, works: Works | None) -> Calibration:
+    """The same from other points, with the structure known. works: None where there was no CPU time."""
+    return _from_rates(points, None) if works is None else _from_cpu(points, [like.structure], works, None)
+
+
+def _from_cpu(
+    points: Sequence[Point], structures: Sequence[Structure], works: Works, report: Progress | None
+) -> Calibration:
+    tried = explain(points, structures, works)
+    best = tried[0]
+    engine = points[0].scenario.engine
+    free = _hidden_costs(engine, points)
+    rest = None
+    if free:
+
+        def apply(scenario: Scenario, logs_k: np.ndarray) -> Scenario:
+            return under(scenario, best.structure, best.exponent, best.values, _values(free, logs_k))
+
+        rest = newton.fit(points, apply, len(free), costs=0, report=report)
+    return Calibration(
+        structure=best.structure,
+        exponent=best.exponent,
+        costs=best.values,
+        hidden=_values(free, rest.logs_k) if rest else {},
+        estimates=(*from_linear(best), *(from_logs(rest, free) if rest else ())),
+        tried=tuple(tried),
+        odd=_odd(best),
+    )
+
+
+def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration:
+    engine = points[0].scenario.engine
+    behind = sum(share < KEEPS_UP for point in points for share in point.delivered.values())
+    if newton.asked(points) < LEAST_POINTS or not behind:
+        raise BadInput(
+            "these points say nothing about costs: no busy times, no host CPU, and no source falls behind; measure one "
+            "of these at some points"
+        )
+    costs, free = _at_work(points, of_kinds(engine)), _hidden_costs(engine, points)
+
+    def apply(scenario: Scenario, logs_k: np.ndarray) -> Scenario:
+        hidden = _values(free, logs_k[len(costs) :])
+        return under(scenario, Structure("kind"), 1.0, _values(costs, logs_k[: len(costs)]), hidden)
+
+    found = newton.fit(points, apply, len(costs) + len(free), costs=len(costs), report=report)
+    return Calibration(
+        structure=Structure("kind"),
+        exponent=1.0,
+        costs=_values(costs, found.logs_k[: len(costs)]),
+        hidden=_values(free, found.logs_k[len(costs) :]),
+        estimates=from_logs(found, [*costs, *free]),
+        tried=(),
+        odd=(),
+    )
+
+
+def _at_work(points: Sequence[Point], costs: Sequence[UnitCost]) -> list[UnitCost]:
+    """Those that anything in the points has some of."""
+    jobs = {point.scenario.query.model_dump_json(): point for point in points}
+    works = [work_of(point, costs).each_ok.max(axis=0) for point in jobs.values()]
+    used_k = np.max(works, axis=0) * np.array([cost.prior for cost in costs]) > 0
+    return [cost for cost, used in zip(costs, used_k.tolist(), strict=True) if used]
+
+
+def _hidden_costs(engine: EngineProfile, points: Sequence[Point]) -> list[UnitCost]:
+    """Of HIDDEN, those that the readings have to do with."""
+    slowed = any(share < KEEPS_UP for point in points for share in point.delivered.values())
+    timed = any(point.latency_s is not None for point in points)
+    names = [name for name, shown in zip(HIDDEN, (slowed, timed), strict=True) if shown]
+    units = {"channel_tuples": "tuples", "service_scv": ""}
+    return [UnitCost(name, units[name], max(float(getattr(engine, name)), 1e-3)) for name in names]
+
+
+def _values(costs: Sequence[UnitCost], logs_k: np.ndarray) -> dict[str, float]:
+    return {cost.name: cost.prior * float(np.exp(log)) for cost, log in zip(costs, logs_k, strict=True)}
+
+
+def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EngineProfile:
+    values: dict[str, float | int] = dict(hidden)
+    if "channel_tuples" in values:
+        values["channel_tuples"] = max(1, round(values["channel_tuples"]))
+    if "service_scv" in values:
+        values["service_scv"] = min(100.0, values["service_scv"])
+    return engine.model_copy(update=values)
+
+
+def _odd(best: Explained) -> tuple[str, ...]:
+    """Rows far off what all together say."""
+    errors_r = np.abs(best.fit.errors_r)
+    typical = max(float(np.median(errors_r)) / stats.norm.ppf(0.75), 0.01)
+    rows = zip(best.rows.name_r, best.fit.errors_r, errors_r, strict=True)
+    return tuple(
+        f"{name} ({error:+.0%} of what the others say)" for name, error, size in rows if size > OUTLIER * typical
+    )

@@ -1,0 +1,118 @@
+"""The utilisation law: CPU time is the sum of records times unit costs, so it is linear in the costs.
+
+What a unit of each cost makes an operator work is asked of the rate model, which knows which tuples cost what, and
+scaled from its rates to the measured ones. Letters at the end of a name are axes: o operators in data-flow order, k
+costs, r rows: one a measured host or busy operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from scenarios.calibration.point import Point
+from scenarios.calibration.unit_costs import UnitCost, alone, occurs
+from twin.job import compile
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+from twin.workload import Constant
+
+TINY = 1e-3
+"""Costs are tried this small, in their unit, so that nothing is overloaded."""
+DOUBT = 20.0
+"""How much less a busy time says of work, for each core that the model thinks others took meanwhile."""
+
+
+class Rows(NamedTuple):
+    """The linear system: cores_r = base_r + need_rk @ costs. name_r: for people.
+
+    base_r: what is not fitted. trust_r: weights; busy times say less of work where others use the same cores.
+    """
+
+    cores_r: np.ndarray
+    base_r: np.ndarray
+    need_rk: np.ndarray
+    trust_r: np.ndarray
+    name_r: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Of one point: reference-core seconds of an operator's one input tuple by cost [O, K], and without any of these
+    costs [O]; its tuples/s [O]; its replicas [O], and the share of them by host that carries any [O]."""
+
+    names: tuple[str, ...]
+    each_ok: np.ndarray
+    base_o: np.ndarray
+    taken_o: np.ndarray
+    replicas_o: np.ndarray
+    share_o: Mapping[str, np.ndarray]
+
+
+def as_delivered(point: Point) -> Scenario:
+    """The job with what its sources took as what they are offered: what flows then is what flowed."""
+    workload = point.scenario.workload
+    taken = {name: Constant(rate_per_s=max(point.taken_per_s[name], 1e-6)) for name in point.delivered}
+    return point.scenario.model_copy(
+        update={"workload": workload.model_copy(update={"arrivals": {**workload.arrivals, **taken}})}
+    )
+
+
+def work_of(point: Point, costs: Sequence[UnitCost]) -> Work:
+    """What a unit of each cost makes the operators of a point work."""
+    scenario = as_delivered(point)
+    names, base_o, flow_o = _each_s(alone(scenario, costs, "", TINY))
+    each_ok = np.zeros((len(names), len(costs)))
+    for k, cost in enumerate(costs):
+        if occurs(scenario, cost.name):
+            each_ok[:, k] = (_each_s(alone(scenario, costs, cost.name, TINY))[1] - base_o) / TINY
+    taken = (point.taken_per_s.get(name, float(rate)) for name, rate in zip(names, flow_o, strict=True))
+    components = compile(scenario).components
+    on_hosts = {
+        host.name: np.array([each.on[host.name] / each.replicas for each in components])
+        for host in scenario.cluster.hosts
+    }
+    return Work(
+        names=names,
+        each_ok=np.maximum(each_ok, 0.0),
+        base_o=base_o,
+        taken_o=np.array(list(taken)),
+        replicas_o=np.array([each.replicas for each in components]),
+        share_o={name: share_o for name, share_o in on_hosts.items() if share_o.any()},
+    )
+
+
+def _each_s(scenario: Scenario) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Operators, reference-core seconds of one input tuple, and input tuples a second. [O]"""
+    answer = RateModel().answer(scenario, [scenario.plan])
+    flow_o = answer.in_per_s[0]
+    busy_o = answer.busy_cores[0] * np.array([scenario.plan.replicas(name) for name in answer.operators])
+    return answer.operators, np.divide(busy_o, flow_o, out=np.zeros_like(busy_o), where=flow_o > 0), flow_o
+
+
+def rows_of(
+    points: Sequence[Point], works: Sequence[Work], exponent: float = 1.0, speeds: Sequence[np.ndarray] | None = None
+) -> Rows:
+    """exponent: a host gives its nominal cores to that power. speeds: by point, cores that each operator gets [O]."""
+    rows: list[tuple[float, float, np.ndarray, float, str]] = []
+    for number, (point, work) in enumerate(zip(points, works, strict=True)):
+        base_o, need_ok = work.base_o * work.taken_o, work.each_ok * work.taken_o[:, None]
+        for host in point.scenario.cluster.hosts:
+            if host.name in point.cpu and host.name in work.share_o:
+                share_o = work.share_o[host.name]
+                cores = max(point.cpu[host.name], 0.0) * (host.cpu_percent / 100) ** exponent
+                rows.append((cores, share_o @ base_o, share_o @ need_ok, 1.0, f"{point.name}: cpu of host {host.name}"))
+        for o, name in enumerate(work.names):
+            if name in point.busy:
+                speed = 1.0 if speeds is None else float(speeds[number][o])
+                share = 1.0 / work.replicas_o[o]
+                cores, trust = max(point.busy[name], 0.0) * speed, 1.0 / (1.0 + DOUBT * abs(1.0 - speed))
+                rows.append(
+                    (cores, base_o[o] * share, need_ok[o] * share, trust, f"{point.name}: busy share of {name}")
+                )
+    cores_r, base_r, trust_r = (np.array([row[place] for row in rows], dtype=float) for place in (0, 1, 3))
+    need_rk = np.array([row[2] for row in rows]).reshape(len(rows), works[0].each_ok.shape[1])
+    return Rows(cores_r, base_r, need_rk, trust_r, tuple(row[4] for row in rows))

@@ -1,0 +1,81 @@
+"""One calibrated constant: value, interval, and what the error would be were it half or twice that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from scenarios.calibration.newton import NewtonFit
+from scenarios.calibration.structures import Explained
+from scenarios.calibration.unit_costs import UnitCost
+from twin.spec import Spec
+
+KNOWN = 0.5
+"""A constant counts as known if its standard error is below this share of it."""
+NORMAL_95 = 1.96
+
+
+class Estimate(Spec):
+    """low, high: a 95 % confidence interval. halved, doubled: by which factor the squared error of all readings would
+    grow, everything else fitted anew; 1 is flat: the points cannot tell. known: whether they can."""
+
+    name: str
+    unit: str
+    prior: Annotated[float, Field(ge=0, description="of the profile that was there before")]
+    value: Annotated[float, Field(ge=0)]
+    low: Annotated[float, Field(ge=0)]
+    high: Annotated[float, Field(ge=0)]
+    halved: Annotated[float, Field(ge=1)]
+    doubled: Annotated[float, Field(ge=1)]
+    known: bool
+
+
+def from_linear(found: Explained) -> tuple[Estimate, ...]:
+    """Of unit costs; those that no row has any of are left out."""
+    fit, rows = found.fit, found.rows
+    shown_k = np.abs(rows.need_rk).max(axis=0, initial=0.0) > 1e-9
+    intervals_k2, spread_k = fit.intervals_k2(), fit.spread_k
+    estimates = []
+    for k in np.flatnonzero(shown_k).tolist():
+        value, spread, cost = float(fit.values_k[k]), float(spread_k[k]), found.costs[k]
+        low, high = intervals_k2[k].tolist()
+        halved, doubled = (_growth(value * share, spread, len(rows.cores_r)) for share in (0.5, 1.0))
+        estimates.append(_estimate(cost, value, low, high, halved, doubled, spread < KNOWN * value))
+    return tuple(estimates)
+
+
+def from_logs(found: NewtonFit, costs: Sequence[UnitCost]) -> tuple[Estimate, ...]:
+    """Of constants found as logarithms."""
+    spread_k = np.sqrt(np.maximum(np.diag(found.covariance_kk), 0.0))
+    rows = max(1, found.readings)
+    estimates = []
+    for cost, log, spread in zip(costs, found.logs_k.tolist(), spread_k.tolist(), strict=True):
+        value = cost.prior * float(np.exp(log))
+        reach = float(np.exp(min(NORMAL_95 * spread, 20.0)))
+        off = _growth(float(np.log(2.0)), spread, rows)
+        estimates.append(_estimate(cost, value, value / reach, value * reach, off, off, spread < KNOWN))
+    return tuple(estimates)
+
+
+def _growth(off: float, spread: float, rows: int) -> float:
+    """Of the squared error, where a constant is moved by `off` and the others follow."""
+    return 1.0 + (off / spread) ** 2 / rows if spread > 0 else 1.0
+
+
+def _estimate(
+    cost: UnitCost, value: float, low: float, high: float, halved: float, doubled: float, known: bool
+) -> Estimate:
+    return Estimate(
+        name=cost.name,
+        unit=cost.unit,
+        prior=cost.prior,
+        value=value,
+        low=low,
+        high=high,
+        halved=min(halved, 1e12),
+        doubled=min(doubled, 1e12),
+        known=known,
+    )

@@ -1,0 +1,77 @@
+"""Non-negative least squares with a prior: unit costs from rows of CPU time, and how well they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, stats
+
+from scenarios.calibration.design import Rows
+from scenarios.calibration.unit_costs import UnitCost
+
+PRIOR_SPREAD = 3.0
+"""Standard deviation of a cost around the profile's, relative to the larger of that and of what the data say: these
+decide wherever they say anything."""
+LEAST_ERROR = 1e-3
+"""Readings are never taken to be more exact than this, relatively."""
+FIRST_ERROR = 1e-6
+"""What the error of the readings is taken to be before it is known: next to no prior."""
+ROUNDS = 4
+UNSAID = 1.0
+"""What a cost is compared with, in its unit, where the profile has 0."""
+FLOORS = (0.01, 0.1, 1.0)
+"""Of a core: up to it errors of readings are absolute, above it relative; the likeliest of these is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearFit:
+    """values_k: costs in their units; covariance_kk: of them. weight_r: of the rows; errors_r: weighted, of each.
+
+    freedom: rows beyond what was fitted. deviance: minus twice the log-likelihood, up to a constant.
+    """
+
+    values_k: np.ndarray
+    covariance_kk: np.ndarray
+    weight_r: np.ndarray
+    errors_r: np.ndarray
+    freedom: int
+    deviance: float
+
+    @property
+    def spread_k(self) -> np.ndarray:
+        """Standard deviations."""
+        return np.sqrt(np.diag(self.covariance_kk))
+
+    def intervals_k2(self, level: float = 0.95) -> np.ndarray:
+        """Ends of confidence intervals, >= 0. [K, 2]"""
+        width_k = self.spread_k * stats.t.ppf(0.5 + level / 2, max(self.freedom, 1))
+        return np.maximum(np.stack([self.values_k - width_k, self.values_k + width_k], axis=1), 0.0)
+
+
+def fit(rows: Rows, costs: Sequence[UnitCost]) -> LinearFit:
+    """The costs that explain the rows best, each >= 0; the error of the readings is found with them."""
+    weights = [rows.trust_r / (floor + rows.cores_r) for floor in FLOORS]
+    return min((_weighted(rows, costs, weight_r) for weight_r in weights), key=lambda found: found.deviance)
+
+
+def _weighted(rows: Rows, costs: Sequence[UnitCost], weight_r: np.ndarray) -> LinearFit:
+    prior_k = np.array([each.prior for each in costs])
+    scale_k = used_k = np.maximum(prior_k, UNSAID * (prior_k == 0.0))
+    shown = int((np.abs(rows.need_rk).max(axis=0, initial=0.0) > 1e-9).sum())
+    freedom = max(1, len(rows.cores_r) - shown)
+    asked_r = (rows.cores_r - rows.base_r) * weight_r
+    need_rk, errors_r, values_k, error = rows.need_rk, asked_r, prior_k, FIRST_ERROR
+    for _ in range(ROUNDS):
+        need_rk, used_k = rows.need_rk * weight_r[:, None] * scale_k, scale_k
+        pull = error / PRIOR_SPREAD
+        stacked = np.vstack([need_rk, pull * np.eye(len(costs))])
+        found_k, _ = optimize.nnls(stacked, np.concatenate([asked_r, pull * prior_k / scale_k]))
+        errors_r, values_k = asked_r - need_rk @ found_k, found_k * scale_k
+        error = max(LEAST_ERROR, float(np.sqrt((errors_r**2).sum() / freedom)))
+        scale_k = np.maximum(scale_k, values_k)
+    information_kk = need_rk.T @ need_rk / error**2 + np.eye(len(costs)) / PRIOR_SPREAD**2
+    covariance_kk = np.linalg.inv(information_kk) * np.outer(used_k, used_k)
+    deviance = 2.0 * len(asked_r) * float(np.log(error)) - 2.0 * float(np.log(weight_r).sum())
+    return LinearFit(values_k, covariance_kk, weight_r, errors_r, freedom, deviance)

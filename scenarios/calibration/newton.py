@@ -1,0 +1,105 @@
+"""What CPU time does not show, by Gauss and Newton on the rate model: channels, uneven services, or all costs.
+
+Parameters are logarithms of ratios to the profile. The prior keeps each near a common factor, that of the machine,
+which is nearly free. A source that keeps up only bounds costs from above: the likelihood is censored there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from scenarios.calibration.point import KEEPS_UP, Point
+from scenarios.calibration.predicting import Predicted, predict
+from twin.scenario import Scenario
+
+DELIVERED_ERROR, LATENCY_ERROR = 0.05, 0.1
+"""Of measured rates and latencies, relative."""
+SPREAD, MACHINE_SPREAD = 1.0, 3.0
+"""Of a parameter around the machine's factor, and of that around 1; in logs."""
+STEP = 0.05
+"""Of the finite differences; in logs."""
+STARTS = (0.0, np.log(4.0), np.log(16.0), -np.log(4.0))
+"""Machine factors tried first."""
+FARTHEST = np.log(1e3)
+MOST = 8
+"""Steps."""
+
+Apply = Callable[[Scenario, np.ndarray], Scenario]
+"""A scenario under parameters: logs of ratios to what the profile says."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewtonFit:
+    """logs_k: of the ratios to the profile. covariance_kk: of these. readings: how many they come from."""
+
+    logs_k: np.ndarray
+    covariance_kk: np.ndarray
+    readings: int
+
+
+def asked(points: Sequence[Point]) -> int:
+    """How many readings there are that costs can be found from without CPU time."""
+    return sum(len(point.delivered) + (point.latency_s is not None) for point in points)
+
+
+def fit(
+    points: Sequence[Point],
+    apply: Apply,
+    count: int,
+    costs: int,
+    report: Callable[[int, int], None] | None = None,
+) -> NewtonFit:
+    """The parameters that explain what sources deliver, and latencies. costs: the first so many share the machine's
+    factor; the others stand for themselves."""
+    calls = 0
+
+    def residuals(logs_k: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if report is not None:
+            report(min(calls, _budget(count)), _budget(count))
+        misses = [miss for point in points for miss in _misses(point, predict(apply(point.scenario, logs_k)))]
+        return np.array([*misses, *_prior(logs_k, costs)])
+
+    def slopes(logs_k: np.ndarray) -> np.ndarray:
+        here = residuals(logs_k)
+        return np.stack([(residuals(logs_k + STEP * unit) - here) / STEP for unit in np.eye(count)], axis=1)
+
+    starts = STARTS if costs else STARTS[:1]
+    first = [np.concatenate([np.full(costs, start), np.zeros(count - costs)]) for start in starts]
+    best = min(first, key=lambda logs_k: _robust(residuals(logs_k)))
+    found = optimize.least_squares(
+        residuals, best, jac=slopes, bounds=(-FARTHEST, FARTHEST), loss="soft_l1", max_nfev=MOST, xtol=1e-2, ftol=1e-2
+    )
+    covariance_kk = np.linalg.pinv(found.jac.T @ found.jac)
+    return NewtonFit(found.x, covariance_kk, asked(points))
+
+
+def _budget(count: int) -> int:
+    return len(STARTS) + MOST * (count + 2)
+
+
+def _robust(residuals_r: np.ndarray) -> float:
+    return float((np.sqrt(1.0 + residuals_r**2) - 1.0).sum())
+
+
+def _prior(logs_k: np.ndarray, costs: int) -> list[float]:
+    shared = logs_k[:costs]
+    machine = float(shared.mean()) if costs else 0.0
+    own = [*(shared - machine), *logs_k[costs:]]
+    return [*(each / SPREAD for each in own), machine / MACHINE_SPREAD]
+
+
+def _misses(point: Point, predicted: Predicted) -> list[float]:
+    """Of one point, in standard deviations of its readings."""
+    found = []
+    for source, share in point.delivered.items():
+        behind = predicted.margin[source] - float(np.log(max(share, 1e-9)))
+        found.append((behind if share < KEEPS_UP else min(0.0, predicted.margin[source])) / DELIVERED_ERROR)
+    if point.latency_s is not None and point.latency_s > 0 and np.isfinite(predicted.latency_s):
+        found.append(float(np.log(max(predicted.latency_s, 1e-9) / point.latency_s)) / LATENCY_ERROR)
+    return found

@@ -1,0 +1,154 @@
+"""An operating point: one measured run of a known job, and which of its readings cannot be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twin.errors import BadInput, suggest
+from twin.scenario import Scenario, config_hash
+
+KEEPS_UP = 0.95
+"""A source that takes at least this share of what is offered keeps up: sources come in bursts, readings are uneven."""
+ABOVE_ALL = 1.1
+"""A share of time or of a host's cores beyond this, or a delivered share, is no reading of it."""
+BELOW_NOTHING = -0.05
+"""Counters of engines are off by this much around 0."""
+TWICE = 2.0
+"""Readings of one quantity at the same settings that differ by more than this factor contradict each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What was measured of one run; what was not is absent.
+
+    scenario: the job as it ran, with the offered rates as its arrivals. taken_per_s, emitted_per_s: tuples by operator,
+    all replicas together; what a source takes is what it delivers. busy, backpressured: shares of time, means over
+    an operator's replicas. cpu: by host, share of its cores. latency_s: of the results, mean, from their ingestion.
+    """
+
+    name: str
+    scenario: Scenario
+    machine: str = ""
+    taken_per_s: Mapping[str, float] = field(default_factory=dict)
+    emitted_per_s: Mapping[str, float] = field(default_factory=dict)
+    busy: Mapping[str, float] = field(default_factory=dict)
+    backpressured: Mapping[str, float] = field(default_factory=dict)
+    cpu: Mapping[str, float] = field(default_factory=dict)
+    latency_s: float | None = None
+
+    def offered_per_s(self, source: str) -> float:
+        """What arrives at a source."""
+        return self.scenario.workload.arrivals[source].mean_rate_per_s
+
+    @property
+    def delivered(self) -> dict[str, float]:
+        """Share of what is offered that sources take, of those where it was measured; at most 1."""
+        sources = (each.name for each in self.scenario.query.sources)
+        return {
+            name: min(1.0, self.taken_per_s[name] / self.offered_per_s(name))
+            for name in sources
+            if name in self.taken_per_s
+        }
+
+    @property
+    def readings(self) -> dict[str, float]:
+        """All that was measured, by a name for people."""
+        named = {
+            "tuples/s into {}": self.taken_per_s,
+            "tuples/s out of {}": self.emitted_per_s,
+            "busy share of {}": self.busy,
+            "backpressured share of {}": self.backpressured,
+            "cpu of host {}": self.cpu,
+        }
+        found = {text.format(name): value for text, each in named.items() for name, value in each.items()}
+        return found if self.latency_s is None else {**found, "latency": self.latency_s}
+
+
+def check(points: Sequence[Point]) -> None:
+    """Raises BadInput, naming the point and the reading, for what cannot be or contradicts another point."""
+    if not points:
+        raise BadInput("there is no operating point; give at least two, a row an operator or host")
+    for point in points:
+        _check_names(point)
+        for what, value in point.readings.items():
+            _check_value(point, what, value)
+        _check_delivered(point)
+    _check_repeats(points)
+    _check_order(points)
+    machines = {point.machine for point in points}
+    if len(machines) > 1:
+        found = ", ".join(sorted(machine or "(none)" for machine in machines))
+        raise BadInput(f"the points are of several machines ({found}); a profile is of one, choose with --machine")
+
+
+def _check_names(point: Point) -> None:
+    operators = [each.name for each in point.scenario.query.operators]
+    hosts = [each.name for each in point.scenario.cluster.hosts]
+    for name in {*point.taken_per_s, *point.emitted_per_s, *point.busy, *point.backpressured}:
+        if name not in operators:
+            raise BadInput(f"point {point.name}: unknown operator {name!r}; {suggest(name, operators)}")
+    for name in point.cpu:
+        if name not in hosts:
+            raise BadInput(f"point {point.name}: unknown host {name!r}; {suggest(name, hosts)}")
+
+
+def _check_value(point: Point, what: str, value: float) -> None:
+    share = "share" in what or what.startswith("cpu")
+    if not math.isfinite(value):
+        raise BadInput(f"point {point.name}: {what} is {value}; leave out what was not measured")
+    if share and not BELOW_NOTHING <= value <= ABOVE_ALL:
+        raise BadInput(
+            f"point {point.name}: {what} is {value:g}, a share is from 0 to 1; divide by the replicas or cores"
+        )
+    if not share and value < 0:
+        raise BadInput(f"point {point.name}: {what} is {value:g}; it cannot be negative")
+
+
+def _check_delivered(point: Point) -> None:
+    for source in point.scenario.query.sources:
+        taken, offered = point.taken_per_s.get(source.name, 0.0), point.offered_per_s(source.name)
+        if taken > ABOVE_ALL * offered:
+            raise BadInput(
+                f"point {point.name}: source {source.name} took {taken:g} tuples/s of {offered:g} that were offered; "
+                "correct offered_per_s, or the reading"
+            )
+
+
+def _check_repeats(points: Sequence[Point]) -> None:
+    """Points of the same settings must say about the same."""
+    first: dict[str, Point] = {}
+    for point in points:
+        other = first.setdefault(config_hash(point.scenario), point)
+        for what, value in point.readings.items():
+            before = other.readings.get(what, value)
+            if max(value, before) > TWICE * max(min(value, before), 0.05 if "share" in what or "cpu" in what else 1e-3):
+                raise BadInput(
+                    f"points {other.name} and {point.name} contradict each other: at the same settings, {what} is "
+                    f"{before:g} and {value:g}; remove one"
+                )
+
+
+def _check_order(points: Sequence[Point]) -> None:
+    """What keeps up at a rate, keeps up at lower ones, if nothing else differs."""
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        if point.delivered:
+            groups.setdefault(_but_for_rates(point), []).append(point)
+    for group in groups.values():
+        slow = [each for each in group if min(each.delivered.values()) < KEEPS_UP - 0.05]
+        fast = [each for each in group if min(each.delivered.values()) >= KEEPS_UP]
+        for behind in slow:
+            for ahead in fast:
+                if all(ahead.offered_per_s(name) > 1.1 * behind.offered_per_s(name) for name in behind.delivered):
+                    raise BadInput(
+                        f"points {behind.name} and {ahead.name} contradict each other: the first falls behind and the "
+                        "second keeps up with more; remove one"
+                    )
+
+
+def _but_for_rates(point: Point) -> str:
+    scenario = point.scenario
+    parts = (scenario.query, scenario.cluster, scenario.plan)
+    return "|".join(part.model_dump_json() for part in parts)

@@ -1,0 +1,189 @@
+"""Files of operating points: a table (CSV, Parquet, YAML) against one scenario, or a folder of runs with their own.
+
+A row of a table is of a point and one of its operators, one of its hosts, or (neither named) its results.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scenarios.calibration.point import Point
+from scenarios.files.overrides import put
+from scenarios.files.scenario_file import read_text
+from scenarios.files.yaml_text import parse_text
+from twin.errors import BadInput, suggest
+from twin.scenario import Scenario
+from twin.workload import Constant
+
+Row = Mapping[str, Any]
+
+NUMBERS = {
+    "offered_per_s": "operator",
+    "in_per_s": "operator",
+    "out_per_s": "operator",
+    "busy": "operator",
+    "backpressured": "operator",
+    "busyTimeMsPerSecond": "operator",
+    "backPressuredTimeMsPerSecond": "operator",
+    "cpu": "host",
+    "latency_s": "",
+}
+"""Columns of readings, with what a row must name to have one."""
+WORDS = ("point", "operator", "host", "machine")
+IGNORED = "note"
+
+
+def read_points(path: Path, scenario: Scenario) -> list[Point]:
+    """The points in a file or folder, in their order; unchecked but for their form.
+
+    Raises BadInput, naming file, row and column, for what is no table of points.
+    """
+    if path.is_dir():
+        from scenarios.calibration.run_folders import read_runs
+
+        return read_runs(path, scenario)
+    rows = _rows(path)
+    if not rows:
+        raise BadInput(f"{path} has no rows; give a row an operator or host of each operating point")
+    return points_of(rows, scenario, str(path))
+
+
+def points_of(rows: Sequence[Row], scenario: Scenario, where: str) -> list[Point]:
+    """The points that rows describe. Raises BadInput as `read_points` does."""
+    groups: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for number, row in enumerate(rows, start=1):
+        place = f"{where}, row {number}"
+        known = {str(key): value for key, value in row.items() if not _empty(value)}
+        _check_columns(known, place)
+        groups.setdefault(str(known.get("point", number)), []).append((place, known))
+    return [_point(name, group, scenario) for name, group in groups.items()]
+
+
+def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scenario) -> Point:
+    found: dict[str, dict[str, float]] = {key: {} for key in ("in", "out", "busy", "backpressured", "cpu")}
+    offered: dict[str, float] = {}
+    latency_s = None
+    for place, row in rows:
+        for path, value in row.items():
+            if "." in path:
+                scenario = put(scenario, path, parse_text(str(value), place), place)
+        values = {key: _number(row[key], key, place) for key in NUMBERS if key in row}
+        of = str(row.get("operator", row.get("host", "")))
+        for column, key, factor in READ:
+            if column in values:
+                _keep(found[key], of, values[column] * factor, f"{place}: {column}")
+        if "offered_per_s" in values:
+            _keep(offered, of, values["offered_per_s"], f"{place}: offered_per_s")
+        latency_s = values.get("latency_s", latency_s)
+    machines = {str(row["machine"]) for _, row in rows if "machine" in row}
+    if len(machines) > 1:
+        raise BadInput(f"point {name} is of several machines ({', '.join(sorted(machines))}); give them other names")
+    sources = [each.name for each in scenario.query.sources]
+    for source, rate in offered.items():
+        if source not in sources:
+            raise BadInput(f"point {name}: offered_per_s is of sources, not of {source!r}; {suggest(source, sources)}")
+        scenario = put(scenario, f"workload.arrivals.{source}", _law(rate, name, source), f"point {name}")
+    taken = {**found["in"], **{each: found["out"][each] for each in sources if each in found["out"]}}
+    return Point(
+        name=name,
+        scenario=scenario,
+        machine=next(iter(machines), ""),
+        taken_per_s=taken,
+        emitted_per_s=found["out"],
+        busy=found["busy"],
+        backpressured=found["backpressured"],
+        cpu=found["cpu"],
+        latency_s=latency_s,
+    )
+
+
+READ = (
+    ("in_per_s", "in", 1.0),
+    ("out_per_s", "out", 1.0),
+    ("busy", "busy", 1.0),
+    ("busyTimeMsPerSecond", "busy", 1e-3),
+    ("backpressured", "backpressured", 1.0),
+    ("backPressuredTimeMsPerSecond", "backpressured", 1e-3),
+    ("cpu", "cpu", 1.0),
+)
+"""Column, what it is of a point, and the factor to get there."""
+
+
+def _law(rate: float, point: str, source: str) -> dict[str, Any]:
+    if not rate > 0:
+        raise BadInput(f"point {point}: offered_per_s of {source} must be > 0, got {rate:g}")
+    return Constant(rate_per_s=rate).model_dump(mode="json")
+
+
+def _keep(into: dict[str, float], of: str, value: float, what: str) -> None:
+    if of in into and into[of] != value:
+        raise BadInput(f"{what} of {of} is given twice in this point ({into[of]:g} and {value:g}); remove one")
+    into[of] = value
+
+
+def _check_columns(row: Row, place: str) -> None:
+    for column in row:
+        if column not in (*WORDS, *NUMBERS, IGNORED) and "." not in column:
+            hint = suggest(column, (*WORDS, *NUMBERS))
+            raise BadInput(f"{place}: unknown column {column!r}; {hint}; a column with dots sets a value as --set does")
+    if "operator" in row and "host" in row:
+        raise BadInput(f"{place} names an operator and a host; give each a row of its own")
+    for column, of in NUMBERS.items():
+        if column in row and of and of not in row:
+            raise BadInput(f"{place}: {column} needs a name of its {of}; fill the column {of!r}")
+
+
+def _number(value: Any, column: str, place: str) -> float:
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise BadInput(f"{place}: {column} must be a number, got {value!r}") from None
+    if not math.isfinite(found):
+        raise BadInput(f"{place}: {column} is {value}; leave empty what was not measured")
+    return found
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value == ""
+
+
+def _rows(path: Path) -> list[Row]:
+    if path.suffix in (".parquet", ".pq"):
+        return _parquet_rows(path)
+    text = read_text(path)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        data = parse_text(text, str(path))
+        rows = data.get("points") if isinstance(data, Mapping) else data
+        if not isinstance(rows, list) or not all(isinstance(each, Mapping) for each in rows):
+            raise BadInput(f"{path} must hold a list of rows, such as '- {{point: a, operator: map, busy: 0.4}}'")
+        return rows
+    return list(_csv_rows(text, path))
+
+
+def _csv_rows(text: str, path: Path) -> Iterable[Row]:
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    if not reader.fieldnames or len(reader.fieldnames) < 2:
+        raise BadInput(
+            f"{path} is no CSV of operating points; its first line names columns such as point,operator,busy"
+        )
+    for number, row in enumerate(reader, start=1):
+        if None in row:
+            raise BadInput(f"{path}, row {number} has more cells than the first line has columns")
+        yield {key: value.strip() if isinstance(value, str) else value for key, value in row.items()}
+
+
+def _parquet_rows(path: Path) -> list[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise BadInput(f"{path} is missing; name a table of operating points")
+    try:
+        return list(pq.read_table(path).to_pylist())
+    except (pa.ArrowInvalid, OSError) as error:
+        raise BadInput(f"{path} is not a readable Parquet file ({error})") from None

@@ -1,0 +1,53 @@
+"""What the rate model says of the readings of a point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.query import Query
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+
+SLOWED = 1.0 - 1e-3
+"""A source that takes less than this share of what it is offered is slowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Of one point. delivered: share of the offer by source. margin: its logarithm where a source is slowed; where it
+    is not, by how much (log) its offer could grow. busy: by operator; cpu: by host; latency_s: of results, mean.
+    """
+
+    delivered: Mapping[str, float]
+    margin: Mapping[str, float]
+    busy: Mapping[str, float]
+    cpu: Mapping[str, float]
+    latency_s: float
+
+
+def predict(scenario: Scenario) -> Predicted:
+    """scenario: a point's, as a profile describes it."""
+    answer = RateModel().answer(scenario, [scenario.plan])
+    delivered = dict(zip(answer.sources, answer.delivered[0].tolist(), strict=True))
+    pressure = dict(zip(answer.operators, answer.offered_pressure[0].tolist(), strict=True))
+    margin = {
+        name: float(np.log(max(share, 1e-9))) if share < SLOWED else _room(scenario.query, name, pressure)
+        for name, share in delivered.items()
+    }
+    busy_o = np.minimum(answer.busy_cores[0] / np.maximum(answer.speed[0], 1e-12), 1.0)
+    return Predicted(
+        delivered=delivered,
+        margin=margin,
+        busy=dict(zip(answer.operators, busy_o.tolist(), strict=True)),
+        cpu=dict(zip(answer.hosts, np.minimum(answer.cpu[0], 1.0).tolist(), strict=True)),
+        latency_s=float(answer.costs["processing_latency_s"][0]),
+    )
+
+
+def _room(query: Query, source: str, pressure: Mapping[str, float]) -> float:
+    """By how much, in logs, the load of a source could grow."""
+    met = [name for name in pressure if name == source or source in query.ancestors(name)]
+    return max(0.0, -float(np.log(max(1e-9, *(pressure[name] for name in met)))))

@@ -1,0 +1,98 @@
+"""Calibrated profiles: what points said of an engine on a machine, as YAML, and scenarios under it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from scenarios.calibration.calibrate import Calibration, under
+from scenarios.calibration.estimate import Estimate
+from scenarios.calibration.judging import Figures
+from scenarios.calibration.structures import By, Structure
+from scenarios.calibration.unit_costs import OWN
+from scenarios.files.scenario_file import read_text
+from scenarios.files.yaml_text import parse_text, to_text
+from twin.errors import BadInput, suggest
+from twin.profiles import EngineProfile
+from twin.scenario import Scenario, config_hash
+from twin.spec import Spec, parse
+from twin.version import VERSION
+
+
+class CalibratedProfile(Spec):
+    """A profile with what its numbers rest on."""
+
+    version: str
+    scenario: Annotated[str, Field(description="that the points are of")]
+    config_hash: str
+    machine: Annotated[str, Field(description="that the points were measured on; empty: not said")] = ""
+    points: Annotated[int, Field(ge=1)]
+    residual: Annotated[float | None, Field(ge=0, description="relative, of CPU time; absent: none was measured")] = (
+        None
+    )
+    by: By
+    exponent: Annotated[float, Field(gt=0, description="a host gives its nominal cores to that power")] = 1.0
+    own_cores: Annotated[bool, Field(description="replicas did not wait for cores")] = False
+    engine: EngineProfile
+    costs: dict[str, Annotated[float, Field(ge=0)]]
+    hidden: dict[str, Annotated[float, Field(ge=0)]]
+    estimates: tuple[Estimate, ...]
+    held_out: tuple[Figures, ...]
+
+
+def profile_of(
+    scenario: Scenario, found: Calibration, held_out: tuple[Figures, ...], points: int, machine: str
+) -> CalibratedProfile:
+    """The content of a file. scenario: that the points are of."""
+    return CalibratedProfile(
+        version=VERSION,
+        scenario=scenario.name,
+        config_hash=config_hash(scenario),
+        machine=machine,
+        points=points,
+        residual=found.tried[0].residual if found.tried else None,
+        by=found.structure.by,
+        exponent=found.exponent,
+        own_cores=found.structure.own_cores,
+        engine=scenario.engine,
+        costs=dict(found.costs),
+        hidden=dict(found.hidden),
+        estimates=found.estimates,
+        held_out=held_out,
+    )
+
+
+def dump(profile: CalibratedProfile) -> str:
+    """A text that loads back equal."""
+    return to_text(profile.model_dump(mode="json", exclude_none=True))
+
+
+def load(path: Path) -> CalibratedProfile:
+    """What a file holds. Raises BadInput, in one line, if there is none, or it is not a calibrated profile."""
+    return parse(CalibratedProfile, parse_text(read_text(path), str(path)), where=str(path))
+
+
+def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None = None) -> Scenario:
+    """The scenario under a calibrated profile. machine: the one that it is to run on; None: the profile's.
+
+    Raises BadInput if that is another machine, or if costs are of operators and the scenario has others.
+    """
+    if machine is not None and machine != profile.machine:
+        measured = repr(profile.machine) if profile.machine else "a machine that nobody named"
+        raise BadInput(f"the profile was fitted on {measured}, not on {machine!r}; calibrate on points of that machine")
+    names = {each.name for each in scenario.query.operators}
+    for cost in profile.costs:
+        name = cost.removeprefix(OWN)
+        if cost.startswith(OWN) and name not in names:
+            raise BadInput(
+                f"the profile has the cost of operator {name!r}, which {scenario.name} lacks ({suggest(name, names)}); "
+                "costs by kind fit other jobs: calibrate with --by kind"
+            )
+    own = {cost.removeprefix(OWN) for cost in profile.costs if cost.startswith(OWN)}
+    if own and (unknown := sorted(names - own)):
+        raise BadInput(f"the profile has no cost of operator {unknown[0]!r}; calibrate on points of this job")
+    as_before = scenario.model_copy(update={"engine": profile.engine})
+    structure = Structure(profile.by, profile.exponent, profile.own_cores)
+    return under(as_before, structure, profile.exponent, profile.costs, profile.hidden)

@@ -1,0 +1,202 @@
+"""Which structure explains the measured CPU time: costs by operator, kind or function; hosts; whose wait is counted.
+
+A structure with more freedom must earn it: the one of the lowest Bayesian information criterion is chosen, and its
+residual is the verdict on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy import optimize
+
+from scenarios.calibration.design import Rows, Work, rows_of, work_of
+from scenarios.calibration.least_squares import LinearFit, fit
+from scenarios.calibration.point import Point
+from scenarios.calibration.unit_costs import UnitCost, charged, of_functions, of_kinds, of_operators
+from twin.errors import BadInput
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+
+By = Literal["operator", "kind", "function"]
+EXPONENTS = (0.4, 1.6)
+"""Of hosts: how strongly what a host gives may depend on what it nominally has."""
+TURNS = 3
+"""Rounds in which speeds of operators that share cores, and costs, are made to agree."""
+EVIDENCE = 10.0
+"""By how much a structure beyond the profile's own must lower the criterion: very strong evidence."""
+SOUND = 0.05
+"""A relative residual up to which a structure counts as right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """by: what costs belong to. exponent: of hosts, free if None. own_cores: replicas never wait for cores."""
+
+    by: By
+    exponent: float | None = 1.0
+    own_cores: bool = False
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        hosts = "" if self.exponent == 1.0 else ", hosts give a power of their cores"
+        return f"costs by {self.by}{hosts}{', each replica on a core of its own' if self.own_cores else ''}"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A structure fitted to points. exponent: of hosts, as found."""
+
+    structure: Structure
+    costs: tuple[UnitCost, ...]
+    fit: LinearFit
+    rows: Rows
+    exponent: float
+
+    @cached_property
+    def criterion(self) -> float:
+        """Bayesian information criterion; the lower, the better."""
+        rows = len(self.rows.cores_r)
+        shown = int((np.abs(self.rows.need_rk).max(axis=0, initial=0.0) > 0).sum()) + (self.structure.exponent is None)
+        doubt = EVIDENCE * ((self.structure.by == "function") + (self.structure.exponent is None))
+        return self.fit.deviance + shown * math.log(max(rows, 2)) + doubt
+
+    @property
+    def residual(self) -> float:
+        """Of the CPU time, the share that is not explained: root mean squares over the rows."""
+        errors_r = self.fit.errors_r / self.fit.weight_r
+        return float(np.linalg.norm(errors_r) / max(float(np.linalg.norm(self.rows.cores_r)), 1e-12))
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The costs by name."""
+        return {cost.name: float(value) for cost, value in zip(self.costs, self.fit.values_k, strict=True)}
+
+
+def candidates(points: Sequence[Point], by: By | None) -> list[Structure]:
+    """The structures that these points can tell apart. by: the only one to look at."""
+    one_job = len({point.scenario.query for point in points}) == 1
+    busy, hosts = any(point.busy for point in points), any(point.cpu for point in points)
+    if by == "operator" and not one_job:
+        raise BadInput("--by operator is for points of one job, and these are of several; use --by kind or function")
+    found: list[By] = [by] if by else ["operator"] if one_job and busy else ["kind", "function"]
+    sizes = {host.cpu_percent for point in points for host in point.scenario.cluster.hosts if host.name in point.cpu}
+    structures = [Structure(each) for each in found]
+    if hosts and max(sizes) > 1.5 * min(sizes):
+        structures += [replace(each, exponent=None) for each in structures]
+    if busy and one_job and not hosts:  # where hosts differ, replicas of small ones get less than a core
+        structures += [replace(each, own_cores=True) for each in structures]
+    return structures
+
+
+def explain(points: Sequence[Point], structures: Sequence[Structure], works: Works) -> list[Explained]:
+    """Each structure fitted, best first. Raises BadInput if there are too few rows for all of them."""
+    found, missing = [], []
+    for structure in structures:
+        costs = works.costs(structure.by)
+        each = [works.of(point, structure.by) for point in points]
+        lacking = _lacking(points, each, structure)
+        if lacking:
+            missing.append(lacking)
+            continue
+        found.append(_fitted(points, each, costs, structure))
+    if not found:
+        raise BadInput(
+            f"too few points: {min(missing)} more rows of busy times or host CPU are needed to fit "
+            f"{structures[0].words}, with some left over to judge it by"
+        )
+    return sorted(found, key=lambda each: each.criterion)
+
+
+def _lacking(points: Sequence[Point], works: Sequence[Work], structure: Structure) -> int:
+    """How many rows are missing for one more than there are constants to be seen."""
+    rows = rows_of(points, works)
+    shown = int((np.abs(rows.need_rk).max(axis=0, initial=0.0) > 0).sum()) + (structure.exponent is None)
+    return max(0, shown + 1 - len(rows.cores_r))
+
+
+class Works:
+    """What points make operators work, by family of costs; kept, as it is asked for again and again."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self._kept: dict[tuple[int, By], Work] = {}
+        first = points[0].scenario
+        self._costs: dict[By, tuple[UnitCost, ...]] = {
+            "operator": tuple(of_operators(first.engine, first.query)),
+            "kind": tuple(of_kinds(first.engine)),
+            "function": tuple(of_functions(first.engine, (point.scenario.query for point in points))),
+        }
+
+    def costs(self, by: By) -> tuple[UnitCost, ...]:
+        """The family."""
+        return self._costs[by]
+
+    def of(self, point: Point, by: By) -> Work:
+        """Of one of the points."""
+        if by == "kind":
+            return self._by_kind(self.of(point, "function"))
+        key = (id(point), by)
+        if key not in self._kept:
+            self._kept[key] = work_of(point, self._costs[by])
+        return self._kept[key]
+
+    def _by_kind(self, work: Work) -> Work:
+        """The same with the functions of a kind as one."""
+        fine = [each.name.partition(":")[0] for each in self._costs["function"]]
+        of_kind = [[name == cost.name for name in fine] for cost in self._costs["kind"]]
+        return replace(work, each_ok=work.each_ok @ np.array(of_kind, dtype=float).T)
+
+
+def _fitted(
+    points: Sequence[Point], works: Sequence[Work], costs: tuple[UnitCost, ...], structure: Structure
+) -> Explained:
+    exponent = structure.exponent
+    if exponent is None:
+
+        def criterion(power: float) -> float:
+            return _settled(points, works, costs, replace(structure, exponent=float(power)), turns=1).fit.deviance
+
+        exponent = float(
+            optimize.minimize_scalar(criterion, bounds=EXPONENTS, method="bounded", options={"xatol": 0.01}).x
+        )
+    found = _settled(points, works, costs, replace(structure, exponent=exponent), turns=TURNS)
+    return replace(found, structure=structure)
+
+
+def _settled(
+    points: Sequence[Point], works: Sequence[Work], costs: tuple[UnitCost, ...], structure: Structure, turns: int
+) -> Explained:
+    exponent = structure.exponent or 1.0
+
+    def with_speeds(speeds: list[np.ndarray] | None) -> Explained:
+        rows = rows_of(points, works, exponent, speeds)
+        return Explained(structure, costs, fit(rows, costs), rows, exponent)
+
+    found = with_speeds(None)
+    shared = any(point.busy for point in points) and not structure.own_cores
+    for _ in range(turns - 1 if shared else 0):
+        found = with_speeds([_speeds(with_power(charged(each.scenario, found.values), exponent)) for each in points])
+    return found
+
+
+def _speeds(scenario: Scenario) -> np.ndarray:
+    """Cores that a replica of each operator gets beside the others. [O]"""
+    return RateModel().answer(scenario, [scenario.plan]).speed[0]
+
+
+def with_power(scenario: Scenario, exponent: float) -> Scenario:
+    """The scenario on hosts that give a power of their nominal cores."""
+    if exponent == 1.0:
+        return scenario
+    cluster = scenario.cluster
+    hosts = tuple(
+        host.model_copy(update={"cpu_percent": 100.0 * (host.cpu_percent / 100.0) ** exponent})
+        for host in cluster.hosts
+    )
+    return scenario.model_copy(update={"cluster": cluster.model_copy(update={"hosts": hosts})})

@@ -1,0 +1,109 @@
+"""Unit costs: the constants of a profile, or of single operators, in which CPU time is linear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twin.profiles import EngineProfile
+from twin.query import AnyOperator, Query, Windowed
+from twin.scenario import Scenario
+
+SCALARS = ("result_us", "scan_us", "serialise_ns_per_byte", "deserialise_ns_per_byte")
+TYPES = ("ints", "strings", "doubles")
+OWN = "operator "
+FUNCTION = "tuple_us."
+US = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCost:
+    """One constant. prior: what the profile says, in the same unit; 0 where it says nothing."""
+
+    name: str
+    unit: str
+    prior: float
+
+
+def of_kinds(engine: EngineProfile) -> list[UnitCost]:
+    """Those of a profile, by kind of operator and type of value."""
+    kinds = {name: micros for name, micros in engine.tuple_us if micros is not None}
+    found = [UnitCost(f"tuple_us.{name}", "us", float(micros)) for name, micros in kinds.items()]
+    found += [UnitCost(f"value_us.{name}", "us", float(getattr(engine.value_us, name))) for name in TYPES]
+    units = {"us": "us", "byte": "ns/byte"}
+    return found + [UnitCost(name, units[name.rpartition("_")[2]], getattr(engine, name)) for name in SCALARS]
+
+
+def of_functions(engine: EngineProfile, queries: Iterable[Query]) -> list[UnitCost]:
+    """The same, with a cost for each function that operators of a kind have, besides that of the kind."""
+    operators = [operator for query in queries for operator in query.operators]
+    words = sorted({word for word in map(function_of, operators) if word})
+    by_kind = {word: getattr(engine.tuple_us, word.partition(":")[0]) for word in words}
+    costs = [
+        each
+        for each in of_kinds(engine)
+        if each.name.removeprefix(FUNCTION) not in {w.partition(":")[0] for w in words}
+    ]
+    return [*costs, *(UnitCost(f"{FUNCTION}{word}", "us", float(by_kind[word])) for word in words)]
+
+
+def of_operators(engine: EngineProfile, query: Query) -> list[UnitCost]:
+    """One for each operator of a job: all that it does with a tuple, windows included."""
+    return [UnitCost(f"{OWN}{each.name}", "us", engine.service_s(query, each) / US) for each in query.operators]
+
+
+def function_of(operator: AnyOperator) -> str:
+    """`kind:function` of an operator whose cost may depend on it; empty of windows, which cost in other ways too."""
+    function = getattr(operator, "function", None)
+    if function is None or isinstance(operator, Windowed) or operator.service_time_s is not None:
+        return ""
+    return f"{operator.kind}:{function}"
+
+
+def occurs(scenario: Scenario, name: str) -> bool:
+    """Whether anything in a scenario could have a cost of that name."""
+    query, group = scenario.query, name.partition(".")[0]
+    if group == "tuple_us":
+        like = [each.costs_like for each in query.operators]
+        words = {*(each.kind for each in query.operators), *like, *map(function_of, query.operators)}
+        return name.removeprefix(FUNCTION) in words
+    if group in ("result_us", "scan_us"):
+        return any(isinstance(each, Windowed) for each in query.operators)
+    if group.endswith("_per_byte"):
+        return len({place.host for each in query.operators for place in scenario.plan.locations(each.name)}) > 1
+    return True
+
+
+def charged(scenario: Scenario, costs: Mapping[str, float]) -> Scenario:
+    """The scenario with these costs in place of its own; what is not named stays."""
+    engine = scenario.engine
+    for group in ("tuple_us", "value_us"):
+        named = {name.partition(".")[2]: value for name, value in costs.items() if name.startswith(f"{group}.")}
+        plain = {name: value for name, value in named.items() if ":" not in name}
+        engine = engine.model_copy(update={group: getattr(engine, group).model_copy(update=plain)})
+    engine = engine.model_copy(update={name: costs[name] for name in SCALARS if name in costs})
+    operators = [_charged(each, scenario.query, engine, costs) for each in scenario.query.operators]
+    query = Query(operators=tuple(operators), streams=scenario.query.streams)
+    return scenario.model_copy(update={"engine": engine, "query": query})
+
+
+def _charged(operator: AnyOperator, query: Query, engine: EngineProfile, costs: Mapping[str, float]) -> AnyOperator:
+    own, word = costs.get(f"{OWN}{operator.name}"), function_of(operator)
+    if own is not None:
+        return _with(operator, service_time_s=own * US)
+    by_function = costs.get(f"{FUNCTION}{word}") if word else None
+    if by_function is None:
+        return operator
+    feeds = query.feeds(operator.name)
+    values = sum(engine.value_us.total(query.columns_out[each]) for each in feeds) / len(feeds)
+    return _with(operator, service_time_s=(by_function + values) * US)
+
+
+def _with(operator: AnyOperator, **values: Any) -> AnyOperator:
+    return operator.model_copy(update=values)
+
+
+def alone(scenario: Scenario, costs: Sequence[UnitCost], name: str, value: float) -> Scenario:
+    """The scenario if of these costs all were 0 but one; with no such name, all."""
+    return charged(scenario, {each.name: value if each.name == name else 0.0 for each in costs})

@@ -1,0 +1,46 @@
+"""`twin export`: a run for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.commands.given import Set, Target, run_of
+from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of this file."""
+    app.command("export", rich_help_panel="Scenarios")(export)
+
+
+def export(
+    target: Target,
+    form: Annotated[
+        str, typer.Option("--format", metavar="perfetto|csv|parquet", help="A trace for a viewer, or tables.")
+    ] = "perfetto",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="A new file (perfetto) or folder. Default: by name.")
+    ] = None,
+    set_: Set = None,
+    seed: ScenarioSeed = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Writes a run for other programs: a trace that Perfetto's viewer opens, or tables as CSV or Parquet.
+
+    Examples: `twin export failover` · `twin run failover --out trace`, then `twin export trace --format csv`
+    """
+    terminal = Terminal(as_json=as_json, quiet=quiet)
+    terminal.stage(f"export: reading {target}")
+    from scenarios.exporting import files
+    from scenarios.files.traces import check_free
+
+    files.check_format(form)
+    place = out if out is not None else files.default_place(Path(target).stem, form)
+    check_free(place)
+    files.export(run_of(target, set_, seed=seed), form, place)
+    opened = "; open it at ui.perfetto.dev or in chrome://tracing" if form == "perfetto" else ""
+    terminal.result({"format": form, "path": place}, f"written to {place}{opened}")

@@ -1,0 +1,1 @@
+"""Runs for other programs: trace viewers, spreadsheets, data frames."""

@@ -1,0 +1,86 @@
+"""A run read back from the folder that `twin run --out` wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import optimizers.policies  # noqa: F401  # so that what is read can name one
+from scenarios.files.traces import RESULT
+from twin.deployment import Deployment
+from twin.engine.measure.standard_errors import StandardErrors
+from twin.engine.measure.statistics import Row
+from twin.errors import BadInput
+from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
+from twin.spec import parse
+from twin.trace import damage, read_table
+
+MANIFEST = ("version", "config_hash", "seed", "fidelity", "horizon_s", "warmup_s", "period_s")
+UNKNOWN = "the folder has no result.json: standard errors, warnings and doubled results of the run are not known"
+
+
+class KeptRun(NamedTuple):
+    """name: of the scenario. job: without events and policy, of which a folder keeps what they did."""
+
+    name: str
+    job: Deployment
+    run: Run
+
+
+def read_run(folder: Path) -> KeptRun:
+    """Raises BadInput if the folder is damaged, or holds no run or several."""
+    if not (folder / "runs.parquet").is_file():
+        raise BadInput(f"{folder} holds no run; name a folder that 'twin run SCENARIO --out DIR' wrote")
+    told = damage(folder)
+    if told:
+        raise BadInput(f"{folder}: {told}; make it again with 'twin run SCENARIO --out DIR'")
+    about = _rows(folder, "runs")
+    if len(about) != 1 or about[0]["status"] != "ok":
+        raise BadInput(f"{folder} holds {len(about)} runs; name a folder of one run that 'twin run --out' wrote")
+    return KeptRun(about[0]["name"] or folder.name, _job(about[0], folder), _run(about[0], folder))
+
+
+def _job(about: Mapping[str, Any], folder: Path) -> Deployment:
+    return parse(Deployment, json.loads(about["deployment"]), str(folder / "runs.parquet"))
+
+
+def _run(about: Mapping[str, Any], folder: Path) -> Run:
+    operators, hosts, links = (_rows(folder, name) for name in ("operators", "hosts", "links"))
+    warmup_s, result = about["warmup_s"], _result(folder)
+    return Run(
+        metrics=metrics_of(operators, warmup_s, about["crashed"]),
+        operators=operator_totals(operators, warmup_s),
+        hosts=host_totals(hosts, warmup_s),
+        warnings=tuple(result["warnings"]),
+        manifest={key: about[key] for key in MANIFEST},
+        deployment_json=about["deployment"],
+        crashed=about["crashed"],
+        cpu_s=about["cpu_s"],
+        operator_rows=tuple(operators),
+        host_rows=tuple(hosts),
+        link_rows=tuple(links),
+        event_rows=tuple({**row, "detail": json.loads(row["detail"])} for row in _rows(folder, "events")),
+        links=link_totals(links, warmup_s),
+        standard_errors=StandardErrors(**result["standard_errors"]),
+        duplicates=result["duplicates"],
+    )
+
+
+def _rows(folder: Path, table: str) -> list[Row]:
+    """Without the run's identifier, as it has them in memory."""
+    rows = read_table(folder, table).to_pylist()
+    return [{key: value for key, value in row.items() if key != "run"} for row in rows]
+
+
+def _result(folder: Path) -> Mapping[str, Any]:
+    """What the tables do not say. Raises BadInput if it is there and cannot be read."""
+    path = folder / RESULT
+    if not path.is_file():
+        return {"warnings": [UNKNOWN], "standard_errors": {}, "duplicates": 0}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {key: found[key] for key in ("warnings", "standard_errors", "duplicates")}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadInput(f"{path} is not what 'twin run' wrote; make the run again") from None

@@ -1,0 +1,154 @@
+"""Where answers of Flink's REST API come from: a folder of saved ones, or a live endpoint.
+
+`GET /jobs/:id` returns the snapshot before last and refreshes only when it is asked, so a live job is asked again and
+again through the window, and rates are differences of counters between two snapshots that were fresh.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twin.errors import BadInput, suggest
+
+RUNNING = "RUNNING"
+ASKED_EVERY_S = 0.5
+PATIENCE_S = 10.0
+JOB = "_jobs_id.json"
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What is known of one job. first: an earlier snapshot of the job; None: all counters are since its start.
+
+    details: by vertex, where its subtasks are; absent where nobody asked. managers, config: of the cluster.
+    """
+
+    where: str
+    first: Mapping[str, Json] | None
+    job: Mapping[str, Json]
+    plan: Mapping[str, Json]
+    details: tuple[Mapping[str, Json] | None, ...]
+    managers: Mapping[str, Json]
+    config: tuple[Mapping[str, Json], ...] = ()
+    checkpoints: Mapping[str, Json] | None = None
+    version: str = ""
+
+    def saved(self) -> dict[str, Json]:
+        """By the file in which `from_folder` looks for it."""
+        files = {"job_jobs_id.json": self.job, "job_jobs_id_plan.json": self.plan, "taskmanagers.json": self.managers}
+        optional = {
+            "job_jobs_id_first.json": self.first,
+            "job_jobs_id_checkpoints.json": self.checkpoints,
+            "jobmanager_config.json": list(self.config) or None,
+            "overview.json": {"flink-version": self.version} if self.version else None,
+            **{f"job_v{number}_detail.json": each for number, each in enumerate(self.details)},
+        }
+        return {**files, **{name: each for name, each in optional.items() if each is not None}}
+
+
+def from_folder(folder: Path, job: str | None = None) -> Answers:
+    """Saved answers: NAME_jobs_id.json, NAME_jobs_id_plan.json, NAME_v0_detail.json, ..., taskmanagers.json.
+
+    job: the NAME; may be left out if there is one. Raises BadInput if something is missing or no JSON.
+    """
+    names = sorted(each.name.removesuffix(JOB) for each in folder.glob(f"*{JOB}"))
+    if not names:
+        raise BadInput(f"{folder} holds no answer of a job (NAME{JOB}); save GET /jobs/:id under that name")
+    if job is None and len(names) > 1:
+        raise BadInput(f"{folder} has answers of several jobs ({', '.join(names)}); choose one with --job")
+    name = job or names[0]
+    if name not in names:
+        raise BadInput(f"{folder} has no job {name!r}; {suggest(name, names)}")
+
+    def read(file: str, needed: bool = False) -> Json:
+        path = folder / file
+        if not path.is_file() and not needed:
+            return None
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            raise BadInput(f"{path} is no answer of Flink's REST API ({error}); save it again") from None
+
+    last = read(f"{name}{JOB}", needed=True)
+    vertices = last.get("vertices", ()) if isinstance(last, Mapping) else ()
+    return Answers(
+        where=f"{folder}, job {name}",
+        first=read(f"{name}_jobs_id_first.json"),
+        job=last,
+        plan=read(f"{name}_jobs_id_plan.json", needed=True),
+        details=tuple(read(f"{name}_v{number}_detail.json") for number in range(len(vertices))),
+        managers=read("taskmanagers.json", needed=True),
+        config=tuple(read("jobmanager_config.json") or ()),
+        checkpoints=read(f"{name}_jobs_id_checkpoints.json"),
+        version=str((read("overview.json") or {}).get("flink-version", "")),
+    )
+
+
+def from_endpoint(
+    url: str,
+    job: str | None = None,
+    window_s: float = 20.0,
+    report: Callable[[int, int], None] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Answers:
+    """A live job: polled for window_s. job: its name or id; may be left out if one runs.
+
+    Raises BadInput if the endpoint does not answer, or no such job is running.
+    """
+    base = url.rstrip("/")
+    found = _job_id(base, job)
+    polls = max(3, round(window_s / ASKED_EVERY_S))
+    first = None
+    seen = last = _get(f"{base}/jobs/{found}")
+    for done in range(polls):
+        sleep(ASKED_EVERY_S)
+        last = _get(f"{base}/jobs/{found}")
+        if first is None and last.get("vertices") != seen.get("vertices"):
+            first = last  # a fresh one
+        if report is not None:
+            report(done + 1, polls)
+    overview, config = _get(f"{base}/overview"), _get(f"{base}/jobmanager/config", needed=False)
+    return Answers(
+        where=f"{base}, job {found}",
+        first=first or seen,
+        job=last,
+        plan=_get(f"{base}/jobs/{found}/plan"),
+        details=tuple(_get(f"{base}/jobs/{found}/vertices/{each['id']}") for each in last.get("vertices", ())),
+        managers=_get(f"{base}/taskmanagers"),
+        config=tuple(config or ()),
+        checkpoints=_get(f"{base}/jobs/{found}/checkpoints", needed=False),
+        version=str(overview.get("flink-version", "")),
+    )
+
+
+def _job_id(base: str, job: str | None) -> str:
+    jobs = _get(f"{base}/jobs/overview").get("jobs", [])
+    running = [each for each in jobs if each.get("state") == RUNNING]
+    named = [each for each in jobs if job in (each.get("name"), each.get("jid"))] if job else running
+    if len(named) == 1:
+        return str(named[0]["jid"])
+    names = [str(each.get("name")) for each in running]
+    if job and not named:
+        raise BadInput(f"{base} has no job {job!r}; {suggest(job, names)}")
+    if not named:
+        raise BadInput(f"{base} has no running job; start one")
+    raise BadInput(f"{base} has {len(named)} such jobs ({', '.join(names)}); choose one by its id with --job")
+
+
+def _get(url: str, needed: bool = True) -> Json:
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            return json.loads(answer.read())
+    except (OSError, ValueError, urllib.error.URLError) as error:
+        if not needed:
+            return None
+        raise BadInput(f"{url} gives no answer of Flink's REST API ({error}); check the address") from None

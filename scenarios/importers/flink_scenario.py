@@ -1,0 +1,219 @@
+"""A running Flink job as a scenario: one operator a vertex, at the rates that were read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scenarios.importers.flink_job import FlinkJob, Vertex
+from twin.errors import BadInput
+from twin.profiles import FLINK
+from twin.scenario import Scenario
+from twin.spec import parse
+
+SHIPPING = {
+    "FORWARD": "forward",
+    "HASH": "hash",
+    "REBALANCE": "rebalance",
+    "BROADCAST": "broadcast",
+    "GLOBAL": "global",
+}
+BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
+"""Between machines. Assumed: the API does not say."""
+SLOWED = 0.05
+"""A source that is backpressured for more of its time delivers less than it is offered."""
+ONE_FOR_ONE = 0.01
+"""Counters of input and output are read at different moments: ratios this near to 1 are 1."""
+SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+BUFFER = "taskmanager.memory.segment-size"
+TIMEOUT = "execution.buffer-timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedJob:
+    """readings: rows of one operating point, as `twin calibrate` takes them."""
+
+    scenario: Scenario
+    readings: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
+
+
+def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJob:
+    """offered_per_s: what arrives at sources, by name, where that is known to be other than what they deliver.
+
+    Raises BadInput for names of no source, or a job that is none.
+    """
+    names = _names(job.vertices)
+    consumers = {each.id: [other for other in job.vertices if each.id in dict(other.inputs)] for each in job.vertices}
+    notes = list(job.notes)
+    operators, streams, placement, arrivals = [], [], {}, {}
+    hosts = [machine.name for machine in job.machines]
+    for number, vertex in enumerate(job.vertices):
+        name, last = names[vertex.id], not consumers[vertex.id]
+        operators.append({"name": name, **_kind(vertex, job, last, notes), **_cost(vertex)})
+        placement[name] = _places(vertex, hosts, number, notes)
+        streams += [_stream(names[producer], name, how, notes) for producer, how in vertex.inputs]
+        if not vertex.inputs:
+            arrivals[name] = _offered(name, vertex, offered_per_s, notes)
+        if last and operators[-1]["kind"] != "sink":
+            _end(name, operators, streams, placement)
+    unknown = sorted(set(offered_per_s) - set(arrivals))
+    if unknown:
+        raise BadInput(f"--offered {unknown[0]}: no such source; there are {', '.join(arrivals)}")
+    data = {
+        "name": re.sub(r"\s+", "-", job.name) or "flink-job",
+        "description": _description(job),
+        "query": {"operators": operators, "streams": streams},
+        "cluster": {"hosts": [_host(machine) for machine in job.machines]},
+        "plan": {"placement": placement},
+        "workload": {"arrivals": {k: {"law": "constant", "rate_per_s": v} for k, v in arrivals.items()}},
+        "engine": _engine(job),
+    }
+    rows = tuple(_reading(names[each.id], each, arrivals) for each in job.vertices)
+    return ImportedJob(parse(Scenario, data, where=job.name), rows, tuple(notes))
+
+
+def _names(vertices: tuple[Vertex, ...]) -> dict[str, str]:
+    """Unique names of operators, by vertex."""
+    found: dict[str, str] = {}
+    for vertex in vertices:
+        plain = re.sub(r"\b(Source|[Ss]ink): ", "", vertex.name).replace(" -> ", "-").replace(": ", ".")
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "", plain.replace(" ", "_")).strip("-_.") or "vertex"
+        taken = sum(each == name or each.startswith(f"{name}#") for each in found.values())
+        found[vertex.id] = f"{name}#{taken + 1}" if taken else name
+    return found
+
+
+def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[str, Any]:
+    """Kind and what only it has."""
+    window, ratio = _window(" ".join(vertex.steps)), vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else None
+    keyed = any(how == "HASH" for _, how in vertex.inputs)
+    if not vertex.inputs:
+        if vertex.out_per_s <= 0 and not last:
+            raise BadInput(
+                f"{vertex.name}: the source has delivered nothing in this time; import the job while it runs"
+            )
+        return {"kind": "source"}
+    if window is not None and len(vertex.inputs) > 1:
+        return {"kind": "join", "window": window, "amplification": ratio or 0.0}
+    if window is not None:
+        slide_s = window.get("slide_s", window["size_s"])
+        groups = max(1, round(vertex.out_per_s * slide_s))
+        if last:
+            notes.append(f"{vertex.name}: it sends nothing on, so the number of its groups is unknown; taken as 1")
+        state = {"key_groups": vertex.key_groups, **_state(job)} if keyed else {}
+        return {"kind": "aggregate", "window": window, "group_by": "int" if keyed else None, "groups": groups, **state}
+    if last:
+        return {"kind": "sink"}
+    if ratio is None:
+        notes.append(f"{vertex.name}: nothing came in, so what leaves it is unknown; taken as one for one")
+    if ratio is None or abs(ratio - 1.0) < ONE_FOR_ONE:
+        return {"kind": "map", "selectivity": 1.0}
+    return {"kind": "filter" if ratio < 1.0 else "map", "selectivity": ratio}
+
+
+def _window(text: str) -> dict[str, Any] | None:
+    """The window of time that a description tells of; None if there is none."""
+    if found := re.search(r"Tumbling\w*TimeWindows\((\d+)", text):
+        return {"policy": "time", "size_s": int(found.group(1)) / 1000}
+    if found := re.search(r"Sliding\w*TimeWindows\((\d+),\s*(\d+)", text):
+        return {"policy": "time", "size_s": int(found.group(1)) / 1000, "slide_s": int(found.group(2)) / 1000}
+    if found := re.search(r"TUMBLE\(.*?size=\[(\d+) (\w+)\]", text):
+        return {"policy": "time", "size_s": _seconds(found, 1)}
+    if found := re.search(r"HOP\(.*?size=\[(\d+) (\w+)\].*?slide=\[(\d+) (\w+)\]", text):
+        return {"policy": "time", "size_s": _seconds(found, 1), "slide_s": _seconds(found, 3)}
+    return None
+
+
+def _seconds(found: re.Match[str], group: int) -> float:
+    return float(found.group(group)) * SECONDS.get(found.group(group + 1), 1.0)
+
+
+def _state(job: FlinkJob) -> dict[str, float]:
+    """The last checkpoint, shared evenly by the key groups of all keyed vertices."""
+    keyed = sum(each.key_groups for each in job.vertices if any(how == "HASH" for _, how in each.inputs))
+    return {"state_bytes_per_group": job.state_bytes / keyed} if job.state_bytes and keyed else {}
+
+
+def _cost(vertex: Vertex) -> dict[str, float]:
+    """Service time and size of a tuple, where they can be read."""
+    taken = vertex.in_per_s if vertex.inputs else vertex.out_per_s
+    found = {}
+    if vertex.busy is not None and taken > 0:
+        found["service_time_s"] = vertex.busy * vertex.replicas / taken
+    if vertex.out_per_s > 0 and vertex.out_bytes_per_s > 0:
+        found["tuple_bytes"] = vertex.out_bytes_per_s / vertex.out_per_s
+    return found
+
+
+def _places(vertex: Vertex, hosts: list[str], number: int, notes: list[str]) -> list[str]:
+    if len(vertex.hosts) == vertex.replicas:
+        return list(vertex.hosts)
+    notes.append(f"{vertex.name}: where its subtasks are is not known; they are dealt to the machines in turn")
+    return [hosts[(number + each) % len(hosts)] for each in range(vertex.replicas)]
+
+
+def _stream(producer: str, consumer: str, how: str, notes: list[str]) -> dict[str, str]:
+    if how not in SHIPPING:
+        notes.append(f"{producer} -> {consumer}: it ships by {how or 'nothing known'}; taken as rebalance")
+    return {"producer": producer, "consumer": consumer, "partitioning": SHIPPING.get(how, "rebalance")}
+
+
+def _offered(name: str, vertex: Vertex, offered_per_s: Mapping[str, float], notes: list[str]) -> float:
+    if name in offered_per_s:
+        return offered_per_s[name]
+    if (vertex.backpressured or 0.0) > SLOWED:
+        notes.append(
+            f"{name}: backpressured {vertex.backpressured:.0%} of its time, so more is offered than the "
+            f"{vertex.out_per_s:,.0f} tuples/s that it delivers; say how much with --offered {name}=RATE"
+        )
+    return max(vertex.out_per_s, 1e-6)
+
+
+def _end(name: str, operators: list[Any], streams: list[Any], placement: dict[str, list[str]]) -> None:
+    """A sink that costs nothing, where the last vertex has one in its chain."""
+    end = f"{name}#sink"
+    operators.append({"name": end, "kind": "sink", "service_time_s": 0.0})
+    streams.append({"producer": name, "consumer": end, "partitioning": "forward"})
+    placement[end] = placement[name]
+
+
+def _host(machine: Any) -> dict[str, Any]:
+    network = {"bandwidth_mbps": BANDWIDTH_MBPS, "latency_ms": LATENCY_MS}
+    return {"name": machine.name, "cpu_percent": 100.0 * machine.cores, "ram_mb": machine.ram_mb, **network}
+
+
+def _engine(job: FlinkJob) -> dict[str, Any]:
+    """The profile `flink` with the job's own buffers."""
+    engine = FLINK.model_dump(mode="json")
+    if BUFFER in job.settings:
+        engine["buffer_bytes"] = _bytes(job.settings[BUFFER])
+    if TIMEOUT in job.settings:
+        found = re.fullmatch(r"(\d+) ?(ms|s|min)?", job.settings[TIMEOUT])
+        if found is None:
+            raise BadInput(f"{TIMEOUT} is {job.settings[TIMEOUT]!r}; a time such as '100 ms' is expected")
+        engine["flush_s"] = max(1e-6, int(found.group(1)) * SECONDS[found.group(2) or "ms"])
+    return engine
+
+
+def _bytes(text: str) -> float:
+    found = re.fullmatch(r"(\d+) ?(b|kb|mb|bytes)?", text.lower())
+    if found is None:
+        raise BadInput(f"{BUFFER} is {text!r}; a size such as '32kb' is expected")
+    return float(found.group(1)) * {"kb": 1024, "mb": 1024**2}.get(found.group(2) or "", 1)
+
+
+def _description(job: FlinkJob) -> str:
+    chains = "; ".join(each.name for each in job.vertices if len(each.steps) > 1)
+    version = f"Flink {job.version}" if job.version else "Flink"
+    return f"Imported from {version}." + (f" Chained: {chains}." if chains else "")
+
+
+def _reading(name: str, vertex: Vertex, arrivals: Mapping[str, float]) -> dict[str, Any]:
+    row: dict[str, Any] = {"operator": name, "in_per_s": vertex.in_per_s, "out_per_s": vertex.out_per_s}
+    if name in arrivals:
+        row = {"operator": name, "offered_per_s": arrivals[name], "out_per_s": vertex.out_per_s}
+    shares = {"busy": vertex.busy, "backpressured": vertex.backpressured}
+    return {**row, **{key: min(1.0, value) for key, value in shares.items() if value is not None}}

@@ -1,0 +1,41 @@
+"""Readings of operating points as a CSV that grows, a point at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scenarios.files.scenario_file import read_text
+from twin.errors import BadInput
+
+COLUMNS = (
+    "point",
+    "operator",
+    "host",
+    "offered_per_s",
+    "in_per_s",
+    "out_per_s",
+    "busy",
+    "backpressured",
+    "cpu",
+    "latency_s",
+)
+
+
+def with_point(path: Path, point: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the file with one more point; of a new file, with a first line.
+
+    Raises BadInput if the file is another table, or has a point of that name.
+    """
+    before = read_text(path) if path.exists() else ",".join(COLUMNS) + "\n"
+    reader = csv.DictReader(io.StringIO(before))
+    if tuple(reader.fieldnames or ()) != COLUMNS:
+        raise BadInput(f"{path} is another table; name a new file, or one that an import wrote")
+    if any(row["point"] == point for row in reader):
+        raise BadInput(f"{path} has a point {point!r}; name this one with --point")
+    text = io.StringIO()
+    csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows([{"point": point, **row} for row in rows])
+    return before + text.getvalue()

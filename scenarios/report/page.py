@@ -1,0 +1,70 @@
+"""A page of HTML that is one file: no scripts, nothing from elsewhere, well-formed as XML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from figures.svg import element, text
+from twin.errors import BadInput
+from twin.version import VERSION
+
+STYLE = Path(__file__).parent / "templates" / "page.css"
+OURS = '<meta name="generator" content="streamtwin" />'
+"""By this a page is known that may be replaced."""
+SIMULATED = "Every number on this page is simulated: nothing was measured on a real cluster."
+
+
+def page(title: str, parts: Iterable[str], made: str) -> str:
+    """The whole page. parts: elements, in order; made: how to make it again, in words."""
+    head = element(
+        "head",
+        '<meta charset="utf-8" />',
+        '<meta name="viewport" content="width=device-width, initial-scale=1" />',
+        OURS,
+        element("title", text(title)),
+        element("style", f"\n{STYLE.read_text(encoding='utf-8')}"),
+    )
+    foot = element("footer", paragraph(f"{SIMULATED} Made by streamtwin {VERSION}; {made}"))
+    body = element("body", element("h1", text(title)), *parts, foot)
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def section(heading: str, *parts: str) -> str:
+    """A part of the page under a heading; empty without parts."""
+    return element("section", element("h2", text(heading)), *parts) if parts else ""
+
+
+def paragraph(words: str, look: str | None = None) -> str:
+    """look: of the style sheet."""
+    return element("p", text(words), class_=look)
+
+
+def cards(known: Sequence[tuple[str, str]]) -> str:
+    """Large numbers with what they are."""
+    return element(
+        "div",
+        *(
+            element("div", element("b", text(value)), element("span", text(name)), class_="card")
+            for name, value in known
+        ),
+        class_="cards",
+    )
+
+
+def scrolling(*parts: str) -> str:
+    """What may be wider than the screen scrolls by itself, and the page does not."""
+    return element("div", *parts, class_="scroll", tabindex=0)
+
+
+def folded(summary: str, *parts: str) -> str:
+    """What is shown when it is asked for."""
+    return element("details", element("summary", text(summary)), *parts)
+
+
+def check_ours(out: Path) -> None:
+    """Raises BadInput if `out` is there and is no report, or cannot be written."""
+    if out.is_dir() or not out.parent.is_dir():
+        raise BadInput(f"{out} is a folder, or in none; name a file with --out, such as report.html")
+    if out.exists() and OURS not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
+        raise BadInput(f"{out} exists and is no report; name another file with --out")

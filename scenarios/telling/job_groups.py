@@ -1,0 +1,74 @@
+"""What of a job is drawn as one: each operator and host by itself where they are few, else groups of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from twin.deployment import Deployment
+from twin.plan import Location
+
+MOST_OPERATORS = 60
+MOST_LANES = 12
+MOST_BOXES = 120
+MOST_COLUMNS = 12
+
+
+class Group(NamedTuple):
+    """Operators that are one box in each lane. column: how far from the sources."""
+
+    name: str
+    column: int
+
+
+class Groups(NamedTuple):
+    """of: each operator's group. lanes: each place's lane. told: what is drawn together, empty if nothing is."""
+
+    of: Mapping[str, Group]
+    lanes: Mapping[Location, str]
+    told: str
+
+
+def groups(job: Deployment) -> Groups:
+    """Of the job under its own plan."""
+    places = {name: set(job.plan.locations(name)) for name in job.plan.placement}
+    lanes, lanes_told = _lanes(job, {place for used in places.values() for place in used})
+    boxes = sum(len({lanes[place] for place in used}) for used in places.values())
+    columns = depths(job)
+    if len(columns) <= MOST_OPERATORS and boxes <= MOST_BOXES and max(columns.values()) < MOST_COLUMNS * 2:
+        return Groups({name: Group(name, column) for name, column in columns.items()}, lanes, lanes_told)
+    together = by_kind(job, columns)
+    kinds = f"{len(columns):,} operators are drawn together by kind and by their distance from the sources"
+    return Groups(together, lanes, "; ".join(filter(None, (kinds, lanes_told))))
+
+
+def depths(job: Deployment) -> dict[str, int]:
+    """Streams on the longest way from a source to each operator."""
+    found: dict[str, int] = {}
+    for operator in job.query.topological:
+        above = job.query.upstream[operator.name]
+        found[operator.name] = 1 + max((found[name] for name in above), default=-1)
+    return found
+
+
+def by_kind(job: Deployment, columns: Mapping[str, int]) -> dict[str, Group]:
+    """Operators of a kind at about the same distance from the sources are one group."""
+    step = -(-(1 + max(columns.values())) // MOST_COLUMNS)
+    parts = {name: (column // step, job.query.operator(name).kind) for name, column in columns.items()}
+    sizes = Counter(parts.values())
+    return {name: Group(f"{sizes[part]:,} x {part[1]}", part[0]) for name, part in parts.items()}
+
+
+def _lanes(job: Deployment, used: set[Location]) -> tuple[dict[Location, str], str]:
+    """Sockets by themselves, else hosts, else tiers, else all in one."""
+    if len(used) <= MOST_LANES:
+        several = {place.host for place in used if place.socket}
+        return {each: f"{each.host}/{each.socket}" if each.host in several else each.host for each in used}, ""
+    hosts = {place.host for place in used}
+    if len(hosts) <= MOST_LANES:
+        return {place: place.host for place in used}, "sockets are drawn together by host"
+    tiers = {host.name: host.tier or "other" for host in job.cluster.hosts if host.name in hosts}
+    sizes = Counter(tiers.values())
+    names = {tier: f"{size:,} {tier} hosts" if len(sizes) > 1 else f"{size:,} hosts" for tier, size in sizes.items()}
+    return {place: names[tiers[place.host]] for place in used}, f"{len(hosts):,} hosts are drawn together"

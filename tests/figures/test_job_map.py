@@ -1,0 +1,96 @@
+"""The picture of a query on its hosts: well-formed whatever its words, boxes apart, streams from left to right."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figures.job_map import BOX_PX, Box, JobMap, Lane, Wire, job_map
+from figures.svg import HEATS, element, heat, shortened, text
+
+SVG = "{http://www.w3.org/2000/svg}"
+WORDS = st.text(max_size=30)
+
+
+@st.composite
+def maps(draw: st.DrawFn) -> JobMap:
+    lanes = [Lane(draw(WORDS), draw(WORDS), draw(st.none() | st.floats(0, 1))) for _ in range(draw(st.integers(1, 4)))]
+    share = st.none() | st.floats(0, 1)
+    boxes = [
+        Box(
+            draw(st.integers(0, len(lanes) - 1)),
+            draw(st.integers(0, 5)),
+            draw(WORDS),
+            draw(WORDS),
+            draw(share),
+            draw(share),
+        )
+        for _ in range(draw(st.integers(1, 12)))
+    ]
+    pairs = [(a, b) for a in range(len(boxes)) for b in range(len(boxes)) if boxes[a].column < boxes[b].column]
+    chosen = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    return JobMap(
+        draw(WORDS), lanes, boxes, [Wire(a, b, draw(st.floats(0, 1)), draw(st.booleans())) for a, b in chosen]
+    )
+
+
+def corners(picture: str) -> list[tuple[float, float]]:
+    """Of all boxes, which are what is as large as a box."""
+    rects = ET.fromstring(picture).iter(f"{SVG}rect")
+    size = tuple(map(str, map(int, BOX_PX)))
+    return [
+        (float(each.get("x")), float(each.get("y")))
+        for each in rects
+        if (each.get("width"), each.get("height")) == size
+    ]
+
+
+@given(maps())
+def test_every_box_is_drawn_inside_and_none_over_another(drawn):
+    picture = job_map(drawn)
+    root = ET.fromstring(picture)
+    found = corners(picture)
+    assert len(found) == len(drawn.boxes)
+    for index, (x, y) in enumerate(found):
+        assert 0 <= x <= float(root.get("width")) - BOX_PX[0]
+        assert 0 <= y <= float(root.get("height")) - BOX_PX[1]
+        assert not any(abs(x - a) < BOX_PX[0] and abs(y - b) < BOX_PX[1] for a, b in found[:index])
+
+
+def test_a_stream_leads_from_box_to_box_and_backpressure_is_seen():
+    boxes = [Box(0, 0, "reads", busy=0.2, blocked=0.7), Box(1, 2, "works", busy=1.0, blocked=0.0)]
+    picture = job_map(
+        JobMap("two", [Lane("a"), Lane("b")], boxes, [Wire(0, 1, 1.0, held_up=True, told="reads to works")])
+    )
+    (start, end) = corners(picture)
+    (line,) = [each for each in ET.fromstring(picture).iter(f"{SVG}path") if each.get("stroke-width") == "5"]
+    assert line.get("stroke-dasharray")
+    numbers = line.get("d").replace("M", "").replace("C", " ").split()
+    assert abs(float(numbers[0]) - start[0] - BOX_PX[0]) < 0.1
+    assert 0 < end[0] - float(numbers[-2]) < 10
+
+
+def test_what_is_not_known_has_no_colour_and_no_legend():
+    plain = job_map(JobMap("plan", [Lane("a")], [Box(0, 0, "reads")], []))
+    assert "busy:" not in plain
+    assert not any(each.fill in plain for each in HEATS)
+
+
+@given(st.floats(0, 1.2), st.floats(0, 1.2))
+def test_fuller_is_never_drawn_as_less_full(a, b):
+    fills = [each.fill for each in HEATS]
+    assert (a <= b) <= (fills.index(heat(a).fill) <= fills.index(heat(b).fill))
+
+
+@given(WORDS)
+def test_words_survive_as_they_are(words):
+    read = ET.fromstring(element("text", text(words), class_="x")).text or ""
+    legal = "".join(each for each in words if each in "\t\n" or each >= " ")
+    assert read == legal
+
+
+def test_long_names_are_cut_and_say_so():
+    assert shortened("short", 130, 13) == "short"
+    assert shortened("a-name-that-is-much-too-long-for-its-box", 130, 13).endswith("…")

@@ -1,0 +1,175 @@
+"""Tables of operating points: what they say, and what cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from scenarios.calibration import profile_file
+from scenarios.calibration.calibrate import calibrate
+from scenarios.calibration.point_files import read_points
+from scenarios.files import scenario_file
+from tests.scenarios.calibration.engines import at_rates, job, simulated
+from tests.scenarios.test_cli import refused, twin
+from twin.errors import BadInput
+
+JOB = job(
+    [
+        {"kind": "source", "name": "source"},
+        {"kind": "map", "name": "map"},
+        {"kind": "sink", "name": "sink"},
+    ],
+    [("source", "map"), ("map", "sink")],
+    {"source": 100},
+    {"source": "h", "map": "h", "sink": "h"},
+)
+TABLE = """point,operator,host,offered_per_s,in_per_s,out_per_s,busy,cpu,latency_s
+low,source,,100,,100,0.01,,
+low,map,,,100,100,0.2,,
+low,,h,,,,,0.014,
+low,,,,,,,,0.02
+high,source,,400,,400,0.04,,
+high,map,,,400,400,0.8,,
+over,source,,1000,,500,0.05,,
+over,map,,,500,500,1.0,,
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A scenario and a table of its points."""
+    scenario, points = tmp_path / "job.yaml", tmp_path / "points.csv"
+    scenario.write_text(scenario_file.dump(JOB))
+    points.write_text(TABLE)
+    return scenario, points
+
+
+def test_a_table_says_the_same_as_csv_yaml_and_parquet(files: tuple[Path, Path], tmp_path: Path) -> None:
+    points = read_points(files[1], JOB)
+    assert [point.name for point in points] == ["low", "high", "over"]
+    assert points[0].latency_s == 0.02 and points[0].cpu == {"h": 0.014}
+    assert points[2].delivered == {"source": 0.5} and points[2].taken_per_s == {"source": 500, "map": 500}
+    lines = [line.split(",") for line in TABLE.strip().splitlines()]
+    rows = [
+        {
+            key: cell if key in ("point", "operator", "host") else float(cell)
+            for key, cell in zip(lines[0], line, strict=True)
+            if cell
+        }
+        for line in lines[1:]
+    ]
+    (tmp_path / "points.yaml").write_text(yaml.safe_dump({"points": rows}))
+    pq.write_table(
+        pa.Table.from_pylist([{**dict.fromkeys(lines[0]), **row} for row in rows]), tmp_path / "points.parquet"
+    )
+    assert read_points(tmp_path / "points.yaml", JOB) == points == read_points(tmp_path / "points.parquet", JOB)
+
+
+def test_a_column_with_dots_sets_a_value_of_the_job_at_that_point(tmp_path: Path) -> None:
+    table = tmp_path / "points.csv"
+    table.write_text('point,operator,busy,plan.placement.map\na,map,0.5,\nb,map,0.25,"[h, h]"\n')
+    points = read_points(table, JOB)
+    assert [point.scenario.plan.replicas("map") for point in points] == [1, 2]
+
+
+def test_from_a_table_to_a_scenario_that_runs(files: tuple[Path, Path], tmp_path: Path) -> None:
+    scenario, points = files
+    profile, calibrated = tmp_path / "profile.yaml", tmp_path / "calibrated.yaml"
+    done = twin("calibrate", scenario, points, "--out", profile, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    found = {each["name"]: each for each in document["estimates"]}["operator map"]
+    assert found["low"] <= 2000 <= found["high"] and found["value"] == pytest.approx(2000, rel=0.03)
+    assert {each["predictor"] for each in document["held_out"]} >= {"always keeps up", "one cap"}
+    assert twin("use-profile", scenario, profile, "--out", calibrated).returncode == 0
+    ran = twin("run", calibrated, "--json", "--set", "workload.arrivals.source.rate_per_s=1000")
+    assert json.loads(ran.stdout)["throughput_per_s"] == pytest.approx(500, rel=0.05)
+
+
+def test_a_profile_of_another_machine_or_job_is_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = [line + (",machine" if n == 0 else ",m510") for n, line in enumerate(TABLE.strip().splitlines())]
+    files[1].write_text("\n".join(rows))
+    points = read_points(files[1], JOB)
+    (tmp_path / "profile.yaml").write_text(
+        profile_file.dump(profile_file.profile_of(JOB, calibrate(points), (), len(points), points[0].machine))
+    )
+    loaded = profile_file.load(tmp_path / "profile.yaml")
+    assert loaded.machine == "m510" and profile_file.applied(loaded, JOB, "m510").query != JOB.query
+    with pytest.raises(BadInput, match="fitted on 'm510', not on 'c6525'"):
+        profile_file.applied(loaded, JOB, "c6525")
+    other = scenario_file.load("word-count")
+    with pytest.raises(BadInput, match="cost of operator 'source', which"):
+        profile_file.applied(loaded, other)
+
+
+BAD = {
+    "too few": ("point,operator,busy\na,map,0.5", "too few points"),
+    "too few rows": ("point,host,cpu\na,h,0.5\nb,h,0.6", "more rows"),
+    "nothing of costs": (
+        "point,operator,offered_per_s,out_per_s\na,source,100,100\nb,source,50,50",
+        "say nothing about costs",
+    ),
+    "unknown operator": ("point,operator,busy\na,mpa,0.5", "did you mean 'map'"),
+    "unknown column": ("point,operator,bsuy\na,map,0.5", "did you mean 'busy'"),
+    "NaN": ("point,operator,busy\na,map,NaN", "leave empty what was not measured"),
+    "a share above 1": ("point,operator,busy\na,map,500\nb,map,1", "a share is from 0 to 1"),
+    "a word": ("point,operator,busy\na,map,much", "must be a number, got 'much'"),
+    "negative": ("point,operator,in_per_s\na,map,-5\nb,map,5", "cannot be negative"),
+    "of no operator": ("point,busy\na,0.5", "busy needs a name of its operator"),
+    "both": ("point,operator,host,busy\na,map,h,0.5", "names an operator and a host"),
+    "twice": ("point,operator,busy\na,map,0.5\na,map,0.6", "given twice"),
+    "more than offered": (
+        "point,operator,offered_per_s,out_per_s\na,source,100,150\nb,source,50,50",
+        "took 150 tuples/s of 100",
+    ),
+    "repeats that differ": ("point,operator,busy\na,map,0.2\nb,map,0.9", "points a and b contradict each other"),
+    "slow before fast": (
+        "point,operator,offered_per_s,out_per_s\na,source,100,50\nb,source,200,199",
+        "points a and b contradict each other",
+    ),
+    "two machines": ("point,operator,machine,busy\na,map,x,0.5\nb,map,y,0.5", "several machines"),
+    "no rows": ("point,operator,busy\n", "has no rows"),
+    "no table": ("hello", "is no CSV of operating points"),
+    "a bad path": ("point,operator,busy,plan.placement.mpa\na,map,0.5,h\nb,map,0.5,h", "did you mean 'map'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_points_are_one_clear_line(
+    name: str, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, words = BAD[name]
+    files[1].write_text(table)
+    assert words in refused(capsys, "calibrate", files[0], files[1], "--out", tmp_path / "new.yaml")
+    assert not (tmp_path / "new.yaml").exists()
+
+
+def test_other_bad_files(files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "points.parquet").write_text("no")
+    assert "not a readable Parquet file" in refused(capsys, "calibrate", files[0], tmp_path / "points.parquet")
+    assert "missing" in refused(capsys, "calibrate", files[0], tmp_path / "nothing.parquet")
+    assert "cannot be read" in refused(capsys, "calibrate", files[0], tmp_path / "nothing.csv")
+    (tmp_path / "runs").mkdir()
+    assert "holds no run" in refused(capsys, "calibrate", files[0], tmp_path / "runs")
+    assert "no point is of machine 'x'" in refused(capsys, "calibrate", *files, "--machine", "x")
+    assert "exists" in refused(capsys, "calibrate", *files, "--out", files[0])
+
+
+def test_a_reading_that_contradicts_the_others_is_named(files: tuple[Path, Path]) -> None:
+    true = scenario_file.parse_scenario(scenario_file.dump(JOB), "job")
+    points = [
+        simulated(f"x{f}", at_rates(JOB, f), at_rates(true, f), latency_s=None, cpu={}) for f in (100, 200, 300, 400)
+    ]
+    odd = points[3].busy | {"map": 0.9}
+    found = calibrate(
+        [
+            *points[:3],
+            type(points[3])(name="odd", scenario=points[3].scenario, taken_per_s=points[3].taken_per_s, busy=odd),
+        ]
+    )
+    assert any("odd: busy share of map" in each for each in found.odd)

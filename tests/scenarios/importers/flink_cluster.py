@@ -1,0 +1,124 @@
+"""A Flink that is not there: a clock, counters that follow from rates, and answers of the REST API's shape."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+VERTICES = (
+    # name, description, parallelism, tuples/s in and out, share of time busy and backpressured, inputs
+    ("Source: gen", "Source: gen<br/>", 1, 0.0, 1000.0, 0.01, 0.0, ()),
+    ("parse -> clean", "parse<br/>+- clean<br/>", 2, 1000.0, 900.0, 0.3, 0.0, ((0, "REBALANCE"),)),
+    ("window", "Window(TumblingProcessingTimeWindows(2000), Sum)<br/>", 2, 900.0, 25.0, 0.05, 0.0, ((1, "HASH"),)),
+    ("sink: Writer", "sink: Writer<br/>", 1, 25.0, 0.0, 0.001, 0.0, ((2, "REBALANCE"),)),
+)
+BYTES = 50.0
+MANAGERS = ("10.0.0.1:1-a", "10.0.0.2:1-b")
+
+
+def job_at(second: float, state: str = "RUNNING") -> dict[str, Any]:
+    """GET /jobs/:id, after so many seconds."""
+    vertices = []
+    for number, (name, _, parallelism, in_per_s, out_per_s, busy, behind, _) in enumerate(VERTICES):
+        lived_ms = 1000.0 * second * parallelism
+        metrics = {
+            "read-records": round(in_per_s * second),
+            "write-records": round(out_per_s * second),
+            "read-bytes": round(BYTES * in_per_s * second),
+            "write-bytes": round(BYTES * out_per_s * second),
+            "accumulated-busy-time": busy * lived_ms,
+            "accumulated-backpressured-time": behind * lived_ms,
+            "accumulated-idle-time": (1.0 - busy - behind) * lived_ms,
+        }
+        about = {"id": f"v{number}", "name": name, "parallelism": parallelism, "maxParallelism": 128}
+        vertices.append({**about, "status": "RUNNING", "duration": round(1000 * second), "metrics": metrics})
+    return {"jid": "j1", "name": "clicks", "state": state, "now": round(1000 * second), "vertices": vertices}
+
+
+def plan() -> dict[str, Any]:
+    """GET /jobs/:id/plan: last vertex first, as Flink lists them."""
+    nodes = []
+    for number, (_, description, parallelism, *_, inputs) in enumerate(VERTICES):
+        sources = [{"id": f"v{producer}", "ship_strategy": how} for producer, how in inputs]
+        node: dict[str, Any] = {"id": f"v{number}", "description": description, "parallelism": parallelism}
+        nodes.insert(0, {**node, "inputs": sources} if sources else node)
+    return {"plan": {"jid": "j1", "nodes": nodes}}
+
+
+def detail(number: int) -> dict[str, Any]:
+    """GET /jobs/:id/vertices/:vertexid."""
+    return {"subtasks": [{"subtask": n, "taskmanager-id": MANAGERS[n % 2]} for n in range(VERTICES[number][2])]}
+
+
+def managers() -> dict[str, Any]:
+    """GET /taskmanagers."""
+    hardware = {"cpuCores": 4, "physicalMemory": 16_000_000_000}
+    listed = [
+        {
+            "id": each,
+            "path": f"pekko.tcp://flink@{each.partition(':')[0]}:37587/user/rpc/taskmanager_0",
+            "hardware": hardware,
+        }
+        for each in MANAGERS
+    ]
+    return {"taskmanagers": listed}
+
+
+CONFIG = [
+    {"key": "taskmanager.memory.segment-size", "value": "16kb"},
+    {"key": "execution.buffer-timeout", "value": "50 ms"},
+]
+
+
+class Cluster:
+    """Its clock moves by a second an answer; a job's snapshot is the one of the last time it was asked for."""
+
+    def __init__(self) -> None:
+        self.second = 60.0
+        self._snapshot = job_at(1.0)
+
+    def answer(self, path: str) -> Any:
+        """None for what there is not."""
+        self.second += 1.0
+        if path == "/jobs/j1":
+            stale, self._snapshot = self._snapshot, job_at(self.second)
+            return stale
+        fixed = {
+            "/jobs/overview": {"jobs": [{"jid": "j1", "name": "clicks", "state": "RUNNING"}]},
+            "/jobs/j1/plan": plan(),
+            "/taskmanagers": managers(),
+            "/overview": {"flink-version": "2.3.0"},
+            "/jobmanager/config": CONFIG,
+            "/jobs/j1/checkpoints": {"latest": {"completed": {"state_size": 256_000}}},
+            **{f"/jobs/j1/vertices/v{number}": detail(number) for number in range(len(VERTICES))},
+        }
+        return fixed.get(path)
+
+
+@contextmanager
+def serving(cluster: Cluster) -> Iterator[str]:
+    """The cluster behind HTTP, on this machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = cluster.answer(self.path)
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps(found).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,132 @@
+"""What a segment becomes. A station serves, a logic decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twin.engine.segment import Segment
+from twin.engine.windows.state import State
+
+if TYPE_CHECKING:
+    from twin.engine.logics.sink import SinkLogic
+    from twin.engine.station.task import Task
+    from twin.engine.streams.keys import KeyGroups
+    from twin.engine.streams.outlet import Outlet
+
+
+class Logic:
+    """The base of all: passes every tuple on.
+
+    station: where it is at work. out: where its tuples go. follows: whether it hears when segments are served. keeps:
+    whether what is in service has left a trace in it already. windowed: whether its segments are bursts, of which it
+    has made one in each of its `fires`. dropped: tuples that were not passed on. inner_bytes: size of a tuple that
+    comes from another logic. law: what guards check, in words: tuples that came have left, ended here, are in service
+    or were stopped; empty where they need not.
+    """
+
+    __slots__ = ("dropped", "fires", "follows", "inner_bytes", "keeps", "law", "out", "station", "windowed")
+
+    station: Task
+    out: Outlet
+
+    def __init__(self) -> None:
+        self.law = ""
+        self.follows = False
+        self.keeps = False
+        self.windowed = False
+        self.inner_bytes = 0.0
+        self.fires = 0
+        self.dropped = 0
+
+    def start(self, station: Task, out: Outlet) -> None:
+        """Goes to work at a station."""
+        self.station = station
+        self.out = out
+
+    # what a segment becomes ----------------------------------------------------------------------------------------
+
+    def plan(self, segment: Segment) -> float:
+        """Decides what the segment becomes; returns the CPU seconds this takes beyond one service per tuple."""
+        return segment.n * self.out.send_s
+
+    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+        """Sends what the segment became: the first tuple leaves at first_s, the last at last_s."""
+        self.out.send(depart(segment, segment.n, first_s, last_s))
+
+    def served(self, segment: Segment, start_s: float, end_s: float) -> None:
+        """Called when a service's times are known, before it ends."""
+
+    def corrected(self, segment: Segment, start_s: float, end_s: float) -> None:
+        """Called at the end of a job whose times were not known before."""
+
+    def due(self, at_s: float, from_s: float) -> None:
+        """Does what was due at a time, from another on."""
+
+    def stopped(self) -> None:
+        """The station drops what it was about to send."""
+
+    # what it holds -------------------------------------------------------------------------------------------------
+
+    def snapshot(self, again: bool) -> object:
+        """What it would take to go on from here. again: what is in service will be served again."""
+        return None
+
+    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+        """Goes back to what it was at `at_s`; how many tuples its station will read again."""
+        return 0
+
+    def held(self) -> float:
+        """Tuples in its windows."""
+        return 0.0
+
+    def held_bytes(self) -> float:
+        """Their size."""
+        return 0.0
+
+    def window_bytes(self) -> float:
+        """As held_bytes, of what the last evaluation left, and of what waits to merge."""
+        return 0.0
+
+    def tuple_bytes(self) -> float:
+        """Mean size of the tuples that come to it."""
+        return self.inner_bytes or self.station.inputs.tuple_bytes()
+
+    def take(self, share: float) -> State:
+        """Takes that share of the windows' content out, evenly over their length.
+
+        What is in service is not there yet: its last piece may still be corrected, so it stays.
+        """
+        return State()
+
+    def give(self, state: State) -> None:
+        """Merges windows' content into its own, by positions."""
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """Its part of the operator's key groups has changed."""
+
+    def know_share(self, share: float, values: int) -> None:
+        """Its part of an operator without key groups, of whose key there are so many values in all, has changed."""
+
+    # what is counted -----------------------------------------------------------------------------------------------
+
+    def in_service(self) -> int:
+        """Of the tuples in service, those that have still to leave or to end."""
+        return self.station.in_service
+
+    def ended(self) -> int:
+        """Tuples that went no further."""
+        return self.dropped
+
+    def sink(self) -> SinkLogic | None:
+        """Where results arrive, if it is here."""
+        return None
+
+
+def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:
+    """The same segment, now n tuples that leave evenly between two times."""
+    alone = segment.n == 1
+    segment.n = n
+    segment.a_s, segment.b_s = first_s, last_s
+    if n == 1 and not alone:
+        segment.collapse(0.5)
+    return segment

@@ -1,0 +1,65 @@
+"""What evaluations of windows come to: results, as the share of a segment over which they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twin.engine.segment import Segment
+
+if TYPE_CHECKING:
+    from twin.engine.draws import Draws
+    from twin.engine.streams.outlet import Outlet
+
+
+@dataclass(slots=True)
+class Results:
+    """What one evaluation, or several merged ones, emits: n tuples over the share [low, high] of a segment.
+
+    early_s: how much earlier than that, for evaluations that were due before the segment came (< 0: after it).
+    """
+
+    n: int
+    low: float
+    high: float
+    born0_s: float
+    born1_s: float
+    taken0_s: float
+    taken1_s: float
+    early_s: float = 0.0
+
+    def leave(self, first_s: float, last_s: float) -> Segment:
+        """As a segment that leaves while the service runs from first_s to last_s."""
+        span_s = last_s - first_s
+        from_s = first_s - self.early_s
+        return Segment(
+            self.n,
+            from_s + self.low * span_s,
+            from_s + self.high * span_s,
+            self.born0_s,
+            self.born1_s,
+            self.taken0_s,
+            self.taken1_s,
+        )
+
+
+class Outcome:
+    """What an evaluation, or several, come to in the end: all that leaves the station for it."""
+
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[Results]) -> None:
+        self.results = results
+
+    def leave(self, out: Outlet, draws: Draws, first_s: float, last_s: float) -> None:
+        """Sends it all, while a service runs from first_s to last_s."""
+        for results in self.results:
+            send_results(results, out, draws, first_s, last_s)
+
+
+def send_results(results: Results, out: Outlet, draws: Draws, first_s: float, last_s: float) -> None:
+    """Sends results while a service runs from first_s to last_s."""
+    segment = results.leave(first_s, last_s)
+    if segment.n == 1:  # one result, of an age that is anywhere in the range
+        segment.collapse(draws.uniform())
+    out.send(segment)
