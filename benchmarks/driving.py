@@ -1,8 +1,8 @@
 """How near to a learned model's own optimum do searches get with 30 and with 100 questions? Fresh random jobs.
 
 `python -m benchmarks.driving`: jobs of Costream's space under its rules, with 30 to 12,000 plans, some of which are
-sane by the model. Regret is to the exhaustive optimum *under the model*, of the whole latency, and of what placement can
-change of it (windows are seconds that no placement changes). Whether such plans are good is for `twin benchmark`.
+sane by the model. Regret is to the exhaustive optimum *under the model*, of the whole latency, and of what placement
+can change of it (windows are seconds that none changes). Whether such plans are good is for `twin benchmark`.
 """
 
 from __future__ import annotations

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from models import checkpoint, evaluation, prediction
-from models.calibration import KINDS, SHARE, half_width, kinds_of_plans
+from models.calibration import SHARE, half_width
 from models.checkpoint import Ensemble
 from models.contestants import FittedNetworks, RateModelAlone
 from models.dataset import Dataset
+from models.plan_kinds import KINDS, kinds_of_plans
 from models.shipped import FOLDER
 from scenarios.learning.learner import rows_of, training_split
 from twin.atomic import write_text
@@ -70,8 +71,12 @@ def _leaves(node: Any) -> Iterator[np.ndarray]:
 
 
 def _gates(ensemble: Ensemble) -> list[str]:
-    gates = zip(ensemble.metrics, ensemble.scaling.gate, strict=True)
-    return [f"Gates: {', '.join(f'{TABLE[name].symbol} {gate:g}' for name, gate in gates)}.", ""]
+    """A table: how much of the correction counts."""
+    lines = ["## Gates", "", "Share of the correction that counts.", ""]
+    lines += ["| plans | " + " | ".join(TABLE[name].symbol for name in ensemble.metrics) + " |"]
+    lines += ["|---" * (1 + len(ensemble.metrics)) + "|"]
+    rows = zip(KINDS, ensemble.scaling.gate, strict=True)
+    return [*lines, *(f"| {kind} | " + " | ".join(f"{gate:g}" for gate in gates) + " |" for kind, gates in rows), ""]
 
 
 def _errors(model: prediction.LearnedCostModel, held: Dataset) -> list[str]:

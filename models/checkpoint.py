@@ -65,7 +65,8 @@ def save(ensemble: Ensemble, folder: Path) -> None:
         "metrics": list(ensemble.metrics),
         "config": ensemble.config.model_dump(mode="json"),
         "scaling": {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(scaling).items()
+            **asdict(scaling),
+            **{name: _listed(getattr(scaling, name)) for name in ("mean", "deviation", "gate")},
         },
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
@@ -103,6 +104,11 @@ def _raw(path: Path) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise BadInput(corrupt)
     return body
+
+
+def _listed(values: tuple[Any, ...]) -> list[Any]:
+    """Tuples in tuples as lists, which msgpack knows."""
+    return [_listed(each) if isinstance(each, tuple) else each for each in values]
 
 
 def _signed(content: bytes) -> bytes:

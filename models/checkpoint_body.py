@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 from models.gnn import shapes
 from models.labels import LabelScale
 from models.layers import NetworkConfig, Parameters
+from models.plan_kinds import KINDS
 from twin.metrics import METRICS
 from twin.spec import Spec
 
@@ -22,7 +23,7 @@ class ScalingBody(Spec):
     mean: tuple[float, ...]
     deviation: tuple[Annotated[float, Field(gt=0)], ...]
     scale: LabelScale
-    gate: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
+    gate: tuple[tuple[Annotated[float, Field(ge=0, le=1)], ...], ...] = ()
 
 
 class CurveBody(Spec):
@@ -64,8 +65,10 @@ class Body(Spec):
     def _fit(self) -> Self:
         if unknown := set(self.metrics) - set(METRICS):
             raise ValueError(f"metrics: {min(unknown)!r} is none")
-        gates = len(self.scaling.gate) or len(self.metrics)
-        sizes = {len(self.metrics), self.config.outputs, len(self.scaling.mean), len(self.scaling.deviation), gates}
+        sizes = {len(self.metrics), self.config.outputs, len(self.scaling.mean), len(self.scaling.deviation)}
+        sizes |= {len(each) for each in self.scaling.gate}
+        if len(self.scaling.gate) not in (0, len(KINDS)):
+            raise ValueError(f"scaling.gate is not of {len(KINDS)} kinds of plans")
         if len(sizes) > 1 or len(set(self.metrics)) < len(self.metrics):
             raise ValueError("metrics, scaling and config.outputs are not of the same number")
         if set(self.members) != {str(index) for index in range(len(self.members))}:

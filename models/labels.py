@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from models.plan_kinds import kinds_of_plans
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
 
@@ -38,12 +39,13 @@ RELATIVE: frozenset[str] = frozenset({"ratio", "residual"})
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """Standardisation of the targets of the metrics of one network: (y on its scale - mean) / deviation; binary: 0
-    and 1. gate: share of each output that counts, from 0 to 1; none: all of it."""
+    and 1. gate: share of each output that counts, from 0 to 1, by kind of plan
+    (models.plan_kinds) and metric; none: all of it."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     scale: LabelScale = "log"
-    gate: tuple[float, ...] = ()
+    gate: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ def logits(metrics: Sequence[str], rates_GxA: np.ndarray, scale: LabelScale) -> 
 
 def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndarray, scaling: Scaling) -> np.ndarray:
     """Network outputs as log cost (regressions) or probability (binaries), [G, M]."""
-    outputs_GxM = outputs_GxM * np.array(scaling.gate or 1.0)
+    if scaling.gate:
+        outputs_GxM = outputs_GxM * np.array(scaling.gate)[kinds_of_plans(rates_GxA)]
     values = outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean)
     if scaling.scale == "log1p":
         values = _log(np.expm1(np.clip(values, 0.0, LOG_LIMIT)))
