@@ -33,6 +33,8 @@ RULED = Space(costream_rules=True)
 FIRST_SEED = 70_000
 PLANS = (30, 12_000)
 BUDGETS = (30, 100)
+LEAST = 0.01
+"""Of the best latency, which placement is taken to change at least: a learned model may be below the windows' part."""
 
 
 def methods() -> dict[str, Optimizer]:
@@ -65,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = cost_model(given.cost_model)
     regrets: dict[tuple[str, int], list[tuple[float, float, float]]] = {}
     for problem, best in jobs(given.jobs, model):
-        changes = max(best - fixed_s(PlacementCoefficients.of(problem.deployment)), 1e-9)
+        changes = max(best - fixed_s(PlacementCoefficients.of(problem.deployment)), LEAST * best)
         for name, optimizer in methods().items():
             for budget in BUDGETS:
                 started_s = time.process_time()

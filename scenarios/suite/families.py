@@ -110,7 +110,7 @@ def _drawn(space: ParameterSpace, seed: int) -> Scenario:
 
 
 def _changed(base: Scenario, *, placement: Mapping[str, tuple[str, ...]], **parts: object) -> Scenario:
-    return Scenario(**{**dict(base), **parts, "plan": ExecutionPlan(placement=placement)})
+    return Scenario(**{**dict(base), **parts, "plan": ExecutionPlan(placement=dict(placement))})
 
 
 def _host(name: str, cpu_percent: float, ram_mb: float, bandwidth_mbps: float, latency_ms: float = 1.0) -> Host:
