@@ -43,14 +43,16 @@ class BranchAndBound:
     name: str = "branch-and-bound"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput for a space whose operators may be on several sockets."""
+        """Raises BadInput for a space that wants replicas parted, or for pinned ones that are."""
         started_s = time.perf_counter()
         problem = problem.settled(free_replicas=False)
+        if problem.space.spread is None:
+            problem = replace(problem, space=replace(problem.space, spread=False))
         job = problem.deployment
         home_ol = counts_of(job, job.plan) > 0
         parted = problem.space.pinned_o(job) & (home_ol.sum(axis=1) > 1)
         if problem.space.spreads(job) or parted.any():
-            raise BadInput(f"{self.name} puts an operator on one socket; add --together, or use milp or local-search")
+            raise BadInput(f"{self.name} puts all replicas of an operator on one socket; use milp or local-search")
         tree = _Tree(problem, PlacementCoefficients.of(job))
         tree.search()
         return tree.solution(started_s)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from scenarios.spaces.parameter_space import COSTREAM
 from scenarios.spaces.random_engine import log_uniform, random_engine
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.plan import ExecutionPlan
-from twin.query import Aggregate, AnyOperator, Filter, Join, Map, Query, TimeWindow, Window
+from twin.query import AnyOperator, Map, Query, TimeWindow, Window, Windowed
 from twin.randomness import child_seed, stream
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -79,17 +80,14 @@ def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
 
 def _changed(operator: AnyOperator, rng: np.random.Generator, length_s: float) -> AnyOperator:
     """A filter may become a map, a join one that is measured; time windows keep their share of the run."""
-    if isinstance(operator, Filter) and rng.random() < MAPS:
+    if operator.thins and rng.random() < MAPS:
         return Map(name=operator.name, selectivity=log_uniform(rng, 0.2, 3.0))
-    if isinstance(operator, Join):
-        window = _window(operator.window, length_s)
-        if rng.random() < MEASURED:
-            changed = {"selectivity": None, "amplification": log_uniform(rng, 0.01, 2.0), "window": window}
-            return Join(**{**dict(operator), **changed})
-        return operator.model_copy(update={"window": window})
-    if isinstance(operator, Aggregate):
-        return operator.model_copy(update={"window": _window(operator.window, length_s)})
-    return operator
+    if not isinstance(operator, Windowed):
+        return operator
+    changed: dict[str, Any] = {"window": _window(operator.window, length_s)}
+    if operator.joins and rng.random() < MEASURED:
+        changed |= operator.measured_as(log_uniform(rng, 0.01, 2.0))
+    return operator.model_copy(update=changed)
 
 
 def _window(window: Window, length_s: float) -> Window:

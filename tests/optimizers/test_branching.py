@@ -85,9 +85,13 @@ def test_pinned_operators_and_links_are_kept():
     assert TOGETHER.includes(job, found.plan)
 
 
-def test_replicas_that_may_part_are_refused_with_a_remedy():
-    with pytest.raises(BadInput, match="--together"):
-        BranchAndBound().solve(replace(asked(edge()), space=Space()))
+def test_replicas_stay_together_unless_the_space_wants_them_parted():
+    found = BranchAndBound().solve(replace(asked(edge()), space=Space()))
+    assert {len(set(places)) for places in found.plan.placement.values()} == {1}
+    assert "an operator on one socket" in found.among
+    for space in (Space(spread=True), Space(pinned=frozenset({"sensors"}))):
+        with pytest.raises(BadInput, match="one socket; use milp"):
+            BranchAndBound().solve(replace(asked(edge()), space=space))
 
 
 def test_a_budget_of_one_gives_the_given_plan_and_no_proof():

@@ -22,6 +22,8 @@ SEARCHING = {"costream", "exhaustive", "local-search", "milp", "milp-costream", 
     "rlas-placement",
 }
 """Those that know of next best plans."""
+PRUNING = {"branch-and-bound"}
+"""Has few alternatives: what is not near is dropped."""
 
 
 @dataclass
@@ -48,7 +50,10 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
     assert proved.evaluations == len(cheap.asked) + len(truth.asked)
     assert truth.asked[0] == unproved.plan
     assert proved.plan in truth.asked
-    assert len(truth.asked) == (count if name in SEARCHING else 1)
+    if name in PRUNING:
+        assert 1 <= len(truth.asked) <= count
+    else:
+        assert len(truth.asked) == (count if name in SEARCHING else 1)
     says = truth.model.predict(problem.scenario, truth.asked)
     sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
     assert proved.sane == sane.any()
