@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
+
+from optimizers.patience import ENDLESS, Patience
 
 Order = Literal["depth", "best"]
 """Depth first finds complete nodes soon; best first proves with the fewest nodes."""
@@ -57,13 +58,14 @@ class Found(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop: after so many nodes, or seconds (with these, the same search may end elsewhere the next time).
+    """When to stop: after so many nodes, or when patience is over (with it, the same search may end elsewhere the next
+    time).
 
     tolerance: relative; a node that promises no more than this above the best found is dropped.
     """
 
     nodes: int | None = None
-    seconds: float | None = None
+    patience: Patience = ENDLESS
     tolerance: float = 1e-9
 
 
@@ -83,15 +85,13 @@ def search(
     branch: the children of a node, which together hold all that is below it (or all that is worth looking at), the
     most promising first. known: a complete node from elsewhere, to begin with.
     """
-    started_s = time.perf_counter()
     best, nodes = known, 0
     open_nodes: _Open[N] = _Stack() if order == "depth" else _Heap()
     open_nodes.push([root])
     while (node := open_nodes.pop()) is not None:
         if best is not None and node.bound <= best.bound * (1.0 + limits.tolerance):
             continue
-        spent_s = time.perf_counter() - started_s
-        if (limits.nodes is not None and nodes >= limits.nodes) or spent_s > (limits.seconds or math.inf):
+        if (limits.nodes is not None and nodes >= limits.nodes) or limits.patience.over:
             open_nodes.push([node])
             break
         nodes += 1

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-from optimizers.counted import as_plans
+from optimizers.estimating import estimated
 from optimizers.interface import Problem, Solution
-from optimizers.selection import choose, estimate
+from optimizers.selection import choose
 from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
 
@@ -22,10 +22,10 @@ class Costream:
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if no plan that obeys the rules is found in the space, or if it says that replicas part."""
-        started_s = time.perf_counter()
+        started_s, patience = time.perf_counter(), problem.patience()
         problem = problem.settled(free_replicas=False, costream_rules=True)
         space = SpacePlans(problem.deployment, problem.space)
         counts_nol = space.sample(stream(problem.seed, "candidates"), problem.budget)
-        found = estimate(problem, as_plans(problem.deployment, counts_nol))
-        complete = space.exact and len(counts_nol) == space.count
-        return choose(problem, found, evaluations=len(counts_nol), started_s=started_s, complete=complete)
+        found = estimated(problem, counts_nol, patience)
+        complete = space.exact and len(found.plans) == space.count
+        return choose(problem, found, evaluations=len(found.plans), started_s=started_s, complete=complete)

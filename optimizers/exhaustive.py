@@ -5,24 +5,25 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from optimizers.counted import as_plans
 from optimizers.enumeration import MAX_LISTED
+from optimizers.estimating import estimated
 from optimizers.interface import Problem, Solution
-from optimizers.selection import choose, estimate
+from optimizers.selection import choose
 from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)
 class Exhaustive:
-    """Ignores the budget. max_plans: refuses problems with more plans (at most MAX_LISTED)."""
+    """Ignores the budget, and proves nothing where it is stopped. max_plans: refuses problems with more plans (at most
+    MAX_LISTED)."""
 
     max_plans: int = MAX_LISTED
     name: str = "exhaustive"
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput above `max_plans` plans, for a space without any, or one with any number of replicas."""
-        started_s = time.perf_counter()
+        started_s, patience = time.perf_counter(), problem.patience()
         problem = problem.settled(free_replicas=False)
         plans = SpacePlans(problem.deployment, problem.space)
         if plans.count > self.max_plans or not plans.exact:
@@ -30,5 +31,7 @@ class Exhaustive:
                 f"exhaustive: {plans.count} plans, at most {self.max_plans} are tried; "
                 "pin operators, allow fewer hosts, or use local-search or milp"
             )
-        found = estimate(problem, as_plans(problem.deployment, plans.all()))
-        return choose(problem, found, evaluations=len(found.plans), started_s=started_s, complete=True)
+        everything = plans.all()
+        found = estimated(problem, everything, patience)
+        complete = len(found.plans) == len(everything)
+        return choose(problem, found, evaluations=len(found.plans), started_s=started_s, complete=complete)

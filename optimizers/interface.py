@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
+from optimizers.patience import Patience, Stopped, never
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from twin.deployment import Deployment
@@ -20,13 +21,25 @@ OBJECTIVES: Mapping[str, Literal["min", "max"]] = {name: TABLE[name].better for 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where long work stands: `done` of `total` (None: not known) things that `what` names. best, bound: values of the
+    objective, as far as they are known."""
+
+    what: str
+    done: int
+    total: int | None
+    best: float | None = None
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """Place the operators of a scenario; its own plan only says how many replicas each operator has, if that counts.
 
     objective: one of OBJECTIVES. seed: same problem, same plan. budget: plans that may be estimated, >= 1. seconds:
     after which an optimizer that can be stopped returns the best so far (so the same problem may give another plan).
-    report: is told (done, total) of long work. space: the plans that may be chosen. requirements: that a chosen
-    plan must fulfil, if any does.
+    stopped: whether somebody wants that now. report: is told where long work stands. space: the plans that may be
+    chosen. requirements: that a chosen plan must fulfil, if any does.
 
     Raises BadInput for an unknown objective, a negative seed, a budget below 1, or no time.
     """
@@ -38,7 +51,8 @@ class Problem:
     budget: int = 1000
     alternatives: int = 5
     seconds: float | None = None
-    report: Callable[[int, int], None] | None = None
+    stopped: Stopped = never
+    report: Callable[[Standing], None] | None = None
     space: Space = ALL_PLANS
     requirements: Requirements = NOTHING_MORE
 
@@ -53,6 +67,17 @@ class Problem:
             raise BadInput(f"alternatives must be >= 0, got {self.alternatives}")
         if self.seconds is not None and not self.seconds > 0.0:
             raise BadInput(f"seconds must be > 0, got {self.seconds}")
+
+    def patience(self) -> Patience:
+        """From now on."""
+        return Patience.of(self.seconds, self.stopped)
+
+    def tell(
+        self, what: str, done: int, total: int | None = None, *, best: float | None = None, bound: float | None = None
+    ) -> None:
+        """Tells whoever watches; see `Standing`."""
+        if self.report is not None:
+            self.report(Standing(what=what, done=done, total=total, best=best, bound=bound))
 
     @property
     def deployment(self) -> Deployment:

@@ -17,6 +17,8 @@ from twin.errors import BadInput
 
 KEPT = "nothing better than the given plan was found, which is kept"
 OUTSIDE = "the given plan is not one of those that may be chosen"
+STOPPED = "stopped; the best so far"
+LATE = "time was up after {seconds:g} s; the best so far"
 JUDGED = 2
 """The given plan and the optimizer's, estimated side by side."""
 CLOSE = 1e-5
@@ -46,17 +48,21 @@ class Keeping:
         """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space."""
         started_s = time.perf_counter()
         problem.space.check(problem.deployment)
+        patience = problem.patience()
         found = self.optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED)))
         if not _holds(problem, found):
             raise BadInput(
                 f"{self.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
                 "use local-search, milp or exhaustive"
             )
+        stopped = patience.over and found.status is Status.FEASIBLE
         judged = estimate(problem, [problem.deployment.plan, found.plan])
         if by_objective(self):
             found = _better(problem, found, judged)
+        early = "" if not stopped else STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
         return replace(
             found,
+            message=said(early, found.message),
             given=judged.candidate(0),
             evaluations=found.evaluations + len(judged.plans),
             seconds=time.perf_counter() - started_s,

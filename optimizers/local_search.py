@@ -17,8 +17,10 @@ import numpy as np
 
 from optimizers.changes import changes
 from optimizers.counted import as_plans
+from optimizers.estimating import batch, better, joined
 from optimizers.governor import governor_plan
 from optimizers.interface import Problem, Solution
+from optimizers.patience import Patience
 from optimizers.selection import Estimated, choose, estimate, goodness
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -47,7 +49,7 @@ class LocalSearch:
         started_s = time.perf_counter()
         problem = problem.settled(free_replicas=False)
         space, rng = SpacePlans(problem.deployment, problem.space), stream(problem.seed, "local-search")
-        known = _Known(problem, None if problem.seconds is None else started_s + problem.seconds)
+        known = _Known(problem, problem.patience())
         known.look_at(_first(problem))
         known.look_at(space.sample(rng, max(1, int(SAMPLED * problem.budget))))
         starts = islice(_starts(known.best_first(), space, rng), self.starts)
@@ -83,14 +85,16 @@ def _starts(first: np.ndarray, space: SpacePlans, rng: np.random.Generator) -> I
 class _Known:
     """Every plan is estimated once, in batches, until the budget or the time is spent."""
 
-    def __init__(self, problem: Problem, until_s: float | None) -> None:
-        self._problem, self._until_s = problem, until_s
+    def __init__(self, problem: Problem, patience: Patience) -> None:
+        self._problem, self._patience = problem, patience
+        self._batch = batch(problem)
         self._spread = problem.space.spreads(problem.deployment)
         self._row: dict[bytes, int] = {}
         self._counts: list[np.ndarray] = []
         self._estimates: list[Estimated] = []
         self._goodness = np.zeros((3, 0))
         self._left: set[int] = set()
+        self._best: tuple[float, ...] | None = None
 
     def __len__(self) -> int:
         return len(self._row)
@@ -98,21 +102,26 @@ class _Known:
     @property
     def left(self) -> int:
         """Estimates that may still be asked for; the first batch is whatever the time."""
-        late = self._until_s is not None and time.perf_counter() > self._until_s
-        return 0 if late and len(self) else self._problem.budget - len(self)
+        return 0 if len(self) and self._patience.over else self._problem.budget - len(self)
 
     def look_at(self, counts_nol: np.ndarray) -> np.ndarray:
         """The rows [N] of these plans among the known, -1 for those beyond the budget."""
         keys = [counts_ol.tobytes() for counts_ol in counts_nol]
         first = {key: index for index, key in reversed(list(enumerate(keys))) if key not in self._row}
-        new = sorted(first.values())[: self.left]
-        if new:
+        fresh = sorted(first.values())
+        for start in range(0, len(fresh), self._batch):
+            if not (new := fresh[start : start + self._batch][: self.left]):
+                break
             self._row |= {keys[index]: row for row, index in enumerate(new, len(self))}
-            self._counts.extend(counts_nol[new])
-            plans = as_plans(self._problem.deployment, counts_nol[new])
-            self._estimates.append(estimate(self._problem, plans))
-            self._goodness = np.hstack([self._goodness, goodness(self._problem, self._estimates[-1])])
+            self._estimate(counts_nol[new])
         return np.array([self._row.get(key, -1) for key in keys], int)
+
+    def _estimate(self, counts_nol: np.ndarray) -> None:
+        self._counts.extend(counts_nol)
+        self._estimates.append(estimate(self._problem, as_plans(self._problem.deployment, counts_nol)))
+        self._goodness = np.hstack([self._goodness, goodness(self._problem, self._estimates[-1])])
+        self._best = better(self._problem, self._best, self._estimates[-1])
+        self._problem.tell("plans estimated", len(self), self._problem.budget, best=self._best[-1])
 
     def counts(self, row: int) -> np.ndarray:
         """Replicas [O, L] of a plan that is known."""
@@ -152,8 +161,4 @@ class _Known:
 
     def found(self) -> Estimated:
         """Everything that is known."""
-        columns = zip(*((each.objective, each.backpressured, each.success) for each in self._estimates), strict=True)
-        fulfils = [each.fulfils for each in self._estimates if each.fulfils is not None]
-        plans = as_plans(self._problem.deployment, np.stack(self._counts))
-        objective, backpressured, success = (np.concatenate(column) for column in columns)
-        return Estimated(plans, objective, backpressured, success, np.concatenate(fulfils) if fulfils else None)
+        return joined(self._estimates, as_plans(self._problem.deployment, np.stack(self._counts)))

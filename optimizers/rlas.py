@@ -12,23 +12,24 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.interface import Problem, Solution
+from optimizers.patience import ENDLESS, Patience
 from optimizers.rated import at_rate
-from optimizers.scaling import Placed, scaled
-from optimizers.socket_moves import crowded, improved, searched
+from optimizers.scaling import HALF, Placed, in_proportion, scaled
+from optimizers.socket_moves import borne, crowded, improved, searched
 from optimizers.socket_polish import polished
-from optimizers.socket_solution import solution
+from optimizers.socket_solution import results_bound, solution
 from optimizers.socket_space import SocketSpace
 from optimizers.socket_symmetry import Symmetry
 from optimizers.socket_tree import Heuristics, SocketTree
 from twin.errors import BadInput
 from twin.randomness import stream
 from twin.rates.numa_job import Fetch, NumaJob
-from twin.rates.numa_rates import sustained
 
 RATIO = 5
 """Replicas of an operator that are placed together (the paper's choice, Section 4), ..."""
@@ -36,8 +37,14 @@ FEW = 24
 """... unless there are no more than this in all."""
 IMPROVED = 4
 """So many of the best placements are improved; the best of these is where the search goes on."""
+LOOKS = 40_000
+"""Nodes that are looked at for each placement, times sockets, times depth of the tree: small ones are searched whole,
+and large ones hardly beyond the first dives, since each of their nodes takes longer."""
 WEIGHED = 2_000_000
 """Placements after which the local search begins nothing new."""
+SCALING, IMPROVING = 0.4, 0.7
+"""Shares of the time, where that is limited, in which numbers of replicas are tried; of what is left, in which
+placements are improved."""
 CLOSE = 1e-9
 
 
@@ -46,15 +53,14 @@ class Rlas:
     """fetch: what the planner believes of distances; "always" and "never" are RLAS_fix(L) and RLAS_fix(U).
 
     heuristics: of the tree; None: all, with the paper's compression ratio once there are many replicas. nodes: of the
-    tree that are looked at for each placement. order: of the search. most_replicas: of all operators together; None:
-    one a core. scale: whether replication is chosen; else it is that of the deployment's plan. improve, refine: see
-    above and `scaling.scaled`.
-    """
+    tree that are looked at for each placement; None: by its size, see LOOKS. order: of the search. most_replicas: of
+    all operators together; None: one a core. scale: whether replication is chosen; else it is that of the deployment's
+    plan. improve, refine: see above and `scaling.scaled`."""
 
     name: str = "rlas"
     fetch: Fetch = "relative"
     heuristics: Heuristics | None = None
-    nodes: int = 300
+    nodes: int | None = None
     order: Order = "depth"
     most_replicas: int | None = None
     scale: bool = True
@@ -70,30 +76,51 @@ class Rlas:
         problem = problem.settled(free_replicas=self.scale)
         planned = at_rate(problem.deployment, problem.requirements.factor)
         job, space = NumaJob(planned, self.fetch), SocketSpace.of(problem, self.name)
-        until_s = None if problem.seconds is None else started_s + problem.seconds
-        found = _Search(self, job, space, until_s)
+        patience = problem.patience()
+        truth = NumaJob(problem.deployment)
+        known = results_bound(problem, truth, 0.0, math.inf)
+        told = _Told(problem, truth.results_per_s, problem.requirements.factor, known)
+        found = _Search(self, job, space, patience, told)
         candidates, bound = found.run(problem)
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
             candidates = candidates[:1]
-        truth, bound = NumaJob(problem.deployment), bound * problem.requirements.factor
+        bound *= problem.requirements.factor
         asked = 0
         if self.improve and self.fetch == "relative":
-            candidates, asked = polished(problem, truth, candidates, until_s)
+            candidates, asked = polished(problem, truth, candidates, patience, known)
         answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
         return replace(answer, evaluations=answer.evaluations + asked)
 
     def placed(self, job: NumaJob, replicas_o: np.ndarray) -> np.ndarray:
         """The placement [o, l] of so many replicas that the tree search finds, before any local search."""
         space = SocketSpace.everything(len(job.operators), len(job.locations))
-        return _Search(self, job, space, None).place(replicas_o).counts_ol
+        return _Search(self, job, space, ENDLESS).place(replicas_o).counts_ol
+
+
+@dataclass(slots=True)
+class _Told:
+    """Whoever watches, of `results_per_s` at the offered rates; loads are shares of `factor` times these."""
+
+    problem: Problem
+    results_per_s: float
+    factor: float
+    bound: float | None
+    best: float = 0.0
+
+    def __call__(self, what: str, done: int, total: int, load: float) -> None:
+        self.best = max(self.best, self.results_per_s * min(1.0, self.factor * load))
+        value = self.best if self.problem.objective == "throughput_per_s" else None
+        self.problem.tell(what, done, total, best=value, bound=self.bound)
 
 
 class _Search:
     """One run of the optimizer."""
 
-    def __init__(self, options: Rlas, job: NumaJob, space: SocketSpace, until_s: float | None) -> None:
-        self.options, self.job, self.space, self.until_s = options, job, space, until_s
-        self.weighed = 0
+    def __init__(
+        self, options: Rlas, job: NumaJob, space: SocketSpace, patience: Patience, told: _Told | None = None
+    ) -> None:
+        self.options, self.job, self.space, self.patience = options, job, space, patience
+        self.weighed, self._told = 0, told
         self._symmetry = Symmetry(job, space.allowed_ol)
 
     def run(self, problem: Problem) -> tuple[list[np.ndarray], float]:
@@ -106,18 +133,13 @@ class _Search:
             placements = [self.place(replicas_o)]
             most = int(replicas_o.sum())
         else:
-            placements = []
-            for placed in scaled(job, self.place, most, self.space, refine=options.refine):
-                placements.append(placed)
-                if problem.report is not None:
-                    problem.report(int(placed.counts_ol.sum()), most)
-                if self._late:
-                    break
+            placements = self._scaled(most)
         bound = math.inf if scale else placements[0].bound
         placements.sort(key=lambda placed: -placed.load)  # stable: of equal ones, that with fewer replicas
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
         if not options.improve or float(placements[0].load) >= 1.0:
             return kept, bound
+        self.patience = self.patience.part(IMPROVING)
         starts = [self._improved(counts_ol, most, scale) for counts_ol in kept[:IMPROVED] if self.weighed < WEIGHED]
         found = _best_first(job, [*starts, *kept])
         rng = stream(problem.seed, "rlas")
@@ -125,14 +147,38 @@ class _Search:
         self.weighed += weighed
         return _best_first(job, [best, *found])[: 1 + problem.alternatives], bound
 
+    def _scaled(self, most: int) -> list[Placed]:
+        """Placements of all cores' worth of replicas at once, of the numbers on Algorithm 1's way, and of the given
+        ones; in SCALING of the time, where that is limited."""
+        job, patience = self.job, self.patience.part(SCALING)
+        ways = [
+            [self.place(in_proportion(job, most, self.space))],
+            scaled(
+                job,
+                self.place,
+                most,
+                self.space,
+                refine=self.options.refine,
+                first_o=in_proportion(job, most, self.space, HALF),
+            ),
+        ]
+        placements: list[Placed] = []
+        for placed in chain(*ways):
+            placements.append(placed)
+            self._tell("replicas placed", int(placed.counts_ol.sum()), most, placed.load)
+            if patience.over:
+                return placements
+        return [*placements, self.place(self.space.home_ol.sum(axis=1))]
+
     def place(self, replicas_o: np.ndarray) -> Placed:
         """The best placement of so many replicas that the search finds.
 
         What the heuristics leave of the tree may be looked at in no time; then all of it is, while nodes are left.
         """
-        nodes = max(self.options.nodes, int(replicas_o.sum()) + 1)  # a dive to the first leaf at least
         heuristics = self.options.heuristics or self._usual(int(replicas_o.sum()))
         tree = SocketTree(self.job, replicas_o, heuristics, self._symmetry, self.space)
+        nodes = self.options.nodes or LOOKS // (tree.depth * len(self.job.locations) + 1)
+        nodes = max(nodes, tree.depth + 1)  # a dive to the first leaf at least
         found = search(tree.root, tree.branch, order=self.options.order, limits=self._limits(nodes))
         self.weighed += tree.weighed
         if found.best is None:  # out of time: a dive to the first leaf of a tree where nothing was seen yet
@@ -157,20 +203,24 @@ class _Search:
         return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
 
     def _limits(self, nodes: int) -> Limits:
-        seconds = None if self.until_s is None else max(1e-3, self.until_s - time.perf_counter())
-        return Limits(nodes=nodes, seconds=seconds)
+        return Limits(nodes=nodes, patience=self.patience)
 
     def _spent(self, weighed: int) -> bool:
+        self._tell("placements weighed", self.weighed + weighed, WEIGHED, 0.0)
         return self._late or self.weighed + weighed > WEIGHED
+
+    def _tell(self, what: str, done: int, total: int, load: float) -> None:
+        if self._told is not None:
+            self._told(what, done, total, load)
 
     @property
     def _late(self) -> bool:
-        return self.until_s is not None and time.perf_counter() > self.until_s
+        return self.patience.over
 
     def _improved(self, counts_ol: np.ndarray, most: int, scale: bool) -> np.ndarray:
         if self._late:
             return counts_ol
-        found, weighed = improved(self.job, counts_ol, most, self.space, scale=scale)
+        found, weighed = improved(self.job, counts_ol, most, self.space, scale=scale, spent=self._spent)
         self.weighed += weighed
         return found
 
@@ -178,5 +228,5 @@ class _Search:
 def _best_first(job: NumaJob, placements: list[np.ndarray]) -> list[np.ndarray]:
     """Different ones, those with a core for each replica first, by the load they bear."""
     different = np.array(list({each.astype(int).tobytes(): each for each in placements}.values()))
-    order = np.lexsort((-sustained(job, different).load_n, crowded(job, different)))
+    order = np.lexsort((-borne(job, different)[0], crowded(job, different)))
     return [different[index] for index in order]

@@ -3,7 +3,7 @@
 Changes: a replica goes to another socket; two of different operators exchange their sockets; one comes; one leaves and
 one of another operator comes, anywhere. All are estimated in one batch. Better is, first, a core for each replica:
 threads are bound to cores (Section 6.1), and one that needs nearly all of a core never catches up with what it loses to
-others. Then a higher sustained load; of equal ones, less work in all, so that what is saved can be used later.
+others. Then more that is borne; of equal ones, less work in all, so that what is saved can be used later.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from optimizers.socket_space import SocketSpace
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
+from twin.rates.source_shares import results_share
 
 CLOSE = 1e-6
 """Loads that differ by less count as equal."""
@@ -39,10 +40,10 @@ def searched(
 
     spent: whether so many are enough. most_replicas, scale: as of `improved`.
     """
-    best, weighed = improved(job, counts_ol, most_replicas, space, scale=scale)
+    best, weighed = improved(job, counts_ol, most_replicas, space, scale=scale, spent=spent)
     worth, in_vain = _worth(job, best[None])[:, 0], 0
-    while not space.pinned_o.all() and in_vain < IN_VAIN and worth[1] < 1.0 and not spent(weighed):
-        found, more = improved(job, _kicked(best, rng, space), most_replicas, space, scale=scale)
+    while not space.pinned_o.all() and in_vain < IN_VAIN and worth[1] < 1.0 - CLOSE and not spent(weighed):
+        found, more = improved(job, _kicked(best, rng, space), most_replicas, space, scale=scale, spent=spent)
         weighed += more
         reached = _worth(job, found[None])[:, 0]
         in_vain = 0 if _better(reached[:2], worth[:2]) else in_vain + 1
@@ -78,11 +79,12 @@ def improved(
     *,
     steps: int = STEPS,
     scale: bool = True,
+    spent: Callable[[int], bool] | None = None,
 ) -> tuple[np.ndarray, int]:
     """A placement that no small change improves, or where `steps` ended, and how many were weighed.
 
-    most_replicas: that the operators may have together. scale: whether their numbers may change.
-    """
+    spent: whether so many are enough; asked at each step. most_replicas: that the operators may have together. scale:
+    whether their numbers may change."""
     here, weighed = counts_ol.astype(float), 0
     worth = _worth(job, here[None])[:, 0]
     for _ in range(steps):
@@ -95,16 +97,27 @@ def improved(
         best = int(np.lexsort(worths[::-1])[-1])
         if not _better(worths[:, best], worth):
             break
+        if spent is not None and spent(weighed):
+            return changes[best], weighed
         here, worth = changes[best], worths[:, best]
     return here, weighed
 
 
 def _worth(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """[3, n], the first above all: replicas without a core of their own, less; the sustained load in steps of CLOSE;
-    the load that all cores together could bear."""
+    """[3, n], the first above all: replicas without a core of their own, less; what is borne, in steps of CLOSE; the
+    load that all cores together could bear."""
+    borne_n, total_n = borne(job, counts_nol)
+    scale = CLOSE * max(float(borne_n.max()), 1e-300)
+    return np.stack([-crowded(job, counts_nol), np.round(borne_n / scale) * scale, total_n])
+
+
+def borne(job: NumaJob, counts_nol: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sustained load [n]; of several sources, each with a share of its own, the share of all results; and the load
+    that all cores together could bear [n]."""
     found = sustained(job, counts_nol)
-    scale = CLOSE * max(float(found.load_n.max()), 1e-300)
-    return np.stack([-crowded(job, counts_nol), np.round(found.load_n / scale) * scale, found.total_n])
+    if len(job.sources) == 1 or not job.additive:
+        return found.load_n, found.total_n
+    return results_share(job, counts_nol), found.total_n
 
 
 def crowded(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:

@@ -2,12 +2,13 @@
 
 Tree and local search weigh placements by the load that all sources sustain. That is quick, but it knows nothing of one
 source slowed and another not, of memory, or of waits. The problem's cost model does, and it is what the plan is judged
-by. No step puts more replicas beyond the cores of their sockets, as threads are bound to cores.
+by: a replica that is idle for most of its time may well share a core. There are never more replicas than cores in
+all, unless a start has more.
 """
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
+from optimizers.patience import Patience
 from optimizers.socket_moves import crowded, neighbours
 from optimizers.socket_solution import PROVED
 from optimizers.space import counts_of
@@ -24,49 +26,113 @@ from twin.rates.numa_job import NumaJob
 SOON_S = 0.01
 BATCH = 100
 """Plans that are estimated at once."""
+KICK = 3
+"""Replicas that a kick throws elsewhere."""
+EXCHANGED = 0.3
+"""Share of the kicks that exchange all of two sockets instead, which are not alike where directions differ."""
+IN_VAIN = 12
+"""Kicks in a row that lead to nothing better, after which the search ends."""
 
 
 def polished(
-    problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], until_s: float | None
+    problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], patience: Patience, bound: float | None
 ) -> tuple[list[np.ndarray], int]:
     """The best plans [o, l] reached from the best of the starts and the given plan, and how many were estimated.
 
-    Those are at most the problem's budget less what the answer needs; until_s: as time.perf_counter() tells it. The
-    starts themselves where there is no time or budget.
-    """
+    bound: on the objective, to be told. Those are at most the problem's budget less what the answer needs. The starts
+    themselves where there is no time or budget."""
     kept = 1 + problem.alternatives
-    left_s = None if until_s is None else until_s - time.perf_counter()
-    if problem.budget <= kept + len(starts) or (left_s is not None and left_s < SOON_S):
+    if problem.budget <= kept + len(starts) or patience.left_s < SOON_S:
         return list(starts[:kept]), 0
+    left_s = None if patience.left_s == math.inf else patience.left_s
     known = Candidates(replace(problem, budget=problem.budget - kept, seconds=left_s), problem.space)
+    known.bound = bound
     given_ol = counts_of(problem.deployment, problem.deployment.plan)
-    known.look_at([*(each.astype(np.int64) for each in starts), given_ol], always=True)
+    first = [*(each.astype(np.int64) for each in starts), given_ol]
+    known.look_at(first, always=True)
     if not len(known):
         return list(starts[:kept]), 0
-    rng, most = stream(problem.seed, "rlas-polish"), int(job.cores_l.sum())
-    while (
-        known.left > 0
-        and not _all_through(problem, job, known)
-        and _stepped(known, job, most, rng, scale=bool(problem.space.free_replicas))
-    ):
-        pass
+    _Polish(problem, job, known).run([row for row in map(known.row, first) if row is not None])
     return [known.counts(int(row)).astype(float) for row in known.ranking[:kept]], known.evaluations
 
 
-def _all_through(problem: Problem, job: NumaJob, known: Candidates) -> bool:
-    """Whether the best plan already lets everything through, so that more replicas gain nothing."""
-    best, throughput = known.candidate(known.best), problem.objective == "throughput_per_s"
-    return throughput and best.sane and best.objective >= job.results_per_s * (1.0 - PROVED)
+class _Polish:
+    """Climbs from the best of the starts, then from the others, then from the best with some replicas elsewhere."""
 
+    def __init__(self, problem: Problem, job: NumaJob, known: Candidates) -> None:
+        self._problem, self._job, self._known = problem, job, known
+        self._rng = stream(problem.seed, "rlas-polish")
+        self._space = problem.space
+        self._scale = bool(problem.space.free_replicas)
+        self._movable_o = np.flatnonzero(~problem.space.pinned_o(problem.deployment))
+        most = max(float(job.cores_l.sum()), *(float(known.counts(row).sum()) for row in range(len(known))))
+        self._most = int(most)
 
-def _stepped(known: Candidates, job: NumaJob, most: int, rng: np.random.Generator, *, scale: bool) -> bool:
-    """Whether some change of the best plan known is better; a batch of them after the other, until one is."""
-    here = known.best
-    near = neighbours(known.counts(here), most, scale)
-    near = near[crowded(job, near) <= crowded(job, known.counts(here)[None])[0]] if len(near) else near
-    order = rng.permutation(len(near))
-    for first in range(0, len(near), BATCH):
-        known.look_at(near[order[first : first + BATCH]])
-        if known.best != here or known.left <= 0:
-            return known.best != here
-    return False
+    def run(self, starts: list[int]) -> None:
+        """Until the budget is spent, everything is let through, or nothing has been better for a while."""
+        for row in sorted(set(starts), key=self._known.ranking.tolist().index):
+            self._climb(row)
+        in_vain = 0
+        while in_vain < IN_VAIN and not self._done and len(self._movable_o):
+            best = self._known.best
+            if (kicked := self._kicked(best)) is not None:
+                self._climb(kicked)
+            in_vain = 0 if self._known.best != best else in_vain + 1
+
+    def _climb(self, here: int) -> None:
+        left: set[int] = set()
+        while here not in left and not self._done:
+            left.add(here)
+            here = self._better(here)
+
+    def _better(self, here: int) -> int:
+        """The first batch of changes with one that is better, and the best of these; itself if there is none. Those
+        that put no more replicas beyond cores come first."""
+        here_ol = self._known.counts(here)
+        near = neighbours(here_ol, self._most, self._scale)
+        order = self._rng.permutation(len(near))
+        if len(near):
+            more_n = crowded(self._job, near[order]) > crowded(self._job, here_ol[None])
+            order = order[np.argsort(more_n, kind="stable")]
+        for first in range(0, len(near), BATCH):
+            batch = near[order[first : first + BATCH]]
+            self._known.look_at(batch)
+            rows = [row for row in map(self._known.row, batch) if row is not None]
+            if (best := self._known.best_of([here, *rows])) != here or self._done:
+                return best
+        return here
+
+    def _kicked(self, row: int) -> int | None:
+        """A plan far from another one; None if that is no plan of the space."""
+        counts_ol = self._known.counts(row)
+        several = counts_ol.shape[1] > 1 and self._rng.random() < EXCHANGED
+        found_ol = self._exchanged(counts_ol) if several else self._thrown(counts_ol)
+        self._known.look_at(found_ol[None])
+        return self._known.row(found_ol)
+
+    def _exchanged(self, counts_ol: np.ndarray) -> np.ndarray:
+        """All of two sockets."""
+        sockets = np.arange(counts_ol.shape[1])
+        one, other = self._rng.choice(sockets, 2, replace=False)
+        sockets[[one, other]] = other, one
+        return counts_ol[:, sockets]
+
+    def _thrown(self, counts_ol: np.ndarray) -> np.ndarray:
+        """Some replicas elsewhere, and where numbers are free some of other operators instead."""
+        found_ol = counts_ol.copy()
+        for _ in range(KICK):
+            o = p = int(self._rng.choice(self._movable_o))
+            if self._scale and found_ol[o].sum() > 1:
+                p = int(self._rng.choice(self._movable_o))
+            start, end = self._rng.choice(np.flatnonzero(found_ol[o])), int(self._rng.integers(found_ol.shape[1]))
+            found_ol[o, start] -= 1
+            found_ol[p, end] += 1
+        return found_ol
+
+    @property
+    def _done(self) -> bool:
+        """Whether no more may be looked at, or the best plan lets everything through, so that nothing gains more."""
+        if self._known.left <= 0:
+            return True
+        best, throughput = self._known.candidate(self._known.best), self._problem.objective == "throughput_per_s"
+        return throughput and best.sane and best.objective >= self._job.results_per_s * (1.0 - PROVED)

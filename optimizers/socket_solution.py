@@ -13,6 +13,7 @@ from optimizers.selection import choose, dealt_anew, estimate, said
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, sustained
+from twin.rates.source_shares import most_results_per_s
 
 TOLERANCE = 1e-6
 """Of a bound, for rounding."""
@@ -39,7 +40,7 @@ def solution(
     chosen = choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=False)
     counts_ol = candidates[next(index for index, plan in enumerate(plans) if plan == chosen.plan)]
     load = float(sustained(job, counts_ol[None]).load_n[0])
-    bound = _bound(problem, job, chosen.objective, most)
+    bound = results_bound(problem, job, chosen.objective, most)
     message = chosen.message
     if load < 1.0:
         full = (
@@ -53,18 +54,32 @@ def solution(
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed, among=among)
 
 
-def _bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
+def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
     """On the results a second of any plan; None if nothing is proved.
 
-    It holds for what the analytic model says, not for what another one makes of a plan. Of several sources one may be
-    slowed and not the others, so a bound on the share that all of them keep bounds nothing, unless that is all.
+    It holds for what the analytic model says, not for what another one makes of a plan.
     """
-    share = min(1.0, load_bound(job), most)
-    one_rate = len(job.sources) == 1 or share == 1.0
-    if problem.objective != "throughput_per_s" or not isinstance(problem.cost_model, RateModel) or not one_rate:
+    model = problem.cost_model
+    if problem.objective != "throughput_per_s" or not isinstance(model, RateModel):
         return None
-    bound = share * job.results_per_s
+    bound = _most_results(job, most)
+    if bound is None:
+        return None
+    arrived = bound * model.measured(problem.scenario).length_s  # what it says is of runs with results
+    bound /= 1.0 - 0.5 ** min(max(arrived, 1e-9), 1000.0)
     return None if reached > bound * (1.0 + TOLERANCE) else max(bound, reached)
+
+
+def _most_results(job: NumaJob, most: float) -> float | None:
+    """most: load that no plan bears more than. One of several sources may be slowed and not the others, so that bounds
+    their results only if it is all; and where windows make results, fewer tuples need not give fewer."""
+    share = min(1.0, load_bound(job), most)
+    if share == 1.0:
+        return job.results_per_s
+    if not job.additive:
+        return None
+    alone = share * job.results_per_s if len(job.sources) == 1 else math.inf
+    return min(alone, most_results_per_s(job))
 
 
 def load_bound(job: NumaJob) -> float:

@@ -95,6 +95,11 @@ class SocketTree:
         self.weighed = 1
         self.root = Part(counts_ol, 0, float(self._bounds(counts_ol[None]).load_n[0]), complete=not self._units)
 
+    @property
+    def depth(self) -> int:
+        """Units that are placed."""
+        return len(self._units)
+
     def branch(self, node: Part) -> Sequence[Part]:
         """One unit more, the most promising socket first: by bound, then by work, then the fullest."""
         o, size = self._units[node.units]

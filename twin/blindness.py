@@ -18,7 +18,7 @@ def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
     seen: of `events`, `policy`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`,
-    `assignment` (of key groups), `drops`, and partitionings by name.
+    `assignment` (of key groups), `alignment`, `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -40,6 +40,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         how = scenario.query.partitioning(stream)
         if (not how.in_turn and not how.keeps_keys) or how.paired:
             yield how.name, f"{how} partitioning"
+        if stream.alignment is not None:
+            yield "alignment", f"keys that stay together from {stream.producer} to {stream.consumer}"
         if stream.overflow == "drop":
             yield "drops", "streams that drop what does not fit"
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
+import numpy as np
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, SerializeAsAny
 
 from twin.deployment import Deployment
@@ -34,7 +35,8 @@ class PeriodStatistics:
     """All that a policy is told: measured rates and times of the period just ended, never the simulator's insides.
 
     operators, hosts: the rows of the trace (`twin.trace`), by name; a host appears once it carries an operator.
-    placement: where each operator's replicas are now. key_groups: for operators that have them.
+    placement: where each operator's replicas are now. key_groups: for operators that have them. traffic: by the ends of
+    streams between such operators, [G, K] tuples a second from each key group of the producer to each of the consumer.
     """
 
     start_s: float
@@ -43,6 +45,7 @@ class PeriodStatistics:
     hosts: Mapping[str, Mapping[str, Any]]
     placement: Mapping[str, tuple[str, ...]]
     key_groups: Mapping[str, tuple[KeyGroupStatistics, ...]] = field(default_factory=dict)
+    traffic: Mapping[tuple[str, str], np.ndarray] = field(default_factory=dict, compare=False)
 
     @property
     def length_s(self) -> float:
@@ -54,13 +57,15 @@ class PeriodStatistics:
 class Reconfiguration:
     """What to change. Scalings come first; replica numbers of moves count as the policy saw them.
 
-    reason: for people; alone, it says why nothing changes. figures: what the policy goes by, for the record.
+    reason: for people; alone, it says why nothing changes. figures: what the policy goes by, for the record. retire:
+    whether replicas that these moves leave without key groups go away, as those that moves have made always do.
     """
 
     moves: tuple[Move, ...] = ()
     rescales: tuple[Rescale, ...] = ()
     reason: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
+    retire: bool = False
 
 
 class Policy(Protocol):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from twin.alignment import check_alignments
 from twin.cluster import Cluster
 from twin.errors import suggest
 from twin.keys import check_keys
@@ -76,6 +77,7 @@ class Deployment(Spec):
             if name not in self.workload.arrivals:
                 raise ValueError(f"workload.arrivals gives no rate for source {name!r}; add one")
         check_keys(self.query, self.plan, self.workload)
+        check_alignments(self.query, self.workload)
         self._check_shared()
         return self
 

@@ -192,6 +192,15 @@ class Unsure(Protocol):
 
 
 @runtime_checkable
+class Slow(Protocol):
+    """A cost model that takes long for a single plan, so that it is asked about one at a time."""
+
+    @property
+    def replications(self) -> int:
+        """Runs that it makes of each."""
+
+
+@runtime_checkable
 class Narrowable(Protocol):
     """A cost model that has more work with more metrics."""
 

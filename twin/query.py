@@ -9,8 +9,9 @@ from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from twin.alignment import Alignment, alignment_by_name
 from twin.columns import Columns, DataType
 from twin.errors import suggest
 from twin.kinds.aggregate import Aggregate, AggregateFunction
@@ -31,6 +32,7 @@ __all__ = [
     "KINDS",
     "Aggregate",
     "AggregateFunction",
+    "Alignment",
     "AnyOperator",
     "Columns",
     "CountWindow",
@@ -92,6 +94,14 @@ class Stream(Spec):
     overflow: Annotated[
         Overflow, Field(description="what a full channel does to the next tuple: hold its producer up, or lose it")
     ] = "block"
+    alignment: Annotated[
+        Alignment | None,
+        BeforeValidator(alignment_by_name, json_schema_input_type=str | Alignment | None),
+        Field(
+            exclude_if=lambda alignment: alignment is None,
+            description="which key groups of the consumer hear of which of the producer; absent: all of all",
+        ),
+    ] = None
 
 
 class Query(Spec):

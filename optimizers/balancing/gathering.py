@@ -30,12 +30,25 @@ GAP = 0.03
 
 @dataclass(frozen=True)
 class Columns:
-    """C migrations. member_GxC: 1 where a group belongs to it. node_c: where to. gain_c: traffic brought together, less
-    what is torn apart, in pairs of mean traffic."""
+    """C migrations. member_GxC: 1 where a group belongs to it. node_c: where to. joined_c: traffic with the node to go
+    to; torn_c: with the node left, but for what goes along. unit: traffic of a pair, on average."""
 
     member_GxC: csr_matrix  # noqa: N815  # its shape
     node_c: np.ndarray
-    gain_c: np.ndarray
+    joined_c: np.ndarray
+    torn_c: np.ndarray
+    unit: float
+
+    @property
+    def gain_c(self) -> np.ndarray:
+        """[C] traffic brought together, in pairs of mean traffic."""
+        return np.asarray((self.joined_c - self.torn_c) / self.unit)
+
+    def some(self, which: np.ndarray) -> Columns:
+        """The same for some of them."""
+        return Columns(
+            self.member_GxC[:, which], self.node_c[which], self.joined_c[which], self.torn_c[which], self.unit
+        )
 
 
 def gathered(
@@ -49,7 +62,9 @@ def gathered(
     count = len(columns.node_c)
     above_h = balance.deviation_h(balance.home_g)
     slack_h = np.maximum(np.abs(above_h) - band, 0.0)
-    answer = solved(program, np.concatenate([np.zeros(count), slack_h]), seconds=seconds, gap=GAP)
+    start = np.zeros(len(program.cost))
+    start[count : count + len(slack_h)] = slack_h
+    answer = solved(program, start, seconds=seconds, gap=GAP)
     node_g = balance.home_g.copy()
     if answer.x is not None:
         for column in np.flatnonzero(answer.x[:count] > 0.5):
@@ -72,11 +87,10 @@ def _columns(balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.n
     one = identity(len(unit_g), format="csr")
     member = hstack([one[:, singles[0]], members_u[:, together[0]], members_u[:, fill[0]]]).tocsc()
     node_c = np.concatenate([singles[1], together[1], fill[1]]).astype(int)
-    gain_c = _gains(balance, traffic, member, node_c) / unit
+    columns = Columns(member, node_c, *_exchanged(balance, traffic, member, node_c), unit)
     fills = np.arange(len(node_c)) >= len(node_c) - fill.shape[1]
     useful = _possible(balance, member, node_c)
-    useful = useful[fills[useful] | (gain_c[useful] > MIGRATION)]
-    return Columns(member[:, useful], node_c[useful], gain_c[useful])
+    return columns.some(useful[fills[useful] | (columns.gain_c[useful] > MIGRATION)])
 
 
 def _fillers(balance: Balance, unit_g: np.ndarray) -> np.ndarray:
@@ -89,15 +103,18 @@ def _fillers(balance: Balance, unit_g: np.ndarray) -> np.ndarray:
     return np.stack([np.repeat(units, len(light)), np.tile(light, len(units))])
 
 
-def _gains(balance: Balance, traffic: Traffic, member: csr_matrix, node_c: np.ndarray) -> np.ndarray:
-    """[C] traffic with the node to go to, less that with the node left, but for what goes along."""
+def _exchanged(
+    balance: Balance, traffic: Traffic, member: csr_matrix, node_c: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """[C], [C] traffic with the node to go to, and with the node left, but for what goes along."""
     groups, nodes = len(balance.home_g), len(balance.capacity_h)
     on = csr_matrix((np.ones(groups), (np.arange(groups), balance.home_g)), shape=(groups, nodes))
     with_h = (traffic.both_ways @ on).toarray()
     inside_c = np.asarray((traffic.both_ways @ member).multiply(member).sum(axis=0)).ravel()
     entries = member.tocoo()
-    change = with_h[entries.row, node_c[entries.col]] - with_h[entries.row, balance.home_g[entries.row]]
-    return np.bincount(entries.col, change, len(node_c)) + inside_c
+    joined = np.bincount(entries.col, with_h[entries.row, node_c[entries.col]], len(node_c))
+    torn = np.bincount(entries.col, with_h[entries.row, balance.home_g[entries.row]], len(node_c))
+    return joined, torn - inside_c
 
 
 def _possible(balance: Balance, member: csr_matrix, node_c: np.ndarray) -> np.ndarray:
@@ -109,40 +126,57 @@ def _possible(balance: Balance, member: csr_matrix, node_c: np.ndarray) -> np.nd
 
 
 def _program(balance: Balance, traffic: Traffic, hot_e: np.ndarray, columns: Columns, band: float) -> Program:
-    """Columns: the migrations, then how far each node is beyond the band."""
+    """Columns: the migrations, how far each node is beyond the band, and by how much the mean falls, if it does."""
     count, nodes, groups = len(columns.node_c), len(balance.capacity_h), len(balance.home_g)
+    falls = int(balance.serialising > 0.0)
+    others = nodes + falls
     member = columns.member_GxC
     ends = np.concatenate([traffic.sender_e[hot_e], traffic.receiver_e[hot_e]])
     pair = np.tile(np.arange(len(ends) // 2), 2)
     pairs = csr_matrix((np.ones(len(ends)), (pair, ends)), shape=(len(ends) // 2, groups))
     either = (pairs @ member > 0).astype(float)
     flow = _flow(balance, columns)
-    load = flow(balance.work_g)
+    relief = _relief(balance, columns)
+    load = flow(balance.work_g) + relief
+    fall = csr_matrix(balance.capacity_h[:, None][:, :falls])
+    saved_c = -np.asarray(relief.sum(axis=0)).ravel() / float(balance.capacity_h[~balance.marked_h].sum())
     room = csr_matrix(np.diag(balance.capacity_h))
     raw_h = (balance.load_h(balance.home_g) - balance.mean) * balance.capacity_h
     unmarked = np.flatnonzero(~balance.marked_h)
     inf = np.inf
     parts = [
-        (hstack([vstack([either, member]), csr_matrix((len(ends) // 2 + groups, nodes))]), -inf, 1.0),
-        (hstack([load, -room]), -inf, band * balance.capacity_h - raw_h),
-        (hstack([load, room]).tocsr()[unmarked], (-band * balance.capacity_h - raw_h)[unmarked], inf),
+        (hstack([vstack([either, member]), csr_matrix((len(ends) // 2 + groups, others))]), -inf, 1.0),
+        (hstack([load, -room, fall]), -inf, band * balance.capacity_h - raw_h),
+        (hstack([load, room, fall]).tocsr()[unmarked], (-band * balance.capacity_h - raw_h)[unmarked], inf),
     ]
+    if falls:
+        parts.append((csr_matrix(np.concatenate([saved_c, np.zeros(nodes), [-1.0]])[None, :]), 0.0, 0.0))
     cost_c = np.asarray(member.T @ balance.costs_g).ravel()
     if np.isfinite(balance.budget):
-        parts.append((csr_matrix(np.concatenate([cost_c, np.zeros(nodes)])[None, :]), -inf, balance.budget))
+        parts.append((csr_matrix(np.concatenate([cost_c, np.zeros(others)])[None, :]), -inf, balance.budget))
     for use_g, room_h in balance.side_constraints:
         used_h = np.bincount(balance.home_g, use_g, nodes)
-        parts.append((hstack([flow(use_g), csr_matrix((nodes, nodes))]), -inf, room_h - used_h))
+        parts.append((hstack([flow(use_g), csr_matrix((nodes, others))]), -inf, room_h - used_h))
     mean_cost = float(balance.costs_g.mean())
     price_c = MIGRATION * cost_c / mean_cost if mean_cost else np.zeros(count)
     return Program(
-        cost=np.concatenate([price_c - columns.gain_c, np.full(nodes, EXCESS)]),
+        cost=np.concatenate([price_c - columns.gain_c, np.full(nodes, EXCESS), np.zeros(falls)]),
         matrix=vstack([each for each, _, _ in parts]).tocsr(),
         low=np.concatenate([np.broadcast_to(low, part.shape[0]) for part, low, _ in parts]),
         high=np.concatenate([np.broadcast_to(high, part.shape[0]) for part, _, high in parts]),
-        upper=np.concatenate([np.ones(count), np.full(nodes, inf)]),
+        upper=np.concatenate([np.ones(count), np.full(others, inf)]),
         integers=count,
     )
+
+
+def _relief(balance: Balance, columns: Columns) -> csr_matrix:
+    """[H, C] how each migration changes what traffic costs each node."""
+    entries, count = columns.member_GxC.tocoo(), len(columns.node_c)
+    left_c = np.zeros(count, dtype=int)
+    left_c[entries.col] = balance.home_g[entries.row]
+    more = balance.serialising * np.concatenate([0.5 * columns.torn_c - columns.joined_c, 0.5 * columns.torn_c])
+    ends = np.concatenate([columns.node_c, left_c]), np.tile(np.arange(count), 2)
+    return csr_matrix((more, ends), shape=(len(balance.capacity_h), count))
 
 
 def _flow(balance: Balance, columns: Columns) -> Callable[[np.ndarray], csr_matrix]:

@@ -7,7 +7,7 @@ together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from optimizers.balancing.counting import counting_bound
 from optimizers.balancing.draining import drained
 from optimizers.balancing.gathering import gathered
 from optimizers.balancing.interface import Assignment, Solver, assignment
+from optimizers.balancing.relief import relieved
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import Traffic
 from optimizers.balancing.units import contracted
@@ -54,14 +55,19 @@ class Joint:
         together_e = hot_e & _together(traffic, balance.home_g)
         unit_g = units(balance, traffic, together_e, self.max_partition)
         node_g = gathered(balance, traffic, hot_e, unit_g, band=self.band, seconds=self.seconds)
-        node_g = self._balanced(balance, traffic, unit_g, hot_e, node_g)
-        node_g = drained(balance, node_g, max(self.band, balance.distance(node_g)))
-        return assignment(balance, node_g, counting_bound(balance))
+        after = relieved(balance, node_g)
+        node_g = self._balanced(after, traffic, unit_g, hot_e, node_g)
+        node_g = drained(after, node_g, max(self.band, after.distance(node_g)))
+        if not balance.serialising:
+            return assignment(balance, node_g, counting_bound(balance))
+        distance = relieved(balance, node_g).distance(node_g)  # of which no bound is known, as loads change
+        return replace(assignment(balance, node_g, 0.0), distance=distance)
 
     def _balanced(
         self, balance: Balance, traffic: Traffic, unit_g: np.ndarray, hot_e: np.ndarray, node_g: np.ndarray
     ) -> np.ndarray:
-        """The rest of the budget lessens the load distance; what moved or got company stays."""
+        """The rest of the budget lessens the load distance; what moved or got company stays. balance: with the loads
+        that there are then."""
         met_e = hot_e & _together(traffic, node_g) & ~_together(traffic, balance.home_g)
         moved = np.flatnonzero(node_g != balance.home_g)
         unit_g = unit_g.copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from twin.alignment import Alignment, parts
 from twin.errors import BadInput
 
 
@@ -16,20 +17,14 @@ def partial_merge(rate_n: np.ndarray, receivers: int) -> np.ndarray:
     """Each group sends all to one receiver, neighbours to the same. Raises BadInput for more receivers than senders."""
     rate_n = _rates(rate_n)
     _check("receivers", receivers, len(rate_n))
-    matrix = np.zeros((len(rate_n), receivers))
-    matrix[np.arange(len(rate_n)), np.arange(len(rate_n)) * receivers // len(rate_n)] = rate_n
-    return matrix
+    return rate_n[:, None] * parts(Alignment(pattern="partial-merge"), len(rate_n), receivers)
 
 
 def partial_partitioning(rate_n: np.ndarray, receivers: int, degree: int) -> np.ndarray:
     """Each group sends evenly to `degree` receivers in a row. Raises BadInput unless 1 <= degree <= receivers."""
     rate_n = _rates(rate_n)
     _check("degree", degree, receivers)
-    matrix = np.zeros((len(rate_n), receivers))
-    first = np.arange(len(rate_n)) * receivers // len(rate_n)
-    for step in range(degree):
-        matrix[np.arange(len(rate_n)), (first + step) % receivers] = rate_n / degree
-    return matrix
+    return rate_n[:, None] * parts(Alignment(pattern="partial-partitioning", degree=degree), len(rate_n), receivers)
 
 
 def full_partitioning(rate_n: np.ndarray, receivers: int) -> np.ndarray:

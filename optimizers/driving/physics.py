@@ -8,6 +8,7 @@ import numpy as np
 
 from optimizers.changes import changes
 from optimizers.counted import as_plans
+from optimizers.estimating import joined
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Ruled
 from optimizers.milp.ages import fixed_s
 from optimizers.selection import Estimated, estimate, goodness
@@ -55,12 +56,9 @@ class Weighed:
         fresh = fresh[problem.space.holds(problem.deployment, fresh)] if len(fresh) else fresh
         if not len(fresh):
             return self
-        return replace(
-            self,
-            counts_nol=np.concatenate([self.counts_nol, fresh]),
-            found=_together(problem, [self.found, estimate(problem, as_plans(problem.deployment, fresh))],
-                            np.concatenate([self.counts_nol, fresh])),
-        )  # fmt: skip
+        every = np.concatenate([self.counts_nol, fresh])
+        parts = [self.found, estimate(problem, as_plans(problem.deployment, fresh))]
+        return replace(self, counts_nol=every, found=joined(parts, as_plans(problem.deployment, every)))
 
 
 def weigh(problem: Problem, optimizer: Optimizer) -> Weighed:
@@ -91,17 +89,3 @@ def surrounded(weighed: Weighed, rows: np.ndarray) -> Weighed:
 
 def _weighed(problem: Problem, counts_nol: np.ndarray, unchanged_s: float) -> Weighed:
     return Weighed(problem, counts_nol, estimate(problem, as_plans(problem.deployment, counts_nol)), unchanged_s)
-
-
-def _together(problem: Problem, parts: list[Estimated], counts_nol: np.ndarray) -> Estimated:
-    fulfils = [each.fulfils for each in parts if each.fulfils is not None]
-    objective, backpressured, success = (
-        np.concatenate([getattr(each, name) for each in parts]) for name in ("objective", "backpressured", "success")
-    )
-    return Estimated(
-        as_plans(problem.deployment, counts_nol),
-        objective,
-        backpressured,
-        success,
-        np.concatenate(fulfils) if fulfils else None,
-    )

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from optimizers.counted import as_plans
+from optimizers.estimating import batch
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
 from optimizers.milp.program import Limits
+from optimizers.patience import Patience
 from optimizers.selection import Estimated, fulfilled, predicted
 from optimizers.space import Space
 from optimizers.space_plans import NOTHING
@@ -18,8 +20,6 @@ from twin.metrics import BINARY_METRICS
 from twin.plan import ExecutionPlan
 
 NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
-SOON_S = 0.01
-"""A program has this long at least."""
 Prefers = Callable[[np.ndarray], np.ndarray]
 """Of plans [N, O, L], numbers [K, N] that come before the problem's objective; less is better."""
 
@@ -32,11 +32,14 @@ class Candidates:
         asks = prefers is not None and problem.budget > extra
         self._problem, self._space = problem, space
         self._prefers, self._each = (prefers, 1 + extra) if asks else (None, 1)
-        self._started_s = time.perf_counter()
+        self._patience = problem.patience()
+        self._batch = batch(problem)
         self._row: dict[bytes, int] = {}
         self._counts: list[np.ndarray] = []
         self._candidates: list[Candidate] = []
         self._keys = np.zeros((0, 0))
+        self.bound: float | None = None
+        """On the objective of any plan, as far as somebody has found out."""
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -49,37 +52,47 @@ class Candidates:
     @property
     def left(self) -> int:
         """Plans that may still be looked at; 0 once the problem's time is up."""
-        return 0 if self.left_s is not None and self.left_s <= 0.0 else self._affordable
+        return 0 if self.patience.over else self._affordable
 
     @property
     def _affordable(self) -> int:
         return (self._problem.budget - self.evaluations) // self._each
 
     @property
-    def left_s(self) -> float | None:
-        """Of the problem's time, from when this was made; None if it has no limit."""
-        seconds = self._problem.seconds
-        return None if seconds is None else seconds - (time.perf_counter() - self._started_s)
+    def patience(self) -> Patience:
+        """The problem's, from when this was made."""
+        return self._patience
 
     @property
     def limits(self) -> Limits:
         """Of a program, so that the problem's time is kept."""
-        return Limits(seconds=None if self.left_s is None else max(self.left_s, SOON_S))
+        return Limits(patience=self._patience, waits=None if self._problem.report is None else self._waits)
+
+    def _waits(self, seconds: float) -> None:
+        best = self.candidate(self.best).objective if len(self) else None
+        self._problem.tell("seconds of a program", int(seconds), best=best, bound=self.bound)
 
     def row(self, counts_ol: np.ndarray) -> int | None:
         """Of a plan, if it was looked at."""
         return self._row.get(_key(counts_ol))
 
     def look_at(self, plans: Iterable[np.ndarray], *, always: bool = False) -> None:
-        """Estimates those that are new and in the space, as far as the budget goes. always: whatever the time is."""
+        """Estimates those that are new and in the space, as far as budget and time go. always: one batch of them at
+        least, whatever the time is."""
         new = list({_key(each): each for each in plans if self.row(each) is None}.values())
         if not new:
             return
         counts_nol = np.stack(new)
         counts_nol = counts_nol[self._space.holds(self._problem.deployment, counts_nol)]
-        counts_nol = counts_nol[: self._affordable if always else self.left]
-        if not len(counts_nol):
-            return
+        for first in range(0, len(counts_nol), self._batch):
+            batch_nol = counts_nol[first : first + self._batch][
+                : self._affordable if always and not first else self.left
+            ]
+            if not len(batch_nol):
+                return
+            self._estimate(batch_nol)
+
+    def _estimate(self, counts_nol: np.ndarray) -> None:
         found, keys = _judged(self._problem, as_plans(self._problem.deployment, counts_nol))
         if self._prefers is not None:
             keys = np.vstack([self._prefers(counts_nol), keys])
@@ -87,6 +100,8 @@ class Candidates:
         self._counts.extend(counts_nol)
         self._candidates += [found.candidate(index) for index in range(len(counts_nol))]
         self._keys = np.hstack([self._keys, keys]) if self._keys.size else keys
+        best = self.candidate(self.best).objective
+        self._problem.tell("plans estimated", self.evaluations, self._problem.budget, best=best, bound=self.bound)
 
     @property
     def ranking(self) -> np.ndarray:

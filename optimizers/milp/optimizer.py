@@ -64,7 +64,7 @@ class Milp:
         return replace(best, status=status, bound=found.proof.bound, message=best.message or found.message)
 
     def _rate(self, problem: Problem) -> Solution:
-        found = highest_rate(problem.deployment, problem.space, Limits(seconds=problem.seconds))
+        found = highest_rate(problem.deployment, problem.space, Limits(patience=problem.patience()))
         ahead = replace(problem, scenario=at_rate(problem.scenario, found.factor or 1.0))
         no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
         candidates = Candidates(problem, problem.space, Borne(ahead, no_price_h), extra=1)

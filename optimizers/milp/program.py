@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
+from optimizers.milp.aside import aside
+from optimizers.patience import ENDLESS, Patience
+
 Terms = tuple[np.ndarray, "np.ndarray | float"]
 """Columns [R, K] and their coefficients, which broadcast to them: K terms of each of R rows."""
+SOON_S = 0.01
+"""A program has this long at least."""
 GAP = 1e-4
 """Relative, at which a program counts as solved unless somebody asks for less."""
 
@@ -30,15 +36,22 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop. nodes: of the tree; seconds: wall time, with which the same program may end elsewhere.
+    """When to stop. nodes: of the tree; patience: with which the same program may end elsewhere. waits: is told the
+    seconds that it has taken, now and then.
 
     whole: whether integers are to be whole; without, the answer's values are no plan, but its bound holds, soon.
     """
 
     nodes: int | None = None
-    seconds: float | None = None
+    patience: Patience = ENDLESS
+    waits: Callable[[float], None] | None = None
     gap: float = GAP
     whole: bool = True
+
+    @property
+    def seconds(self) -> float | None:
+        """That are left; None if there is no end."""
+        return None if math.isinf(self.patience.left_s) else max(self.patience.left_s, SOON_S)
 
 
 NO_LIMITS = Limits()
@@ -129,14 +142,18 @@ class Program:
         entries = [np.concatenate(each) for each in (self._coefficient, self._row, self._column)]
         matrix = csr_array((entries[0], (entries[1], entries[2])), shape=(self.height, self.columns))
         options = {"mip_rel_gap": limits.gap, "node_limit": limits.nodes, "time_limit": limits.seconds}
+        ask = partial(
+            milp,
+            cost,
+            integrality=np.concatenate(self._integer).astype(int) * limits.whole,
+            bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
+            constraints=LinearConstraint(matrix, np.concatenate(self._low), np.concatenate(self._high)),
+            options={name: value for name, value in options.items() if value is not None},
+        )
         with _silent():
-            found = milp(
-                cost,
-                integrality=np.concatenate(self._integer).astype(int) * limits.whole,
-                bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
-                constraints=LinearConstraint(matrix, np.concatenate(self._low), np.concatenate(self._high)),
-                options={name: value for name, value in options.items() if value is not None},
-            )
+            found = aside(ask, limits.patience, limits.waits)
+        if found is None:
+            return Answer(Outcome.STOPPED, None, math.inf, -math.inf)
         if found.status == 2:
             return Answer(Outcome.INFEASIBLE, None, math.inf, math.inf)
         if found.status == 3:

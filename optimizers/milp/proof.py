@@ -72,7 +72,7 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
         if found.counts_ol is not None and refuted(candidates, [found.counts_ol], np.array([found.cost])):
             return Proof(None, closed=False)
         best = candidates.candidate(candidates.best)
-        bound = min(found.bound, horizon_s)
+        bound = candidates.bound = min(found.bound, horizon_s)
         if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
             return Proof(min(bound, best.objective), closed=True)
         if not whole or found.counts_ol is None or found.outcome is Outcome.STOPPED or candidates.left <= 0:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from optimizers.balancing.balance import Balance
 from optimizers.policies.room import can_move
+from optimizers.policies.traffic_map import serialising, traffic_of
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.deployment import Deployment
 from twin.events import Move
@@ -39,7 +40,7 @@ class GroupMap:
     periods: Sequence[PeriodStatistics]
     operators: Sequence[str]
 
-    def balance(self, budget: Budget) -> Balance:
+    def balance(self, budget: Budget, with_traffic: bool = False) -> Balance:
         """Loads by CPU and by state, in percent of a host; a host's memory, before it slows down, is a limit.
 
         Raises BadInput if there is nothing to balance.
@@ -49,7 +50,10 @@ class GroupMap:
         capacity_h = np.minimum(self._cores_h(), self._replicas_h() + rest_h)
         state_g, other_h, ram_h = self._memory_mb()
         ends_g = np.concatenate([home_g, np.arange(nodes)])
-        return Balance(
+        traffic = None
+        if with_traffic:
+            traffic = traffic_of(self.deployment, self.periods, self.operators, beside=nodes)
+        found = Balance(
             loads={
                 "cpu": 100.0 * np.concatenate([cores_g, rest_h]) / capacity_h[ends_g],
                 "state": 100.0 * np.concatenate([state_g, np.zeros(nodes)]) / ram_h[ends_g],
@@ -61,7 +65,11 @@ class GroupMap:
             state_g=np.concatenate([state_g, other_h]),
             memory_h=self.deployment.engine.memory.onset * ram_h,
             fixed_g=np.arange(len(ends_g)) >= len(home_g),
+            traffic=traffic,
         )
+        if with_traffic and found.bottleneck == "cpu":
+            return replace(found, serialising=serialising(self.deployment))
+        return found
 
     def moves(self, node_g: np.ndarray) -> tuple[Move, ...]:
         """To these nodes: to the replica there that has least to do, or to one that is made, where it can be."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optimizers.policies.balance import BalanceSpec
+from optimizers.policies.collocate import AlbicSpec, JointSpec
 from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
 from optimizers.policies.flux import FluxSpec
@@ -14,5 +15,14 @@ from twin.control import PolicySpec
 
 POLICIES: Mapping[str, type[PolicySpec]] = {
     spec.model_fields["name"].default: spec
-    for spec in (BalanceSpec, Ds2Spec, FlinkAutoscalerSpec, FluxSpec, MonitoringSpec, RelieveSpec)
+    for spec in (
+        AlbicSpec,
+        BalanceSpec,
+        Ds2Spec,
+        FlinkAutoscalerSpec,
+        FluxSpec,
+        JointSpec,
+        MonitoringSpec,
+        RelieveSpec,
+    )
 }

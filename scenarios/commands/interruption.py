@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -24,19 +27,62 @@ def kept(what: str) -> Iterator[None]:
         raise Interrupted(what) from None
 
 
+class BestSoFar(Interrupted):
+    """What was found until then has been told and written."""
+
+
+class Heard:
+    """Whether Ctrl-C was pressed; the second time it interrupts as ever."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self.pressed = say, False
+
+    def __call__(self) -> bool:
+        return self.pressed
+
+    def press(self, _signal: int, _frame: FrameType | None) -> None:
+        """A handler of the signal."""
+        if self.pressed:
+            raise KeyboardInterrupt
+        self.pressed = True
+        self._say("interrupted; ending with the best plan so far, Ctrl-C again ends at once")
+
+
+@contextmanager
+def hearing(say: Callable[[str], None]) -> Iterator[Heard]:
+    """The first Ctrl-C is heard by whoever asks, instead of ending the command. Not in a thread, nor where it is
+    ignored."""
+    heard, before = Heard(say), signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
+    signal.signal(signal.SIGINT, heard.press)
+    try:
+        yield heard
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def in_words(interrupted: Interrupted | None) -> str:
     """One line. None: nothing is kept."""
     if interrupted is None:
         return "interrupted; nothing half-made is left, the same command begins anew"
+    if isinstance(interrupted, BestSoFar):
+        return f"interrupted; {interrupted}"
     return f"interrupted; the same command goes on, {interrupted} are kept"
 
 
 def leave(status: int) -> NoReturn:
-    """Ends the process. Interrupted in the middle of a computation, JAX's threads still run, and an interpreter that
-    shuts down beside them crashes; nothing is left to be done, so it is left out.
+    """Ends the process. Interrupted in the middle of a computation, JAX's threads or a solver's still run, and an
+    interpreter that shuts down beside them crashes; nothing is left to be done, so it is left out.
     """
-    if status == INTERRUPTED and "jax" in sys.modules:
+    if (status == INTERRUPTED and "jax" in sys.modules) or _solver_left_behind():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _solver_left_behind() -> bool:
+    solving = sys.modules.get("optimizers.milp.aside")
+    return solving is not None and solving.left_behind()

@@ -11,6 +11,7 @@ import typer
 
 from scenarios.commands.asking import OutFolder, write
 from scenarios.commands.given import ScenarioName, Set, scenario_of
+from scenarios.commands.interruption import BestSoFar, hearing
 from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
 from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
 from scenarios.commands.profiling import Percentile
@@ -31,7 +32,7 @@ Objective = Annotated[
 ]
 Seconds = Annotated[
     float | None,
-    typer.Option("--time-limit", metavar="S", help="Stop planning after S seconds with the best found (rlas, milp)."),
+    typer.Option("--time-limit", metavar="S", help="Stop searching after S seconds, with the best plan so far."),
 ]
 Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
 Prove = Annotated[
@@ -93,7 +94,8 @@ def optimize(
 ) -> None:
     """Chooses where each operator runs; the result is a scenario file that runs.
 
-    The scenario's own plan is a candidate, and is kept where nothing better is found.
+    The scenario's own plan is a candidate, and is kept where nothing better is found. Ctrl-C ends the search with the
+    best plan so far, which is told and written; the exit status is 130 then.
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
     `twin optimize smart-grid --optimizer milp --cost-model learned` ·
@@ -128,7 +130,7 @@ def optimize(
     if other := beyond(loaded, costs):
         terminal.note(f"note: cost model {costs.name} was trained on other {', '.join(other)}; it extrapolates")
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
-    with terminal.progress("replicas placed") as report:
+    with terminal.search(objective) as report, hearing(terminal.note) as heard:
         solution = solve(
             loaded if known is None else known,
             optimizer,
@@ -138,6 +140,7 @@ def optimize(
             prove=prove,
             drive=drive,
             seconds=seconds,
+            stopped=heard,
             report=report,
             space=space,
             requirements=requirements,
@@ -154,7 +157,10 @@ def optimize(
     if between is not None:
         low, high = (tables.seconds(each) if objective.endswith("latency_s") else f"{each:.3g}" for each in between)
         told.append(f"in nine runs of ten it should be between {low} and {high}, by the model's errors on other runs")
-    terminal.result({**document, "interval": between, "blind_to": blind.get(costs.name, ())}, *told)
+    document |= {"interval": between, "blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
+    terminal.result(document, *told)
+    if heard.pressed:
+        raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
 
 
 def _say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:

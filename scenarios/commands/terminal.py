@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,8 @@ from scenarios.telling.progress import Progress, bar, every_tenth
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from optimizers.interface import Standing
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
@@ -55,6 +57,17 @@ class Terminal:
             yield every_tenth(lambda done, total: self.stage(f"    {done} of {total} {what}"))
             return
         with bar(what) as report:
+            yield report
+
+    @contextmanager
+    def search(self, objective: str) -> Iterator[Callable[[Standing], None]]:
+        """Something to report to where the search for a plan stands."""
+        from scenarios.telling.standing import now_and_then, one_line
+
+        if self.quiet or not sys.stderr.isatty():
+            yield now_and_then(lambda text: self.stage(f"    {text}"), objective)
+            return
+        with one_line(objective) as report:
             yield report
 
     def result(self, document: Mapping[str, Any], *renderables: RenderableType) -> None:

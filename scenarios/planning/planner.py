@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from optimizers.driving.registry import DRIVEN, driven
-from optimizers.interface import OBJECTIVES, Optimizer, Problem, Purposeful, Solution
+from optimizers.interface import OBJECTIVES, Optimizer, Problem, Purposeful, Solution, Standing
 from optimizers.keeping import Keeping
+from optimizers.patience import Stopped, never
 from optimizers.proving import Proving
 from optimizers.registry import BASELINES, optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
@@ -17,7 +18,6 @@ from optimizers.space import ALL_PLANS, Space
 from scenarios.planning.cost_models import StagedCostModel, learns
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import SimulatedCostModel
-from scenarios.telling.progress import Progress
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel, Ranged, Unsure
 from twin.plan import ExecutionPlan
@@ -176,16 +176,16 @@ def solve(
     prove: int = 0,
     drive: str | None = None,
     seconds: float | None = None,
-    report: Progress | None = None,
+    stopped: Stopped = never,
+    report: Callable[[Standing], None] | None = None,
     space: Space = ALL_PLANS,
     requirements: Requirements = NOTHING_MORE,
 ) -> Solution:
     """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
     seed. prove: as in `proving`; drive: as in `led`.
 
-    seconds, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or objective, or a
-    problem that the optimizer cannot take.
-    """
+    seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or
+    objective, or a problem that the optimizer cannot take."""
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
     chosen = led(Keeping(named), model, drive, scenario.run.seed, prove)
     problem = Problem(
@@ -195,6 +195,7 @@ def solve(
         seed=scenario.run.seed,
         budget=budget,
         seconds=seconds,
+        stopped=stopped,
         report=report,
         space=space,
         requirements=requirements,

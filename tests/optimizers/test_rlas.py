@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.claimed_jobs import claimed_job, every_plan
+from optimizers.counted import as_plans
 from optimizers.first_fit import fitted
-from optimizers.interface import Optimizer, Problem, Status
+from optimizers.interface import Optimizer, Problem, Standing, Status
 from optimizers.random_sockets import scattered
 from optimizers.registry import OPTIMIZERS
 from optimizers.rlas import Rlas
-from optimizers.scaling import Placed, scaled
+from optimizers.scaling import Placed, in_proportion, scaled
+from optimizers.selection import estimate
 from optimizers.socket_moves import improved
 from optimizers.socket_solution import load_bound
 from optimizers.socket_space import SocketSpace
@@ -33,6 +38,7 @@ from twin.randomness import stream
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
+from twin.rates.source_shares import most_results_per_s, resource_uses, source_shares
 from twin.scenario import Scenario
 
 ON_SOCKETS = (
@@ -131,7 +137,9 @@ def test_a_job_that_one_socket_can_take_is_proved_and_not_scaled() -> None:
     assert all(len(places) == 1 for places in found.plan.placement.values())
 
 
-def test_scaling_begins_with_one_replica_each_and_widens_the_bottleneck_nearest_to_the_sink() -> None:
+@pytest.mark.parametrize("share", [None, 0.5])
+def test_scaling_widens_the_bottleneck_nearest_to_the_sink(share: float | None) -> None:
+    """From one replica each, as in the paper, or in proportion to what operators need."""
     job = NumaJob(four_sockets())
     seen: list[np.ndarray] = []
 
@@ -140,11 +148,24 @@ def test_scaling_begins_with_one_replica_each_and_widens_the_bottleneck_nearest_
         counts_ol = fitted(job, replicas_o, turn=False)
         return Placed(counts_ol, float(sustained(job, counts_ol[None]).load_n[0]))
 
-    loads = [placed.load for placed in scaled(job, place, 16, everything(job))]
-    assert (seen[0] == 1).all()
+    first_o = None if share is None else in_proportion(job, 16, everything(job), share)
+    loads = [placed.load for placed in scaled(job, place, 16, everything(job), first_o=first_o)]
+    assert (seen[0] == (1 if first_o is None else first_o)).all()
     for earlier, later in pairwise(seen):
         assert (later >= earlier).all() and (later > earlier).sum() == 1
-    assert seen[-1].sum() <= 16 and max(loads) > 3 * loads[0]
+    assert seen[-1].sum() <= 16 and max(loads) > (3 if share is None else 1.2) * loads[0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(small=small_jobs(), most=st.integers(1, 60), rate=st.sampled_from([1.0, 1e6, 1e8]))
+def test_replicas_in_proportion_are_enough_or_as_many_as_there_may_be(small: Any, most: int, rate: float) -> None:
+    document = small[0].model_dump(mode="json")
+    document["workload"]["arrivals"]["op0"]["rate_per_s"] = rate
+    job = NumaJob(Deployment.model_validate(document))
+    found_o = in_proportion(job, most, everything(job))
+    needed_o = job.in_o * job.time_o / job.speed_l.max()
+    assert (found_o >= 1).all() and found_o.sum() <= max(most, len(found_o))
+    assert (found_o >= needed_o - 1e-6).all() or found_o.sum() >= min(most, np.ceil(needed_o).sum()) - len(found_o)
 
 
 @pytest.mark.parametrize("name", ON_SOCKETS)
@@ -164,10 +185,12 @@ def test_a_time_limit_is_kept_and_still_gives_a_plan() -> None:
     assert job.with_plan(found.plan) and found.bound is not None and found.gap is not None
 
 
-def test_progress_is_reported_up_to_the_limit() -> None:
-    told: list[tuple[int, int]] = []
-    Rlas().solve(problem(four_sockets(), report=lambda done, total: told.append((done, total))))
-    assert len(told) > 3 and all(done <= total == 16 for done, total in told)
+def test_replicas_placed_are_told_up_to_the_limit() -> None:
+    told: list[Standing] = []
+    found = Rlas().solve(problem(four_sockets(), report=told.append))
+    placed = [each for each in told if each.what == "replicas placed"]
+    assert placed and all(0 < each.done <= (each.total or 0) == 16 for each in placed)
+    assert all((each.best or 0) <= (each.bound or 0) == found.bound for each in placed)
 
 
 def test_it_places_over_hosts_and_their_sockets() -> None:
@@ -205,11 +228,57 @@ def test_whether_a_bound_is_told_hangs_on_what_the_cost_model_is_not_on_its_name
     assert OPTIMIZERS["rlas"].solve(problem(job, cost_model=Other())).bound is None
 
 
-def test_of_two_sources_that_cannot_both_be_borne_nothing_is_proved() -> None:
-    """One of them may be slowed and not the other, so what all can keep bounds nothing."""
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), sources=st.integers(2, 3))
+def test_one_source_may_be_slowed_and_not_the_other_and_no_bound_is_below_any_plan(seed: int, sources: int) -> None:
+    job = claimed_job(seed, sources=sources, on_sockets=True)
+    asked = problem(job)
+    plans = every_plan(job)[:800]
+    most = float(estimate(asked, as_plans(job, plans)).objective.max())
+    bound = most_results_per_s(NumaJob(job))
+    assert bound >= most * (1 - 1e-6)
+    found = OPTIMIZERS["rlas-placement"].solve(replace(asked, budget=5, alternatives=0))
+    assert found.bound is not None and most * (1 - 1e-6) <= found.bound <= bound * (1 + 1e-6)
+    assert found.status is not Status.OPTIMAL or found.objective >= most * (1 - 1e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), sources=st.integers(1, 3))
+def test_shares_fill_what_there_is_and_no_more(seed: int, sources: int) -> None:
+    """Every source is either let through whole or needs something that is full; of one, it is the sustained load."""
+    scenario = claimed_job(seed, sources=sources, on_sockets=True)
+    job, counts = NumaJob(scenario), every_plan(scenario)[:200].astype(float)
+    share, uses = source_shares(job, counts), resource_uses(job, counts)
+    used = np.einsum("nra,na->nr", uses, share)
+    assert used.max() <= 1 + 1e-9
+    stopped = ((used > 1 - 1e-6)[:, :, None] & (uses > 0)).any(axis=1)
+    assert (stopped | (share > 1 - 1e-6)).all()
+    if sources == 1:
+        assert share[:, 0] == pytest.approx(np.minimum(sustained(job, counts).load_n, 1), rel=1e-6)
+
+
+def test_shares_are_what_the_rate_model_says_where_streams_meet() -> None:
+    """Two sources into one operator that takes 1,000 tuples a second: the slow one keeps its 200, the other 800."""
+    operators = [
+        source("a", service_time_s=1e-6),
+        source("b", service_time_s=1e-6),
+        {"kind": "map", "name": "m", "service_time_s": 1e-3},
+        sink(service_time_s=1e-6),
+    ]
+    both = literal(operators, [("a", "m"), ("b", "m"), ("m", "sink")], {"a": 200.0, "b": 5000.0})
+    job = NumaJob(both)
+    counts = job.counts_of(both.plan)[None].astype(float)
+    assert source_shares(job, counts)[0] * job.offered_a == pytest.approx([200, 800], rel=1e-2)
+    answer = RateModel().answer(both, [both.plan])
+    assert source_shares(job, counts)[0] == pytest.approx(answer.ingested[0], rel=1e-2)
+
+
+def test_of_windows_no_bound_is_claimed_but_all_that_is_offered() -> None:
+    """Half of the tuples may make more than half of the results."""
     times = {"service_time_s": 1e-5}
-    operators = [source("a", **times), source("b", **times), {"kind": "map", "name": "m", **times}, sink(**times)]
-    for rate, proved in ((1e3, True), (1e7, False)):
-        both = literal(operators, [("a", "m"), ("b", "m"), ("m", "sink")], {"a": rate, "b": rate})
-        found = OPTIMIZERS["rlas"].solve(problem(both))
-        assert (found.bound is not None) == proved
+    window = {"kind": "aggregate", "name": "m", "window": {"policy": "time", "size_s": 1}, "group_by": "int"}
+    operators = [source("a", **times), window | {"groups": 50} | times, sink(**times)]
+    for rate, told in ((1e3, True), (1e7, False)):
+        job = literal(operators, [("a", "m"), ("m", "sink")], {"a": rate})
+        assert not NumaJob(job).additive
+        assert (OPTIMIZERS["rlas-placement"].solve(problem(job)).bound is not None) == told

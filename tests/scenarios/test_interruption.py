@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.commands.interruption import Interrupted, in_words, kept
+from scenarios.commands.interruption import Interrupted, hearing, in_words, kept
+from scenarios.files import scenario_file
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINING = """
@@ -57,3 +60,44 @@ def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Pa
     assert errors.splitlines()[-1] == "twin: interrupted; the same command goes on, the finished networks are kept"
     assert time.monotonic() - since_s < 5
     assert not list(tmp_path.iterdir())
+
+
+def _hears_ctrl_c() -> None:
+    """What a shell starts in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_an_interrupted_search_writes_and_tells_the_best_plan_so_far(tmp_path: Path) -> None:
+    """Every plan is simulated, for minutes; Ctrl-C comes after the first of them."""
+    out = tmp_path / "best.yaml"
+    search = ["optimize", "smart-grid", "--optimizer", "exhaustive", "--cost-model", "sim", "--rules", "costream"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "scenarios.cli", *search, "--json", "--out", str(out)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=_hears_ctrl_c,
+    )  # fmt: skip
+    assert program.stderr is not None
+    while "plans estimated; best" not in (line := program.stderr.readline()):
+        assert line, "it ended by itself"
+    program.send_signal(signal.SIGINT)
+    output, errors = program.communicate(timeout=60)
+    assert program.returncode == 130, errors
+    document = json.loads(output)
+    assert document["interrupted"] and document["status"] == "feasible"
+    assert "stopped; the best so far" in document["message"]
+    assert errors.splitlines()[-1] == f"twin: interrupted; the plan is the best so far, in {out}"
+    assert scenario_file.load(str(out)).plan.model_dump(mode="json")["placement"] == document["placement"]
+
+
+def test_the_second_ctrl_c_ends_it_at_once() -> None:
+    said: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    with hearing(said.append) as heard:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            pytest.skip("Ctrl-C is ignored here")
+        assert not heard()
+        signal.raise_signal(signal.SIGINT)
+        assert heard() and "best plan so far" in said[0]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before

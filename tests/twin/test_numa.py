@@ -10,7 +10,7 @@ from tests.twin.worlds import HOST, chain
 from twin.cluster import Cluster
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.numa import hops_a, server_a, server_b
+from twin.numa import hops_a, hops_b, server_a, server_b
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -66,6 +66,16 @@ def test_hops_of_server_a_are_symmetric_and_two_within_a_tray() -> None:
     assert all(hops_a(i, j) == hops_a(j, i) for i in range(8) for j in range(8))
     assert [hops_a(0, j) for j in range(8)] == [0, 1, 2, 1, 3, 3, 4, 4]
     assert hops_a(1, 3) == 2 and hops_a(4, 6) == 2
+
+
+def test_hops_of_server_b_are_of_pairs_trays_and_the_whole() -> None:
+    """Its authors' matrix has 185 ns for 8 ordered pairs, 294 to 299 for 16, and about 346 for 32."""
+    assert [hops_b(0, j) for j in range(8)] == [0, 1, 2, 2, 3, 3, 3, 3]
+    every = [hops_b(i, j) for i in range(8) for j in range(8)]
+    assert [every.count(hops) for hops in (1, 2, 3)] == [8, 16, 32]
+    host = server_b().hosts[0]
+    idle_ns = [host.socket_latency_s(0, j) * 1e9 + 50 for j in (1, 2, 3, 4)]
+    assert idle_ns == pytest.approx([185.2, 294.9, 294.9, 349.6])
 
 
 def test_servers_have_the_published_totals() -> None:
@@ -163,6 +173,7 @@ def test_more_runnable_tasks_than_cores_cost_switches(fidelity: str) -> None:
         ({"sockets": [{"cores": 8, "bandwidth_gbps": 0}, {"cores": 8}]}, "greater than"),
         ({"numa": {"latency_ns": [[0, 1], [1, 0]], "bandwidth_gbps": [[1, 0], [1, 1]]}}, r"bandwidth_gbps\[0\]\[1\]"),
         ({"numa": {"latency_ns": [[0, 1], [1, 0]], "bandwidth_gbps": [[1]]}}, "must be 2 x 2"),
+        ({"numa": {"latency_ns": [[0, -1], [1, 0]]}}, r"latency_ns\[0\]\[1\] must be >= 0"),
     ],
 )
 def test_bad_sockets_are_named(change: dict[str, Any], message: str) -> None:

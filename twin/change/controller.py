@@ -60,17 +60,18 @@ class Controller:
         }
         if self.latency_s > 0.0:
             yield change.env.timeout(self.latency_s)
-        for requests in ([change.rescale(each) for each in decision.rescales], self._moves(decision.moves)):
+        for requests in ([change.rescale(each) for each in decision.rescales], self._moves(decision)):
             if requests:
                 yield change.env.all_of([change.env.process(request) for request in requests])
         change.under_way -= 1
         record.end_s = change.env.now
 
-    def _moves(self, moves: Sequence[Move]) -> list[Process]:
+    def _moves(self, decision: Reconfiguration) -> list[Process]:
         """Replicas one by one; all key groups of an operator together."""
-        whole = [self.change.move(each) for each in moves if each.replica is not None]
-        parts = sorted((each for each in moves if each.replica is None), key=_operator)
-        return whole + [self.change.regroup(list(each)) for _, each in groupby(parts, key=_operator)]
+        whole = [self.change.move(each) for each in decision.moves if each.replica is not None]
+        parts = sorted((each for each in decision.moves if each.replica is None), key=_operator)
+        grouped = [list(each) for _, each in groupby(parts, key=_operator)]
+        return whole + [self.change.regroup(each, retire=decision.retire) for each in grouped]
 
 
 def _operator(move: Move) -> str:

@@ -12,6 +12,7 @@ from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox, Paths, Port
+from twin.engine.streams.partition import AlignedDeal
 from twin.randomness import stream as random_stream
 from twin.wiring.streams import make_inboxes, make_port
 
@@ -43,7 +44,8 @@ class Fan:
             for stream in wiring.query.inputs(operator)
         }
         first = next((port for _, _, port in self.ports()), None)
-        self.shares: list[float] = list(first.deal.weights) if first else []
+        known = first.deal.weights if first else []
+        self.shares: list[float] = list(known if self.keys is None else self.keys.shares())
         self._free: list[int] = []
         if self.keys is not None:
             self.keys.tasks = self.slots
@@ -106,9 +108,9 @@ class Fan:
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
         deal = sibling.deal
-        if self.wiring.exact:
+        if self.wiring.exact or isinstance(deal, AlignedDeal):
             draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
-            deal = deal.another(draws)
+            deal = deal.another(draws, producer)
         else:  # all deal together
             deal.producers += 1
         return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)
@@ -140,6 +142,6 @@ class Fan:
             keys.refresh()
             self.shares = list(keys.shares())
         for _, task, port in self.ports():
-            port.deal.reweigh(list(self.shares))
+            port.deal.reweigh(list(port.deal.due(self.shares)))
             port.refresh()
             task.send_s = sum(each.send_s for each in task.ports)

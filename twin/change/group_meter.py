@@ -1,4 +1,4 @@
-"""What each key group takes in and how long it keeps its replica busy, by counters of the replicas.
+"""What each key group takes in, how long it keeps its replica busy, and what it sends, by counters of the replicas.
 
 Segments of tuples carry no keys, so that a group's part is an expectation: its weight among those of its replica, at
 the time. What a replica counted is booked each time that weights or owners change: nobody looks at single tuples.
@@ -15,10 +15,11 @@ from twin.engine.streams.keys import KeyGroups
 
 
 class Counted(NamedTuple):
-    """Of one period. [G] tuples taken in, and seconds that the replica was busy with them."""
+    """Of one period. [G] tuples taken in, seconds that the replica was busy with them, and tuples sent."""
 
     tuples_g: np.ndarray
     busy_g_s: np.ndarray
+    sent_g: np.ndarray
 
 
 class GroupMeter:
@@ -26,7 +27,7 @@ class GroupMeter:
 
     def __init__(self, keys: KeyGroups) -> None:
         self.keys = keys
-        self._sums = np.zeros((2, len(keys)))
+        self._sums = np.zeros((3, len(keys)))
         self._receivers = tuple(keys.tasks)
         self._counters = self._now()
         self._owner_g, self._part_g = keys.owners(), keys.parts()
@@ -35,9 +36,8 @@ class GroupMeter:
     def close(self) -> Counted:
         """What was counted since it was last closed."""
         self._changed()
-        tuples_g, busy_g_s = self._sums
-        self._sums = np.zeros_like(self._sums)
-        return Counted(tuples_g, busy_g_s)
+        sums, self._sums = self._sums, np.zeros_like(self._sums)
+        return Counted(*sums)
 
     def _changed(self) -> None:
         """Books what there was under the weights that have held so far."""
@@ -48,6 +48,7 @@ class GroupMeter:
         self._owner_g, self._part_g = self.keys.owners(), self.keys.parts()
 
     def _now(self) -> np.ndarray:
-        """[2, replicas and buffers]; tuples in a buffer count when its replica takes them."""
-        counters = [(each.tuples_in, each.busy_s) if isinstance(each, Task) else (0, 0.0) for each in self._receivers]
+        """[3, replicas and buffers]; tuples in a buffer count when its replica takes them."""
+        tasks = (each if isinstance(each, Task) else None for each in self._receivers)
+        counters = [(each.tuples_in, each.busy_s, each.tuples_out) if each else (0, 0.0, 0) for each in tasks]
         return np.array(counters, dtype=float).T

@@ -6,6 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from twin.change.attribution import attributed, remote_cores
 from twin.change.group_meter import Counted, GroupMeter
 from twin.control import KeyGroupStatistics, PeriodStatistics
 from twin.engine.measure.statistics import Row
@@ -29,14 +32,49 @@ class Observer:
         start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
         percent = self._percent_a_second(hosts)
         counted = {name: meter.close() for name, meter in self._meters.items()}
+        traffic = self._traffic(counted, end_s - start_s)
+        own = self._own_percent(traffic)
         return PeriodStatistics(
             start_s=start_s,
             end_s=end_s,
             operators={row["operator"]: row for row in operators},
             hosts={row["host"]: row for row in hosts},
             placement={name: tuple(str(wiring.places[task]) for task in tasks) for name, tasks in world.tasks.items()},
-            key_groups={name: self._groups(name, counted[name], percent, end_s - start_s) for name in counted},
+            key_groups={
+                name: self._groups(name, counted[name], percent, end_s - start_s, own.get(name)) for name in counted
+            },
+            traffic=traffic,
         )
+
+    def _traffic(self, counted: Mapping[str, Counted], length_s: float) -> dict[tuple[str, str], np.ndarray]:
+        """What each key group sent went where keys of its kind go: an expectation, as tuples carry no keys."""
+        world, query = self.wiring.world, self.wiring.query
+        found = {}
+        for stream in query.streams_by_name:
+            ends = stream.producer, stream.consumer
+            if not (ends[0] in counted and ends[1] in counted and query.partitioning(stream).keeps_keys):
+                continue
+            aligned = world.alignments.get(ends)
+            to = world.key_groups[ends[1]].weights if aligned is None else aligned.receivers()
+            found[ends] = counted[ends[0]].sent_g[:, None] / length_s * to
+        return found
+
+    def _own_percent(self, traffic: Mapping[tuple[str, str], np.ndarray]) -> dict[str, np.ndarray]:
+        """By operator at an end of an aligned stream, [G] percent of its host that each group spends on what leaves."""
+        wiring, found = self.wiring, dict[str, np.ndarray]()
+        number = {name: index for index, name in enumerate(wiring.hosts)}
+        capacity_h = np.array([host.cpu_percent / 100.0 for host in wiring.hosts.values()])
+        for ends in wiring.world.alignments:
+            host = {name: np.array([number[each] for each in self._hosts_g(name)]) for name in ends}
+            size = wiring.engine.output_bytes(wiring.query, ends[0])
+            cores = remote_cores(traffic[ends], host[ends[0]], host[ends[1]], size, wiring.engine)
+            for name, cores_g in zip(ends, cores, strict=True):
+                found[name] = found.get(name, 0.0) + 100.0 * cores_g / capacity_h[host[name]]
+        return found
+
+    def _hosts_g(self, operator: str) -> list[str]:
+        keys, fan = self.wiring.world.key_groups[operator], self.wiring.fan(operator)
+        return [fan.places[owner].host for owner in keys.owner]
 
     def _percent_a_second(self, hosts: Sequence[Row]) -> Mapping[str, float]:
         """Percent of a host's CPU that a second stands for in which one of its replicas was busy.
@@ -53,15 +91,23 @@ class Observer:
         return {host: used.get(host, 0.0) / seconds if seconds > 0.0 else 0.0 for host, seconds in busy_s.items()}
 
     def _groups(
-        self, operator: str, counted: Counted, percent: Mapping[str, float], length_s: float
+        self,
+        operator: str,
+        counted: Counted,
+        percent: Mapping[str, float],
+        length_s: float,
+        own_g: np.ndarray | None,
     ) -> tuple[KeyGroupStatistics, ...]:
         wiring = self.wiring
         keys, fan, tasks = wiring.world.key_groups[operator], wiring.fan(operator), wiring.world.tasks[operator]
         replica = {fan.index(task): number for number, task in enumerate(tasks)}
-        factor = [percent[wiring.places[task].host] for task in tasks]
-        columns = (keys.owner, counted.tuples_g / length_s, counted.busy_g_s, keys.states_bytes())
+        factor = np.array([percent[wiring.places[task].host] for task in tasks])
+        replica_g = np.array([replica.get(owner, 0) for owner in keys.owner])
+        percent_g = counted.busy_g_s * factor[replica_g]
+        if own_g is not None:
+            percent_g = attributed(percent_g, own_g, replica_g)
+        columns = (replica_g.tolist(), counted.tuples_g / length_s, keys.states_bytes(), percent_g)
         return tuple(
-            KeyGroupStatistics(group, number, float(rate), float(size), float(busy_s) * factor[number])
-            for group, (owner, rate, busy_s, size) in enumerate(zip(*columns, strict=True))
-            for number in [replica.get(owner, 0)]
+            KeyGroupStatistics(group, number, float(rate), float(size), float(cpu))
+            for group, (number, rate, size, cpu) in enumerate(zip(*columns, strict=True))
         )

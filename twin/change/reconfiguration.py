@@ -34,6 +34,7 @@ class Reconfigurer:
         self.outage: simpy.Event | None = None
         self.on_change: Callable[[], None] = lambda: None  # a checkpoint, where there are any
         self.under_way = 0
+        self._made_here: set[Task] = set()  # replicas that key groups asked for
         self._transfers: list[simpy.Process] = []  # what a failure interrupts
         self._locks: dict[str, simpy.Resource] = {}
 
@@ -41,6 +42,9 @@ class Reconfigurer:
 
     def move(self, move: Move) -> Process:
         """A process that carries out a move."""
+        if move.replica is None:
+            yield from self.regroup([move])
+            return
         record = self.world.ledger.record("migration", move.operator, self.env.now)
         yield from self._whole(move.operator, [record], lambda: self._moved(move, record))
 
@@ -52,13 +56,24 @@ class Reconfigurer:
             rescale.operator, [record], lambda: scaling.rescale(self, rescale.operator, wanted, record)
         )
 
-    def regroup(self, moves: Sequence[Move]) -> Process:
-        """A process that carries out several moves of key groups of one operator at the same time."""
+    def regroup(self, moves: Sequence[Move], retire: bool = False) -> Process:
+        """A process that carries out several moves of key groups of one operator at the same time.
+
+        Replicas that are made for them go away once they have none; with `retire` all that have none do.
+        """
         operator = moves[0].operator
         records = [self.world.ledger.record("migration", operator, self.env.now) for _ in moves]
-        yield from self._whole(operator, records, lambda: self._regrouped(moves, records))
+        yield from self._whole(
+            operator, records, lambda: self._regrouped(moves, records), lambda: self._retired(operator, retire)
+        )
 
-    def _whole(self, operator: str, records: Sequence[EventRecord], attempt: Callable[[], Process]) -> Process:
+    def _whole(
+        self,
+        operator: str,
+        records: Sequence[EventRecord],
+        attempt: Callable[[], Process],
+        afterwards: Callable[[], Process] | None = None,
+    ) -> Process:
         lock = self._locks.setdefault(operator, simpy.Resource(self.env))
         self.under_way += 1
         with lock.request() as turn:
@@ -70,17 +85,17 @@ class Reconfigurer:
                 done = yield from attempt()
                 for record in records if not done else ():
                     record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1
+            for record in records:
+                record.end_s = self.env.now
+            self.on_change()
+            if afterwards is not None:
+                yield from afterwards()
         self.under_way -= 1
-        for record in records:
-            record.end_s = self.env.now
-        self.on_change()
 
     def _moved(self, move: Move, record: EventRecord) -> Process:
-        if move.replica is None:
-            return (yield from self._regrouped([move], [record]))
+        assert move.replica is not None and move.to is not None
         if not self._exists(move.operator, move.replica, record):
             return True
-        assert move.to is not None
         record.detail |= {"replica": move.replica, "to": move.to}
         task, place = self.world.tasks[move.operator][move.replica], Location.parse(move.to)
         return (yield from self.interruptible(migration.move_replica(self, task, move.operator, place, record)))
@@ -112,7 +127,20 @@ class Reconfigurer:
     def _made(self, operator: str, place: Location) -> Task:
         task = self.wiring.add_replica(operator, place)
         self.statistics.joined(operator, task, self.env.now)
+        self._made_here.add(task)
         return task
+
+    def _retired(self, operator: str, all_empty: bool) -> Process:
+        """Takes away replicas without key groups: those that were made for some, or all."""
+        keys, fan = self.world.key_groups.get(operator), self.wiring.fan(operator)
+        if keys is None:
+            return
+        owners = set(keys.owner)
+        empty = [each for each in self.world.tasks[operator] if fan.index(each) not in owners]
+        for task in empty:
+            if all_empty or task in self._made_here:
+                yield from scaling.dismiss(self, operator, task)
+                self.on_change()
 
     def _exists(self, operator: str, replica: int, record: EventRecord) -> bool:
         count = len(self.world.tasks[operator])

@@ -50,10 +50,15 @@ def rescale(
         if not (yield from change.together([(flow, record) for flow in flows], fan)):
             return False
     for task in leaving:
-        yield from _drain(change, task)
-        change.statistics.left(operator, task, change.env.now)
-        wiring.remove_replica(operator, task)
+        yield from dismiss(change, operator, task)
     return True
+
+
+def dismiss(change: Reconfigurer, operator: str, task: Task) -> Generator[simpy.Event, Any, None]:
+    """Takes away a replica that gets no more input, once it has nothing left to do."""
+    yield from _drain(change, task)
+    change.statistics.left(operator, task, change.env.now)
+    change.wiring.remove_replica(operator, task)
 
 
 def _drain(change: Reconfigurer, task: Task) -> Generator[simpy.Event, Any, None]:

@@ -15,11 +15,13 @@ from twin.errors import BadInput
 from twin.job import Job, compile
 from twin.plan import ExecutionPlan
 from twin.rates.arrays import JobArrays
-from twin.rates.load import offered_flow
+from twin.rates.load import flow_at, offered_flow
 from twin.rates.sockets import Sockets
 
 Fetch = Literal["relative", "never", "always"]
 """What a tuple from another socket costs: by distance; nothing; or always the most, even from the same socket."""
+LESS = 0.4321
+"""Of the offered rates, where flows are looked at to find out whether they are linear."""
 
 
 class NumaJob:
@@ -69,8 +71,30 @@ class NumaJob:
                     f"operator {name!r} costs nothing, so no number of replicas is too few; "
                     "give it a service_time_s above 0"
                 )
+        self._by_source(arrays)
         self._sockets(arrays)
         self._distances(arrays.sockets, fetch)
+
+    def _by_source(self, arrays: JobArrays) -> None:
+        """What each source's tuples make flow, if the others send nothing."""
+        offered_a = np.array([arrays.offered_per_s[self.operators[o]] for o in self.sources])
+        in_oa, out_oa = self._flowing(arrays, np.diag(offered_a))
+        less = self._flowing(arrays, (LESS * offered_a)[:, None])[0][:, 0]
+        self.additive = bool(np.allclose([LESS * in_oa.sum(axis=1), LESS * self.in_o], less, rtol=1e-9, atol=0.0))
+        """Whether each source adds what it would send alone, as windows do not."""
+        self.offered_a, self.results_a = offered_a, in_oa[self.sinks].sum(axis=0)
+        self.work_oa = arrays.service.total(in_oa, out_oa)
+        """Reference cores, with nothing fetched."""
+        self.rate_sa = out_oa[self.producer_s]
+        self.memory_oa = arrays.sockets.memory.total(in_oa, out_oa)
+
+    def _flowing(self, arrays: JobArrays, rates_an: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Into and out of operators at rates of the sources. [o, n] each"""
+        names = [self.operators[o] for o in self.sources]
+        flow = flow_at(arrays, dict(zip(names, rates_an, strict=True)))
+        shape = rates_an.shape[1:]
+        coming = np.stack([np.broadcast_to(flow[name].in_per_s, shape) for name in self.operators])
+        return coming, np.stack([np.broadcast_to(flow[name].out_per_s, shape) for name in self.operators])
 
     def _sockets(self, arrays: JobArrays) -> None:
         self.hosts = tuple(host.name for host in self.deployment.cluster.hosts)

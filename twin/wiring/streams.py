@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from twin.alignment import parts
 from twin.engine.draws import Draws
 from twin.engine.station.task import Task
+from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
 from twin.engine.streams.channel import Inbox, Paths, Port
 from twin.engine.streams.confluence import round_of
-from twin.engine.streams.partition import Deal, KeyedDeal, deal
+from twin.engine.streams.partition import AlignedDeal, Deal, KeyedDeal, deal
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
 from twin.job import Edge
 from twin.plan import Location
-from twin.query import Stream
+from twin.query import Stream, Windowed
 from twin.randomness import stream
 
 if TYPE_CHECKING:
@@ -34,21 +36,34 @@ def connect(wiring: Wiring, edge: Edge) -> None:
     inboxes = _inboxes(wiring, each)
     wiring.world.inboxes[each.producer, each.consumer] = inboxes
     groups = wiring.world.key_groups.get(each.consumer)
+    align(wiring, edge)
+    apart = wiring.exact or edge.how.paired or each.alignment is not None
     paths: dict[Location, Paths] = {}
     dealt: Deal | None = None
     for index, task in enumerate(producers):
         start = wiring.locations[each.producer][index]
         if start not in paths:
             paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, edge.bytes_each)
-        if dealt is None or wiring.exact or edge.how.paired:  # else all producers deal together
+        if dealt is None or apart:  # else all producers deal together
             dealt = _deal(wiring, edge, index)
         task.ports.append(make_port(wiring, task, paths[start], dealt, each))
     if groups is not None:
         groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
 
 
+def align(wiring: Wiring, edge: Edge) -> None:
+    """Lets the keys of a stream's consumer hear of those of its producer, if they do."""
+    each, world = edge.stream, wiring.world
+    if each.alignment is None:
+        return
+    producer, consumer = world.key_groups[each.producer], world.key_groups[each.consumer]
+    together = parts(each.alignment, len(producer), len(consumer))
+    by_values = isinstance(wiring.query.operator(each.producer), Windowed)
+    world.alignments[edge.ends] = AlignedKeys(producer, consumer, together, each.alignment.share, by_values)
+
+
 def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
-    """The deal of a producer replica; in a fast run, of all of them."""
+    """The deal of a producer replica; in a fast run, of all of them unless each sends to other key groups."""
     each = edge.stream
     producers, consumers = wiring.world.tasks[each.producer], len(wiring.world.tasks[each.consumer])
     groups = wiring.world.key_groups.get(each.consumer)
@@ -59,6 +74,9 @@ def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
         return deal(edge.how, consumer, len(producers), index, consumers, draws)
+    aligned = wiring.world.alignments.get(edge.ends)
+    if aligned is not None:
+        return AlignedDeal(aligned, producers[index], draws(), index * consumers // len(producers))
     return KeyedDeal(groups, draws(), index * consumers // len(producers), len(producers))
 
 
@@ -108,5 +126,5 @@ def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> 
     """Brings up to date what producers pay for sending on one of their ports."""
     for task in producers:
         port = task.ports[number]
-        before, port.send_s = port.send_s, port.paths.mean_send_s(shares)
+        before, port.send_s = port.send_s, port.paths.mean_send_s(port.deal.due(shares))
         task.send_s += port.send_s - before

@@ -14,6 +14,7 @@ from twin.engine.compute.sockets import BandwidthLimit
 from twin.engine.measure.ledger import Ledger
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
+from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.keys import KeyGroups
 from twin.engine.streams.network import Nic
@@ -34,6 +35,7 @@ class World:
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
+    alignments: dict[tuple[str, str], AlignedKeys] = field(default_factory=dict)  # by the ends of streams
     pools: dict[str, Pool] = field(default_factory=dict)
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)

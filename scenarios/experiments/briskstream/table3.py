@@ -13,8 +13,8 @@ from scenarios.experiments.workspace import Workspace
 from twin.numa import hops_a, hops_b
 
 CASE, OTHER = Case("WC"), Case("WC", "B")
-ON_THE_OTHER = (0, 1, 4)
-"""Sockets of Server B at zero, one and two hops from the first. The paper has measured Server A alone."""
+ON_THE_OTHER = (0, 1, 2, 4)
+"""Sockets of Server B at zero to three hops from the first. The paper has measured Server A alone."""
 
 COLUMNS = {
     "operator": "operator",

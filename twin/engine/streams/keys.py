@@ -15,6 +15,7 @@ from twin.keys import KeySkew, zipf_shares
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Buffer
+    from twin.engine.streams.alignment import AlignedKeys
 
 
 class KeyGroups:
@@ -24,7 +25,8 @@ class KeyGroups:
     each. distinct [G]: distinct group-by values in each. shares: what each replica gets of the input, in proportion to
     the weights of its key groups; two-choice streams send part of a key group to a second replica, and `shares` is what
     that settles at. KeyedDeals compare `version` and follow. places: indices that owners may have; one a task, or more
-    where others than tasks receive for a while.
+    where others than tasks receive for a while. own [G]: weights of tuples that are not aligned with the key groups of
+    a producer; those of all, `weights`, are the same where none are.
     """
 
     def __init__(
@@ -42,7 +44,8 @@ class KeyGroups:
         self.state_bytes_each = state_bytes_each
         self.two_choice = two_choice
         self.places = len(tasks)
-        self.weights = (distinct > 0) / np.count_nonzero(distinct)
+        self.own = self.weights = (distinct > 0) / np.count_nonzero(distinct)
+        self._followed: AlignedKeys | None = None
         self.version = 0
         self._shares: list[float] = []
         self.steps: list[float] = []  # cumulative shares of the replicas
@@ -102,8 +105,14 @@ class KeyGroups:
 
     def reweigh(self, weights: np.ndarray) -> None:
         """Changes the shares of the key groups; [G], sum 1."""
-        self.weights = weights
+        self.own = weights
+        self.weights = weights if self._followed is None else self._followed.weights()
         self.refresh()
+
+    def follow(self, aligned: AlignedKeys) -> None:
+        """Takes weights from the key groups of a producer, as far as tuples are aligned with them."""
+        self._followed = aligned
+        self.reweigh(self.own)
 
     def watch(self, changed: Callable[[Sequence[float]], None]) -> None:
         """Calls `changed` with the replicas' shares after each change."""

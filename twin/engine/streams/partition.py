@@ -22,7 +22,9 @@ from twin.query import AnyOperator
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
+    from twin.engine.streams.alignment import AlignedKeys
     from twin.engine.streams.keys import KeyGroups
+    from twin.engine.streams.sender import Sender
 
 SPLIT_AT_LEAST = 16
 """Tuples each replica must get for a split of a smooth segment to be worth its events."""
@@ -58,7 +60,11 @@ class Deal:
         self._first: int | None = self.first
         self._turns: Turns | None = None
 
-    def another(self, draws: Draws) -> Deal:
+    def due(self, shares: Sequence[float]) -> Sequence[float]:
+        """What it should deal by where the consumer's replicas get these shares of the stream."""
+        return shares
+
+    def another(self, draws: Draws, producer: Sender) -> Deal:
         """The deal of another producer replica, which has random numbers of its own."""
         return Deal(list(self.weights), self.copies)
 
@@ -161,7 +167,7 @@ class RandomDeal(Deal):
         self._draws = draws
         super().__init__(weights, first=first, producers=producers)
 
-    def another(self, draws: Draws) -> Deal:
+    def another(self, draws: Draws, producer: Sender) -> Deal:
         """See Deal."""
         return RandomDeal(list(self.weights), draws)
 
@@ -210,7 +216,7 @@ class KeyedDeal(RandomDeal):
         self._version = groups.version
         self._chooser = Chooser(groups) if groups.two_choice else None
 
-    def another(self, draws: Draws) -> Deal:
+    def another(self, draws: Draws, producer: Sender) -> Deal:
         """See Deal."""
         return KeyedDeal(self._groups, draws)
 
@@ -219,7 +225,7 @@ class KeyedDeal(RandomDeal):
         groups = self._groups
         if self._version != groups.version:
             self._version = groups.version
-            self.reweigh(groups.shares())
+            self.reweigh(self.due(groups.shares()))
         if segment.n == 1 and self._chooser is not None:
             return ((self._chooser.choose(self._draws.uniform()), segment),)
         return super().parts(segment)
@@ -232,6 +238,26 @@ class KeyedDeal(RandomDeal):
             super()._thin(segment, index)
         else:
             Deal._thin(self, segment, index)
+
+
+class AlignedDeal(KeyedDeal):
+    """By key groups that hear of those of the producer: each producer replica deals by shares of its own."""
+
+    __slots__ = ("_aligned", "_producer")
+
+    def __init__(self, aligned: AlignedKeys, producer: Sender, draws: Draws, first: int = 0) -> None:
+        self._aligned = aligned
+        self._producer = producer
+        super().__init__(aligned.consumer, draws, first)
+        self.reweigh(self.due(self.weights))
+
+    def due(self, shares: Sequence[float]) -> Sequence[float]:
+        """See Deal."""
+        return self._aligned.shares(self._producer)
+
+    def another(self, draws: Draws, producer: Sender) -> Deal:
+        """See Deal."""
+        return AlignedDeal(self._aligned, producer, draws)
 
 
 class SharedDeal(Deal):

@@ -1,0 +1,221 @@
+"""Collocation in a running job: what belongs together comes together, within budget and band, and nothing is lost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.joint import Joint
+from optimizers.balancing.relief import relieved
+from optimizers.balancing.traffic import Traffic
+from optimizers.policies.collocate import AlbicSpec, JointSpec
+from optimizers.policies.group_map import Budget, GroupMap
+from tests.optimizers.test_balance_policy import Watching
+from tests.twin.test_alignment import BYTES, WORKERS, job
+from twin.change.attribution import attributed, remote_cores
+from twin.control import PolicySpec, Reconfiguration, policy_spec
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import Failure, Move, RateChange, SlowDown
+from twin.profiles import STORM
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+APART = {"n": [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0, 0, 0, 0]}
+GROUPS = (16, 16)
+BOTH = pytest.mark.parametrize("spec", [AlbicSpec(max_migrations=4), JointSpec(max_migrations=4, band=8)])
+
+
+def apart(**more: Any) -> Deployment:
+    """m and n, 16 key groups each, on four workers; no two that belong together are on one."""
+    return job(owners=APART, groups=GROUPS, **more)
+
+
+def run(deployment: Deployment, policy: Any, *events: Any, horizon_s: float = 60.0, fidelity: str = "fast") -> Run:
+    given = RunSettings(horizon_s=horizon_s, period_s=5.0, segments=900, fidelity=fidelity)
+    scenario = Scenario.of(deployment, given, events)
+    return simulate(scenario.with_policy(policy)) if isinstance(policy, PolicySpec) else simulate(scenario, policy)
+
+
+def decisions(result: Run) -> list[dict[str, Any]]:
+    return [row["detail"] for row in result.event_rows if row["kind"] == "decision" and row["detail"]["moves"]]
+
+
+def sent(result: Run) -> float:
+    """Tuples a second that workers send over the network in the last period, of the rate that comes."""
+    last = max(row["period"] for row in result.link_rows)
+    total = sum(row["bytesOut"] for row in result.link_rows if row["link"] in WORKERS and row["period"] == last)
+    taken = next(r for r in result.operator_rows if r["operator"] == "m" and r["period"] == last)
+    return total / BYTES / taken["numRecordsIn"]
+
+
+# the loop -------------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_what_belongs_together_comes_together(spec: PolicySpec) -> None:
+    """At first all tuples cross the network twice; at last only results do, and serialise as much less."""
+    unmoved, result = run(apart(), None), run(apart(), spec)
+    assert sent(unmoved) == pytest.approx(2.0, rel=0.05)
+    assert sent(result) == pytest.approx(1.0, rel=0.05)
+    assert decisions(result)[-1]["planned_collocation"] == pytest.approx(100)
+    assert result.duplicates == 0
+    cpu = [sum(row["cpuUtilisation"] for row in each.host_rows if row["period"] == 11) for each in (unmoved, result)]
+    assert cpu[1] < 0.85 * cpu[0]
+
+
+@BOTH
+def test_rounds_keep_to_their_budget_and_say_what_they_plan(spec: PolicySpec) -> None:
+    result = run(apart(), spec)
+    moved: dict[float, int] = {}
+    for row in result.event_rows:
+        if row["kind"] == "migration":
+            moved[row["at_s"]] = moved.get(row["at_s"], 0) + len(row["detail"]["key_groups"])
+    assert moved and max(moved.values()) <= 4
+    found = decisions(result)
+    for before, after in pairwise(found):
+        assert after["collocation"] == pytest.approx(before["planned_collocation"], abs=2.0)
+    if isinstance(spec, JointSpec):
+        assert all(each["planned"] <= 8.01 for each in found)
+
+
+def test_one_pair_a_round_as_published() -> None:
+    """16 pairs of 6 % of the traffic each; now and then what balances brings another one together by chance."""
+    found = decisions(run(apart(), AlbicSpec(max_migrations=4, pairs="one"), horizon_s=40))
+    steps = [each["planned_collocation"] - each["collocation"] for each in found]
+    assert len(steps) == 7 and np.median(steps) == pytest.approx(100 / 16, abs=0.5)
+
+
+def test_full_partitioning_has_nothing_to_bring_together() -> None:
+    result = run(job(None, owners=APART, groups=GROUPS), JointSpec(band=20))
+    assert not decisions(result)
+
+
+def test_rounds_by_state_and_of_several_periods() -> None:
+    result = run(apart(), policy_spec({"name": "joint", "max_state_mb": 0.0, "every_periods": 2}))
+    assert {row["at_s"] % 10 for row in result.event_rows if row["kind"] == "decision"} <= {0.0}
+
+
+# what is measured -----------------------------------------------------------------------------------------------------
+
+
+def test_a_group_takes_its_own_serialising_and_an_even_part_of_the_rest() -> None:
+    """Two groups of one replica, one of which sends 1,000 tuples of 1 kB a second elsewhere: 6 % of a core."""
+    sent_g, taken_k = remote_cores(np.diag([1000.0, 1000.0]), np.array([0, 0]), np.array([0, 1]), 1e3, STORM)
+    assert sent_g == pytest.approx([0.0, 0.06]) and taken_k == pytest.approx([0.0, 0.06])
+    assert attributed(np.array([10.0, 10.0]), 100 * sent_g, np.array([0, 0])) == pytest.approx([7.0, 13.0])
+    assert attributed(np.array([2.0, 2.0]), 100 * sent_g, np.array([0, 0])) == pytest.approx([2.0, 2.0])
+    assert attributed(np.array([0.0, 4.0]), np.array([0.0, 1.0]), np.array([0, 1])) == pytest.approx([0.0, 4.0])
+
+
+def test_loads_of_groups_still_sum_to_what_their_host_did() -> None:
+    watching = Watching()
+    run(apart(), watching, horizon_s=20)
+    for period in watching.seen:
+        percent = dict.fromkeys(WORKERS, 0.0)
+        for operator, groups in period.key_groups.items():
+            for each in groups:
+                percent[period.placement[operator][each.replica]] += each.cpu_percent
+        for host, total in percent.items():
+            assert total == pytest.approx(100 * period.hosts[host]["cpuUtilisation"], rel=1e-9)
+
+
+def test_a_plan_foresees_what_need_not_be_serialised() -> None:
+    """The loads that a plan predicts are those that the next periods measure."""
+    watching = Watching({2: Reconfiguration(moves=tuple(_home(group) for group in range(4)))})
+    deployment = apart()
+    run(deployment, watching, horizon_s=40)
+    before = GroupMap(deployment, watching.seen[:2], ["m", "n"]).balance(Budget(20), with_traffic=True)
+    node_g = before.home_g.copy()
+    node_g[16:20] = node_g[0:4]
+    after = [100 * np.mean([each.hosts[host]["cpuUtilisation"] for each in watching.seen[3:]]) for host in WORKERS]
+    cores = np.array(before.capacity_h) / 2.0
+    assert relieved(before, node_g).load_h(node_g) * cores == pytest.approx(after, abs=0.5)
+    assert np.abs(before.load_h(node_g) * cores - after).max() > 1.0, "without foresight it would be off"
+
+
+def _home(group: int) -> Move:
+    return Move(operator="n", key_groups=(group,), to_replica=0)
+
+
+def test_joint_keeps_its_band_with_what_is_saved() -> None:
+    """Two pairs, each half remote work: bringing both to one node leaves it no fuller than the other."""
+    traffic = Traffic(np.array([0, 0, 1, 1]), np.array([0, 1]), np.array([2, 3]), np.array([10.0, 10.0]))
+    balance = Balance(
+        loads={"cpu": np.array([20.0, 20.0, 20.0, 20.0])},
+        home_g=np.array([0, 1, 1, 0]),
+        capacity_h=np.array([1.0, 1.0]),
+        budget=2,
+        traffic=traffic,
+        serialising=2.0,
+    )
+    found = Joint(band=1.0).solve(balance)
+    assert found.collocation == 100 and found.distance == pytest.approx(0.0)
+    assert found.index == pytest.approx(50.0)
+    assert relieved(balance, found.node_g).load_h(found.node_g) == pytest.approx([20.0, 20.0])
+
+
+# replicas on demand ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_replica_that_was_made_goes_when_it_has_no_groups(fidelity: str, failing: bool) -> None:
+    """A group of n goes to a host of its own, and back."""
+    there, back = (
+        Reconfiguration(moves=(Move(operator="n", key_groups=(0,), **to),)) for to in ({"to": "in"}, {"to_replica": 1})
+    )
+    events = [Failure(at_s=15.0005, host="w2", recover_after_s=1.0)] if failing else []
+    result = run(apart(), Watching({1: there, 3: back}), *events, horizon_s=40, fidelity=fidelity)
+    counts = [row["replicas"] for row in result.operator_rows if row["operator"] == "n"]
+    assert counts[:3] == [4, 5, 5] and counts[-1] == 4
+
+
+def test_with_retire_all_replicas_without_groups_go() -> None:
+    empty = Reconfiguration(moves=(Move(operator="n", key_groups=(12, 13, 14, 15), to_replica=1),), retire=True)
+    result = run(apart(), Watching({1: empty}), horizon_s=20)
+    assert [row["replicas"] for row in result.operator_rows if row["operator"] == "n"][-1] == 3
+    kept = run(apart(), Watching({1: Reconfiguration(moves=empty.moves)}), horizon_s=20)
+    assert [row["replicas"] for row in kept.operator_rows if row["operator"] == "n"][-1] == 4
+
+
+# what must not end a run ----------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_trouble_ends_no_run(spec: PolicySpec) -> None:
+    """A host that dies and comes back, one that gets slow, and a time without tuples."""
+    events = [
+        Failure(at_s=12.0, host="w1", recover_after_s=6.0),
+        RateChange(at_s=30.0, source="source", factor=1e-6),
+        RateChange(at_s=40.0, source="source", factor=1.0),
+        SlowDown(at_s=42.0, host="w3", factor=2.0, duration_s=5.0),
+    ]
+    result = run(apart(keys={"m": {"zipf": 4.0}}), spec, *events)
+    assert result.metrics.success
+
+
+def test_a_solver_out_of_time_moves_what_it_can() -> None:
+    result = run(apart(), JointSpec(max_migrations=4, seconds=1e-3), horizon_s=20)
+    assert result.metrics.success
+    assert not decisions(run(apart(), JointSpec(max_migrations=0), horizon_s=20))
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"name": "albic", "pairs": "two"}, "pairs"),
+        ({"name": "albic", "share": 0}, "share"),
+        ({"name": "albic", "step": -1}, "step"),
+        ({"name": "joint", "seconds": 0}, "seconds"),
+        ({"name": "joint", "max_migrations": 3, "max_state_mb": 5}, "either max_migrations or max_state_mb"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        policy_spec(options)

@@ -1,0 +1,119 @@
+"""Whoever waits may stop: every optimizer then gives its best so far, claims nothing it did not prove, and has told
+where it stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from benchmarks.claimed_jobs import claimed_job
+from optimizers.interface import Problem, Standing, Status
+from optimizers.keeping import Keeping
+from optimizers.milp.aside import aside
+from optimizers.patience import Patience
+from optimizers.proving import Proving
+from optimizers.registry import OPTIMIZERS
+from optimizers.space import Space
+from twin.metrics import Estimates
+from twin.plan import ExecutionPlan
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+
+SEARCHING = ("costream", "exhaustive", "local-search", "milp", "milp-hosts", "milp-rate", "rlas", "rlas-placement")
+
+
+@dataclass
+class Counting:
+    """Takes long for a single plan, as it says; counts what it is asked."""
+
+    name: str = "slow"
+    replications: int = 1
+    asked: list[int] = field(default_factory=list)
+
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        self.asked.append(len(plans))
+        return RateModel().predict(scenario, plans)
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        del scenario
+        return ()
+
+
+@pytest.mark.parametrize("name", SEARCHING)
+@pytest.mark.parametrize("after", [1, 20])
+def test_who_stops_gets_the_best_so_far(name: str, after: int) -> None:
+    job, model = claimed_job(3, on_sockets=False), Counting()
+    space = Space(costream_rules=name == "costream")
+    problem = Problem(
+        scenario=job,
+        cost_model=model,
+        objective="throughput_per_s",
+        stopped=lambda: len(model.asked) >= after,
+        space=space,
+    )
+    found = Keeping(OPTIMIZERS[name]).solve(problem)
+    assert len(model.asked) <= after + 9, "what is known is judged once more, for the answer"
+    assert found.plan == job.plan or space.includes(job, found.plan)
+    done = found.status is not Status.FEASIBLE or len(model.asked) <= after
+    assert done or "stopped; the best so far" in found.message
+
+
+@pytest.mark.parametrize("name", ["exhaustive", "local-search", "milp", "rlas"])
+def test_time_that_is_up_gives_a_plan_and_says_so(name: str) -> None:
+    job = claimed_job(21, on_sockets=True)
+    found = Keeping(OPTIMIZERS[name]).solve(
+        Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s", seconds=1e-6)
+    )
+    assert found.status is Status.INFEASIBLE or "time was up after 1e-06 s; the best so far" in found.message
+    assert found.status is not Status.OPTIMAL
+    assert found.given is not None and found.objective >= found.given.objective * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", ["costream", "exhaustive", "local-search", "milp", "rlas"])
+def test_all_of_them_tell_where_they_stand_and_the_best_only_gets_better(name: str) -> None:
+    told: list[Standing] = []
+    job = claimed_job(8, on_sockets=True)
+    problem = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s", report=told.append)
+    found = OPTIMIZERS[name].solve(problem)
+    assert told and all(each.total is None or 0 <= each.done <= each.total for each in told)
+    bests = [each.best for each in told if each.what == "plans estimated" and each.best is not None]
+    assert bests and max(bests) == pytest.approx(found.objective, rel=1e-6)
+    if name == "rlas":
+        assert {each.what for each in told} >= {"replicas placed", "plans estimated"}
+        assert told[-1].bound == found.bound
+
+
+def test_what_was_not_simulated_is_not_called_proved() -> None:
+    job, truth = claimed_job(3, on_sockets=False), Counting()
+    asked = Problem(scenario=job, cost_model=RateModel(), budget=50, stopped=lambda: len(truth.asked) >= 2)
+    found = Proving(Keeping(OPTIMIZERS["local-search"]), truth, 6).solve(asked)
+    assert len(truth.asked) == 2 and "stopped; the best so far" in found.message
+    nothing = Proving(Keeping(OPTIMIZERS["local-search"]), truth, 6).solve(asked)
+    assert len(truth.asked) == 2 and "not simulated" in nothing.message
+
+
+def test_a_stop_at_any_time_is_no_bad_plan() -> None:
+    """Replicas begin in proportion to what operators need, so that the first placement is a good one already."""
+    job = claimed_job(14, on_sockets=True)
+    asked = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s")
+    best = OPTIMIZERS["rlas"].solve(asked).objective
+    first = OPTIMIZERS["rlas"].solve(Problem(**{**_fields(asked), "seconds": 1e-6})).objective
+    assert first >= 0.8 * best
+
+
+def _fields(problem: Problem) -> dict[str, object]:
+    return {name: getattr(problem, name) for name in Problem.__dataclass_fields__}
+
+
+def test_a_solver_that_does_not_hear_is_left_behind() -> None:
+    began_s = time.monotonic()
+    waited: list[float] = []
+    assert aside(lambda: time.sleep(3), Patience(stopped=lambda: len(waited) >= 2), waited.append) is None
+    assert time.monotonic() - began_s < 1
+    assert aside(lambda: np.pi, Patience()) == np.pi
+    with pytest.raises(ZeroDivisionError):
+        aside(lambda: 1 / 0, Patience.of(10.0))

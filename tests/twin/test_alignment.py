@@ -1,0 +1,240 @@
+"""Keys that stay together along a stream: who sends to whom, what that saves, and that nothing gets lost on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimizers.balancing.patterns import full_partitioning, one_to_one, partial_merge, partial_partitioning
+from tests.optimizers.test_balance_policy import Watching
+from tests.twin.worlds import chain
+from twin.deployment import Deployment
+from twin.engine.segment import Segment
+from twin.errors import BadInput
+from twin.events import Failure, Migration
+from twin.rates.model import RateModel
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario, config_hash
+from twin.simulation import simulate
+from twin.spec import parse
+from twin.wiring.wiring import Wiring
+from twin.wiring.world import World
+
+BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
+WORKERS = ("w0", "w1", "w2", "w3")
+BYTES, RATE = 1000.0, 800.0
+
+
+def job(
+    alignment: Any = "one-to-one",
+    owners: dict[str, list[int]] | None = None,
+    keys: dict[str, Any] | None = None,
+    groups: tuple[int, int] = (8, 8),
+    middle: dict[str, Any] | None = None,
+    **stream: Any,
+) -> Deployment:
+    """source -> m -> n -> sink; m and n have key groups, two a worker; source and sink are elsewhere."""
+    hosts = [{"name": "in", "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1}]
+    hosts += [hosts[0] | {"name": name, "cpu_percent": 200} for name in WORKERS]
+    keyed = {"kind": "map", "service_time_s": 2e-4, "service_scv": 0, "tuple_bytes": BYTES}
+    operators = [
+        {"name": "m", "key_groups": groups[0], **keyed, **(middle or {})},
+        {"name": "n", "key_groups": groups[1], **keyed},
+    ]
+    places = {"source": "in", "sink": "in", "m": list(WORKERS), "n": list(WORKERS)}
+    data = chain(operators, {"law": "poisson", "rate_per_s": RATE}, hosts=hosts, placement=places).model_dump(
+        mode="json", exclude_none=True
+    )
+    between = next(each for each in data["query"]["streams"] if each["producer"] == "m")
+    between |= {"alignment": alignment, **stream} if alignment else stream
+    data["plan"]["key_groups"] = owners or {}
+    data["workload"]["keys"] = keys or {}
+    return parse(Deployment, data)
+
+
+def world(deployment: Deployment, fidelity: str = "fast") -> World:
+    return Wiring(deployment, RunSettings(fidelity=fidelity)).build()
+
+
+def rows(built: World) -> np.ndarray:
+    """What each replica of m sends to each of n."""
+    return np.array([list(task.ports[0].deal.weights) for task in built.tasks["m"]])
+
+
+def run(deployment: Deployment, *events: Any, policy: Any = None, fidelity: str = "fast", **more: Any) -> Run:
+    given_ = {"horizon_s": 20.0, "warmup_s": 2.0, "period_s": 2.0, "segments": 800} | more
+    return simulate(Scenario.of(deployment, RunSettings(fidelity=fidelity, **given_), events), policy)
+
+
+# who sends to whom ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("alignment", "groups", "expected"),
+    [
+        ("one-to-one", (8, 8), one_to_one(np.ones(8))),
+        ("partial-merge", (8, 4), partial_merge(np.ones(8), 4)),
+        ({"pattern": "partial-partitioning", "degree": 3}, (8, 8), partial_partitioning(np.ones(8), 8, 3)),
+        (None, (8, 8), full_partitioning(np.ones(8), 8)),
+    ],
+    ids=["one-to-one", "partial merge", "partial partitioning", "full"],
+)
+@BOTH
+def test_each_pattern_produces_its_matrix(alignment, groups, expected, fidelity):
+    """Between key groups, as a policy is told; and between replicas, as tuples are dealt."""
+    watching = Watching()
+    run(job(alignment, groups=groups), policy=watching, horizon_s=4.0, fidelity=fidelity)
+    traffic = watching.seen[0].traffic["m", "n"]
+    assert traffic == pytest.approx(expected * traffic.sum() / expected.sum(), rel=0.25)
+    assert (traffic > 0).tolist() == (expected > 0).tolist()
+    assert traffic.sum() == pytest.approx(watching.seen[0].operators["m"]["numRecordsOut"] / 2.0)
+    owner_m, owner_n = (np.arange(count) * 4 // count for count in groups)
+    blocks = np.zeros((4, 4))
+    np.add.at(blocks, (owner_m[:, None], owner_n[None, :]), expected)
+    assert rows(world(job(alignment, groups=groups))) == pytest.approx(blocks / blocks.sum(axis=1, keepdims=True))
+
+
+@BOTH
+def test_tuples_are_dealt_by_the_rows(fidelity):
+    """Of 40,000 tuples in segments of one or of many, each replica gets its share of each producer's."""
+    built = world(job({"pattern": "one-to-one", "share": 0.6}, owners={"n": [0, 1, 2, 3] * 2}), fidelity)
+    size = 1 if fidelity == "exact" else 400
+    for task, row in zip(built.tasks["m"], rows(built), strict=True):
+        got = np.zeros(4)
+        for number in range(40_000 // size):
+            segment = Segment(size, float(number), number + (0.9 if size > 1 else 0.0), 0.0, 0.0, 0.0, 0.0)
+            for index, part in task.ports[0].deal.parts(segment):
+                got[index] += part.n
+        assert got / 40_000 == pytest.approx(row, abs=0.01)
+    assert rows(built)[0] == pytest.approx([0.4, 0.4, 0.1, 0.1])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_what_the_replicas_send_sums_to_what_the_others_get(data):
+    """Whatever the pattern, the skew and the owners."""
+    count = data.draw(st.integers(4, 12))
+    heard = data.draw(st.integers(4, count))
+    pattern = data.draw(st.sampled_from(["partial-merge", "partial-partitioning"]))
+    degree = {"degree": data.draw(st.integers(1, heard))} if pattern == "partial-partitioning" else {}
+    owners = {
+        name: data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+        for name, size in (("m", count), ("n", heard))
+    }
+    share = data.draw(st.sampled_from([0.3, 0.99]))
+    keys = {name: {"zipf": data.draw(st.sampled_from([0.0, 1.3]))} for name in ("m", "n")}
+    built = world(job({"pattern": pattern, "share": share, **degree}, owners, keys, (count, heard)))
+    assert rows(built).sum(axis=1) == pytest.approx(np.ones(4))
+    assert np.array(built.key_groups["m"].shares()) @ rows(built) == pytest.approx(built.key_groups["n"].shares())
+
+
+def test_keys_are_as_frequent_as_where_they_come_from():
+    skew = {"m": {"zipf": 1.0}}
+    built = world(job(keys=skew))
+    assert built.key_groups["n"].weights == pytest.approx(built.key_groups["m"].weights)
+    half = world(job({"pattern": "one-to-one", "share": 0.5}, keys=skew)).key_groups
+    assert half["n"].weights == pytest.approx(0.5 * half["m"].weights + 0.5 / 8)
+
+
+def test_keys_drift_together_and_sending_costs_follow():
+    drifting = {"m": {"zipf": 1.0, "drift_every_s": 5, "drift_share": 1.0}}
+    built = world(job({"pattern": "one-to-one", "share": 0.5}, keys=drifting))
+    before = built.key_groups["n"].weights.copy()
+    built.env.run(until=6)
+    after = built.key_groups["n"].weights
+    assert after != pytest.approx(before)
+    assert after == pytest.approx(0.5 * built.key_groups["m"].weights + 0.5 / 8)
+    away = [1.0 - row[k] for k, row in enumerate([task.ports[0].deal.due([]) for task in built.tasks["m"]])]
+    each_s = built.tasks["m"][0].ports[0].paths._send_s[1]
+    assert [task.ports[0].send_s for task in built.tasks["m"]] == pytest.approx([each_s * share for share in away])
+
+
+def test_a_count_by_key_sends_a_tuple_a_value_whatever_the_skew():
+    window = {"policy": "time", "size_s": 1, "slide_s": 1}
+    middle = {"kind": "aggregate", "group_by": "int", "groups": 16, "window": window}
+    built = world(job("one-to-one", keys={"m": {"zipf": 1.0}}, middle=middle))
+    assert built.key_groups["n"].weights == pytest.approx(np.full(8, 1 / 8))
+
+
+# what it saves --------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network(fidelity):
+    """Together, a worker sends to the sink alone; apart, each tuple is serialised twice and its bytes sent twice."""
+    apart = [1, 1, 2, 2, 3, 3, 0, 0]
+    found = [
+        run(job(owners={"n": owners}), fidelity=fidelity, horizon_s=10.0)
+        for owners in ([0, 0, 1, 1, 2, 2, 3, 3], apart)
+    ]
+    per_byte_s = 60e-9
+    for times, result in zip((1, 2), found, strict=True):
+        for host in (each for each in result.hosts if each.host in WORKERS):
+            rate = RATE / 4
+            assert host.sent_mbps == pytest.approx(times * rate * BYTES * 8e-6, rel=0.12)
+    cpu = [np.mean([each.cpu for each in result.hosts if each.host in WORKERS]) for result in found]
+    assert cpu[1] - cpu[0] == pytest.approx(2 * RATE / 4 * BYTES * per_byte_s / 2, rel=0.1)
+
+
+# what happens to it ---------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_key_group_that_moves_takes_its_traffic_along(fidelity):
+    """Replica 0 of m gives a group of two to replica 3, and then that one's partner follows; nothing gets lost."""
+    events = [
+        Migration(at_s=4.0, operator="m", key_groups=(1,), to_replica=3),
+        Migration(at_s=8.0, operator="n", key_groups=(1,), to="w3"),
+        Migration(at_s=12.0, operator="m", key_groups=(0,), to="in"),
+    ]
+    result = run(job(), *events, fidelity=fidelity)
+    rows_ = [row for row in result.link_rows if row["link"] == "w3"]
+    bytes_s = [row["bytesOut"] / 2.0 / BYTES for row in rows_]
+    assert bytes_s[1] == pytest.approx(RATE / 4, rel=0.25), "results alone"
+    assert bytes_s[3] == pytest.approx(RATE / 4 + RATE / 8, rel=0.25), "and tuples of the group that came"
+    assert bytes_s[6] == pytest.approx(3 * RATE / 8, rel=0.25), "its partner came, too"
+    assert result.metrics.tuples_out == pytest.approx(result.metrics.tuples_in, rel=0.02)
+
+
+@BOTH
+def test_failures_and_scaling_keep_the_books(fidelity):
+    events = [
+        Migration(at_s=5.0, operator="m", key_groups=(0, 5), to_replica=2),
+        Failure(at_s=5.001, host="w2", recover_after_s=2.0),
+    ]
+    result = run(job({"pattern": "one-to-one", "share": 0.7}), *events, fidelity=fidelity)
+    assert any(row["kind"] == "failure" for row in result.event_rows)
+
+
+def test_without_an_alignment_nothing_is_other_than_it_was():
+    plain = job(None)
+    assert "alignment" not in plain.model_dump_json()
+    assert config_hash(Scenario.of(plain, RunSettings())) != config_hash(Scenario.of(job(), RunSettings()))
+    assert RateModel().blind_to(Scenario.of(job(), RunSettings())) == ("keys that stay together from m to n",)
+
+
+# what cannot be -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "given_"),
+    [
+        ("give both as many", {"groups": (8, 4)}),
+        ("no more than 4", {"alignment": "partial-merge", "groups": (4, 8)}),
+        ("degree of 9", {"alignment": {"pattern": "partial-partitioning", "degree": 9}}),
+        ("which needs it", {"alignment": "partial-partitioning"}),
+        ("no other pattern", {"alignment": {"pattern": "one-to-one", "degree": 2}}),
+        ("one-to-one", {"alignment": "one-to-all"}),
+        ("share", {"alignment": {"pattern": "one-to-one", "share": 0}}),
+        ("by the alignment", {"keys": {"n": {"zipf": 1}}}),
+        ("not two-choice", {"partitioning": "two-choice"}),
+        ("has none; give it key_groups", {"middle": {"key_groups": None}}),
+    ],
+)
+def test_what_does_not_fit_is_refused(words, given_):
+    with pytest.raises(BadInput, match=words):
+        job(**given_)

@@ -1,0 +1,70 @@
+"""Keys that stay together along a stream: what each replica of the producer sends to each of the consumer.
+
+Tuples of a run carry no keys. What a replica sends is taken to be of its key groups in proportion to what they send,
+and to go where these send: an expectation, which holds for all tuples together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from twin.engine.streams.keys import KeyGroups
+
+
+class AlignedKeys:
+    """Of one stream. together [G, K]: by key group of the producer, the part of what it sends by the pattern that each
+    of the consumer's gets; share: of its tuples that keep to it, others fall on the consumer's key groups by the
+    weights that those have of their own. by_values: whether the producer sends a tuple a value, not one a tuple.
+    """
+
+    __slots__ = ("_rows", "_version", "by_values", "consumer", "producer", "share", "together")
+
+    def __init__(
+        self, producer: KeyGroups, consumer: KeyGroups, together: np.ndarray, share: float, by_values: bool
+    ) -> None:
+        self.producer = producer
+        self.consumer = consumer
+        self.together = together
+        self.share = share
+        self.by_values = by_values
+        self._version = -1
+        self._rows: list[list[float]] = []
+        consumer.follow(self)
+        producer.watch(lambda _shares: consumer.reweigh(consumer.own))
+
+    def outputs(self) -> np.ndarray:
+        """Share of what the producer sends, by its key groups. [G]"""
+        if not self.by_values:
+            return self.producer.weights
+        sent = self.producer.distinct * (self.producer.weights > 0.0)
+        return np.asarray(sent / sent.sum())
+
+    def receivers(self) -> np.ndarray:
+        """By key group of the producer, where what it sends goes, all tuples together; rows sum to 1. [G, K]"""
+        return np.asarray(self.share * self.together + (1.0 - self.share) * self.consumer.own)
+
+    def weights(self) -> np.ndarray:
+        """What the consumer's key groups get. [K], sum 1"""
+        return np.asarray(self.outputs() @ self.receivers())
+
+    def shares(self, sender: object) -> list[float]:
+        """What a replica of the producer sends to each place of the consumer; as all do if it has no key groups."""
+        if self._version != self.consumer.version:
+            self._rows = self._find_rows().tolist()
+            self._version = self.consumer.version
+        for index, task in enumerate(self.producer.tasks):
+            if task is sender and index < len(self._rows):
+                return self._rows[index]
+        return self.consumer.shares()
+
+    def _find_rows(self) -> np.ndarray:
+        """[places of the producer, places of the consumer]"""
+        to = np.zeros((self.consumer.places, len(self.producer)))
+        np.add.at(to, self.consumer.owners(), self.receivers().T)
+        rows = np.zeros((self.producer.places, self.consumer.places))
+        np.add.at(rows, self.producer.owners(), self.outputs()[:, None] * to.T)
+        sent = rows.sum(axis=1, keepdims=True)
+        return np.where(sent > 0.0, rows / np.where(sent > 0.0, sent, 1.0), np.array(self.consumer.shares()))
