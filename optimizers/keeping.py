@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from optimizers.interface import Candidate, Goaled, Optimizer, Problem, Solution, Status, by_objective
+from optimizers.interface import Candidate, Goaled, Optimizer, Problem, Ruled, Solution, Status, by_objective
 from optimizers.selection import Estimated, estimate, goodness, insane, said
 from twin.errors import BadInput
 
@@ -43,6 +43,11 @@ class Keeping:
     def goal(self) -> str:
         """The optimizer's."""
         return self.optimizer.goal if isinstance(self.optimizer, Goaled) else "objective"
+
+    @property
+    def ruled(self) -> bool:
+        """Whether the optimizer has Costream's rules of its own."""
+        return isinstance(self.optimizer, Ruled) and self.optimizer.ruled
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space."""

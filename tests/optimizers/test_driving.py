@@ -16,6 +16,7 @@ from optimizers.driving.registry import driven
 from optimizers.driving.terms import terms
 from optimizers.exhaustive import Exhaustive
 from optimizers.interface import Problem, Status
+from optimizers.keeping import Keeping
 from optimizers.local_search import LocalSearch
 from optimizers.milp.ages import alone_s, fixed_s
 from optimizers.milp.optimizer import Milp
@@ -92,6 +93,13 @@ def test_calibrated_finds_what_a_biased_model_likes_best_with_few_questions(seed
     assert found.evaluations <= 40
     assert found.objective <= best.objective * 1.005
     assert found.bound is None
+
+
+def test_rules_of_the_optimizer_hold_whoever_drives():
+    problem = replace(asked(12), space=Space())
+    for inner in (OPTIMIZERS["milp-costream"], OPTIMIZERS["costream"], Keeping(OPTIMIZERS["milp-costream"])):
+        for drive in (Near, Calibrated):
+            assert RULED.includes(problem.deployment, drive(inner).solve(replace(problem, budget=30)).plan)
 
 
 def test_a_model_is_not_followed_beyond_its_coverage():
