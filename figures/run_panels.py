@@ -17,7 +17,7 @@ COLUMNS = 2
 def run_panels(panels: Sequence[Panel]) -> Figure:
     """A picture a panel, in two columns; events are dashed verticals, shaded as long as they last."""
     rows = math.ceil(len(panels) / COLUMNS)
-    figure = Figure(figsize=(7.2, 2.1 * rows), layout="constrained", dpi=150)
+    figure = Figure(figsize=(7.2, 2.3 * rows), layout="constrained", dpi=150)
     places = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
     for axes, panel in zip(places, panels, strict=False):
         _panel(axes, panel)
@@ -42,6 +42,13 @@ def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_ylim(axis.low, axis.high * (1.0 if axis.logarithmic else 1.05))
     axes.set_xlim(0.0, panel.end_s)
     axes.set_xlabel("simulated time (s)", fontsize=FONT_PT - 1)
-    axes.set_title(panel.title, fontsize=FONT_PT, loc="left")
     axes.tick_params(labelsize=FONT_PT - 1)
-    axes.legend(fontsize=FONT_PT - 3, frameon=False, ncols=2)
+    _legend(axes, panel.title)
+
+
+def _legend(axes: Axes, title: str) -> None:
+    """Under the title, above the data."""
+    legend = axes.legend(title=title, ncols=3, fontsize=FONT_PT - 3, frameon=False, loc="lower left",
+                         bbox_to_anchor=(0.0, 1.0), borderaxespad=0.1, columnspacing=1.0, handlelength=1.6)  # fmt: skip
+    legend.get_title().set_fontsize(FONT_PT)
+    legend.set_alignment("left")

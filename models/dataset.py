@@ -23,6 +23,8 @@ from twin.scenario import RunSettings
 from twin.trace import TRAINING_ROWS
 
 REMEDY = "make the dataset again with 'twin dataset CORPUS OUT'"
+MEASURED = "measured"
+"""Rows of real runs say so; of these, not all may be known. Absent: simulated."""
 NEEDED = ("run", "config_hash", "horizon_s", "deployment", *METRICS, "tuples_out")
 
 
@@ -150,7 +152,9 @@ def _columns(path: Path) -> dict[str, list[object]]:
         missing = [name for name in NEEDED if name not in table.column_names]
         if missing:
             raise BadInput(f"{file} lacks the column {missing[0]!r} of training rows; {REMEDY}")
-        tables.append(_typed(file, table.select(list(NEEDED))))
+        typed = _typed(file, table.select(list(NEEDED)))
+        measured = table[MEASURED] if MEASURED in table.column_names else pa.nulls(len(table))
+        tables.append(typed.append_column(MEASURED, measured.cast(pa.bool_())))
     try:
         columns: dict[str, list[object]] = pa.concat_tables(tables).to_pydict()
     except UnicodeDecodeError:
@@ -168,13 +172,17 @@ def _typed(file: Path, table: pa.Table) -> pa.Table:
 
 
 def _labels(path: Path, columns: dict[str, list[object]]) -> np.ndarray:
-    """NaN for regressions of unsuccessful runs, which have no latency. Raises BadInput for a label that must exist."""
+    """NaN for regressions of unsuccessful runs, which have no latency, and for what was not measured of real ones.
+
+    Raises BadInput for a label that must exist.
+    """
+    measured_G = np.array([bool(each) for each in columns[MEASURED]])
     labels_GxA = np.array([columns[metric] for metric in METRICS], dtype=float).T
     success_G = labels_GxA[:, METRICS.index("success")] == 1
     for m, metric in enumerate(METRICS):
         wrong_G = ~np.isfinite(labels_GxA[:, m])
         if metric in REGRESSION_METRICS:
-            wrong_G = (wrong_G | (labels_GxA[:, m] < 0)) & success_G
+            wrong_G = (wrong_G & ~measured_G | (labels_GxA[:, m] < 0)) & success_G
             labels_GxA[~success_G, m] = np.nan
         if wrong_G.any():
             row = int(wrong_G.argmax())

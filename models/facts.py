@@ -71,7 +71,7 @@ LOADS = ("cpu_load", "network_load", "memory_load", "tasks")
 
 def operator_facts(deployment: Deployment) -> list[OperatorFacts]:
     """The facts of all operators, in data-flow order."""
-    job = compile(deployment)
+    job = compile(deployment).apart
     sent_per_s = {name: each.out_per_s for name, each in job.rates.items()}
     return [_facts(job, component, sent_per_s) for component in job.components]
 

@@ -123,8 +123,11 @@ def insane(problem: Problem, best: Candidate) -> str:
 
 def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
     """What a plan cannot keep of the scenario's own; empty if there is nothing."""
-    lost = problem.scenario.plan.lost_by(plan)
-    return f"key groups of {', '.join(lost)} are dealt anew, for other numbers of replicas" if lost else ""
+    lost, parted = problem.scenario.plan.lost_by(plan), problem.scenario.plan.parted_by(plan)
+    return said(
+        f"key groups of {', '.join(lost)} are dealt anew, for other numbers of replicas" if lost else "",
+        f"{', '.join(parted)} run apart, as they are no longer at the same places" if parted else "",
+    )
 
 
 def said(*remarks: str) -> str:

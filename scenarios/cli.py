@@ -22,8 +22,9 @@ from scenarios.commands import (
     demo,
     export,
     importing,
-    importing_flink,  # noqa: F401  # adds to `twin import`, as the next does
+    importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
     importing_hardware,  # noqa: F401
+    importing_metrics,  # noqa: F401
     learning,
     library,
     planning,
@@ -46,7 +47,6 @@ PACKAGES = ("figures", "models", "optimizers", "scenarios", "spark", "twin")
 
 app = typer.Typer(
     name="twin",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

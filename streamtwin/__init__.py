@@ -3,8 +3,10 @@
     import streamtwin as st
 
     scenario = st.load("smart-grid").with_run(seed=7)
-    print(st.simulate(scenario).metrics)
+    result = st.run(scenario)
+    print(result.verdict, result.operators)
     better = scenario.with_plan(st.optimize(scenario).plan)
+    print(st.compare({"as given": scenario, "better": better}))
 
 Names are imported when they are first used. What each is, its own module says.
 """
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from optimizers.requirements import Requirements
     from optimizers.space import Space
     from scenarios.files.scenario_file import dump, load
+    from scenarios.notebook.answer import Answer, compare, whatif
+    from scenarios.notebook.frames import frame
+    from scenarios.notebook.html import Html, picture
+    from scenarios.notebook.result import Result, read_run, run
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import optimize
     from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
@@ -48,6 +54,7 @@ __all__ = [
     "PROFILES",
     "VERSION",
     "Aggregate",
+    "Answer",
     "BadInput",
     "Bursty",
     "Cluster",
@@ -63,6 +70,7 @@ __all__ = [
     "Failure",
     "Filter",
     "Host",
+    "Html",
     "Join",
     "KeySkew",
     "Latency",
@@ -89,6 +97,7 @@ __all__ = [
     "Replay",
     "Requirements",
     "Rescale",
+    "Result",
     "Run",
     "RunSettings",
     "Scale",
@@ -106,13 +115,19 @@ __all__ = [
     "Stream",
     "TimeWindow",
     "Workload",
+    "compare",
     "cost_model",
     "dump",
+    "frame",
     "load",
     "optimize",
+    "picture",
+    "read_run",
     "replicate",
+    "run",
     "simulate",
     "validate",
+    "whatif",
 ]
 
 _HOMES = {
@@ -122,6 +137,10 @@ _HOMES = {
     "optimizers.requirements": "Requirements",
     "optimizers.space": "Space",
     "scenarios.files.scenario_file": "load dump",
+    "scenarios.notebook.answer": "Answer compare whatif",
+    "scenarios.notebook.frames": "frame",
+    "scenarios.notebook.html": "Html picture",
+    "scenarios.notebook.result": "Result read_run run",
     "scenarios.planning.cost_models": "cost_model",
     "scenarios.planning.planner": "optimize",
     "scenarios.planning.simulated_cost": "SimulatedCostModel replicate",

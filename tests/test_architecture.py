@@ -28,18 +28,18 @@ FACADE = {"twin.job", "twin.run", "twin.simulation", "twin.service_times"}
 """Files at the top of `twin` that stand on its rooms; the others there are its vocabulary, which stands on nothing."""
 
 BELOW = {
-    "twin": {"twin.arrivals", "twin.kinds", "twin.partitionings"},
+    "twin": {"twin.arrivals", "twin.event_windows", "twin.kinds", "twin.partitionings"},
     "twin.arrivals": {"twin"},
     "twin.event_windows": {"twin"},
-    "twin.kinds": {"twin"},
+    "twin.kinds": {"twin", "twin.event_windows"},
     "twin.partitionings": {"twin"},
     "twin.job": {"twin", "twin.kinds", "twin.partitionings"},
     "twin.rates": {"twin", "twin.kinds", "twin.job"},
-    "twin.engine": {"twin", "twin.kinds", "twin.arrivals", "twin.partitionings", "twin.rates"},
-    "twin.wiring": {"twin", "twin.kinds", "twin.job", "twin.rates", "twin.engine"},
-    "twin.change": {"twin", "twin.kinds", "twin.engine", "twin.wiring"},
+    "twin.engine": {"twin", "twin.kinds", "twin.arrivals", "twin.event_windows", "twin.partitionings", "twin.rates"},
+    "twin.wiring": {"twin", "twin.kinds", "twin.event_windows", "twin.job", "twin.rates", "twin.engine"},
+    "twin.change": {"twin", "twin.kinds", "twin.event_windows", "twin.engine", "twin.wiring"},
     "twin.corpus": {"twin", "twin.kinds"},
-    "twin.guards": {"twin", "twin.kinds", "twin.job", "twin.rates", "twin.engine", "twin.wiring"},
+    "twin.guards": {"twin", "twin.event_windows", "twin.kinds", "twin.job", "twin.rates", "twin.engine", "twin.wiring"},
     "twin.precision": {"twin", "twin.kinds", "twin.job", "twin.engine", "twin.wiring", "twin.guards", "twin.run"},
     "twin.run": {"twin", "twin.kinds", "twin.engine"},
     "scenarios.telling": set(),
@@ -54,6 +54,7 @@ BELOW = {
     "scenarios.importers": {"scenarios.telling", "scenarios.files"},
     "scenarios.exporting": {"scenarios.telling", "scenarios.files"},
     "scenarios.report": {"scenarios.telling", "scenarios.files", "scenarios.asking"},
+    "scenarios.notebook": {"scenarios.telling", "scenarios.files", "scenarios.asking", "scenarios.report"},
     "scenarios.demo": {"scenarios.telling", "scenarios.files", "scenarios.planning", "scenarios.learning"},
 }
 """What a room of `twin` or `scenarios` may import of its own package, imports for types alone included."""

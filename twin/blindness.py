@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from twin.chaining import fused
 from twin.profiles import Noise
 from twin.scenario import Scenario
 
@@ -18,7 +19,7 @@ def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
     seen: of `events`, `policy`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`,
-    `assignment` (of key groups), `alignment`, `drops`, and partitionings by name.
+    `assignment` (of key groups), `alignment`, `fusion`, `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -36,6 +37,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
+    for group in fused(scenario.query, scenario.plan, scenario.engine):
+        yield "fusion", f"operators that run as one ({' + '.join(group)})"
     for stream in scenario.query.streams:
         how = scenario.query.partitioning(stream)
         if (not how.in_turn and not how.keeps_keys) or how.paired:

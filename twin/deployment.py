@@ -8,8 +8,10 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from twin.alignment import check_alignments
+from twin.chaining import check_fused
 from twin.cluster import Cluster
 from twin.errors import suggest
+from twin.event_time import check_together
 from twin.keys import check_keys
 from twin.numa import cluster_by_name
 from twin.plan import ExecutionPlan
@@ -69,6 +71,7 @@ class Deployment(Spec):
                         f"it has {hosts[location.host].socket_count}, counted from 0"
                     )
         self._check_routes()
+        check_fused(self.query, self.plan)
         sources = [source.name for source in self.query.sources]
         for name in self.workload.arrivals:
             if name not in sources:
@@ -79,6 +82,7 @@ class Deployment(Spec):
         check_keys(self.query, self.plan, self.workload)
         check_alignments(self.query, self.workload)
         self._check_shared()
+        check_together(self.query, self.plan)
         return self
 
     def _check_shared(self) -> None:

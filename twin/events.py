@@ -7,11 +7,22 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from twin.chaining import together
 from twin.deployment import Deployment
 from twin.errors import suggest
+from twin.event_migrations import Strategy
+from twin.event_time_events import (
+    Combine,
+    Repartition,
+    Split,
+    check_timed_events,
+    check_timed_move,
+    check_timed_rescale,
+)
 from twin.plan import Location, Replicas
 from twin.query import AnyOperator, Windowed
 from twin.spec import Spec
+from twin.timed import Timed
 
 Factor = Annotated[float, Field(ge=1e-6, le=10**6)]
 Duration = Annotated[float, Field(ge=1e-6, le=10**7, description="simulated seconds")]
@@ -30,6 +41,13 @@ class Move(Spec):
     ] = None
     key_groups: Annotated[tuple[int, ...], Field(description="which key groups move, counted from 0")] = ()
     to_replica: Annotated[int | None, Field(ge=0, description="the replica that gets the key groups")] = None
+    strategy: Annotated[
+        Strategy | None,
+        Field(
+            exclude_if=lambda strategy: strategy is None,
+            description="of key groups of an operator over event time; absent: the one that costs least",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -59,12 +77,6 @@ class Rescale(Spec):
     def locations(self) -> tuple[Location, ...]:
         """One a replica."""
         return tuple(map(Location.parse, self.placement))
-
-
-class Timed(Spec):
-    """What all events share."""
-
-    at_s: Annotated[float, Field(ge=0, le=10**7, description="simulated second at which it happens")]
 
 
 class RateChange(Timed):
@@ -141,7 +153,7 @@ class Scale(Timed, Rescale):
     kind: Literal["scale"] = "scale"
 
 
-AnyEvent = RateChange | SlowDown | Failure | LinkDegradation | Migration | Scale
+AnyEvent = RateChange | SlowDown | Failure | LinkDegradation | Migration | Scale | Repartition | Split | Combine
 Event = Annotated[AnyEvent, Field(discriminator="kind")]
 
 
@@ -164,6 +176,10 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 check_move(event, deployment, where, None if event.operator in rescaled else deployment.plan.placement)
             case Scale():
                 check_rescale(event, deployment, where)
+            case Repartition() | Split() | Combine():
+                _operator(where, event.operator, deployment)
+    failing = any(isinstance(event, Failure) for event in events)
+    check_timed_events(events, deployment, failing)
 
 
 def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:
@@ -173,6 +189,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     for name, replica in (("replica", move.replica), ("to_replica", move.to_replica)):
         if replica is not None and replicas is not None and replica >= replicas:
             raise ValueError(f"{where}: {move.operator!r} has no {name} {replica}; it has {replicas}, counted from 0")
+    check_timed_move(deployment.query, move.operator, move.to, move.strategy, where)
     starts = deployment.plan.locations(move.operator)
     if move.to is not None:
         _location(where, move.to, deployment)
@@ -206,6 +223,7 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
     obstacle = scaling_obstacle(operator.name, deployment)
     if obstacle:
         raise ValueError(f"{where}: {obstacle}")
+    check_timed_rescale(deployment.query, operator.name, where)
     groups = getattr(operator, "key_groups", None)
     if groups is not None and groups < len(rescale.placement):
         raise ValueError(
@@ -219,19 +237,21 @@ def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
 def scaling_obstacle(name: str, deployment: Deployment) -> str:
     """Why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
     query = deployment.query
-    operator = query.operator(name)
+    operator, group = query.operator(name), together(name, deployment)
     if operator.is_source:
         return f"{name!r} is a source, whose replicas read fixed partitions; scale what comes after it"
-    for stream in query.inputs(name):
+    for stream in query.inputs(group[0]):
         how = query.partitioning(stream)
         if how.fixes_replicas:
             return f"{name!r} is fed by a {how} stream, which fixes its replicas; use rebalance or hash"
-    for stream in query.outputs(name):
+    for stream in query.outputs(group[-1]):
         how = query.partitioning(stream)
         if how.paired:
             return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
-    if isinstance(operator, Windowed) and not operator.keyed:
-        return f"{name!r} aggregates all tuples without a key, in one window a replica; give it group_by to scale it"
+    for each in map(query.operator, group):
+        if isinstance(each, Windowed) and not each.keyed:
+            why = f"{each.name!r} aggregates all tuples without a key, in one window a replica"
+            return f"{why}; give it group_by to scale it"
     return ""
 
 
@@ -269,6 +289,9 @@ def _routes(where: str, places: Sequence[Location], deployment: Deployment) -> N
 
 def _operator(where: str, name: str, deployment: Deployment) -> AnyOperator:
     _known(where, "operator", name, (each.name for each in deployment.query.operators))
+    group = together(name, deployment)
+    if group[0] != name:
+        raise ValueError(f"{where}: {name!r} runs as one with {group[0]!r} and goes where that goes; name {group[0]!r}")
     return deployment.query.operator(name)
 
 

@@ -6,11 +6,13 @@ and each component knows what its tuples cost and how large they are.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
+from twin.chaining import Fused, fused
 from twin.deployment import Deployment
 from twin.flow import nominal_rates
 from twin.keys import group_count
@@ -49,20 +51,15 @@ class Edge:
 
 
 @dataclass(frozen=True, eq=False)
-class Component:
-    """A node of the job: operators that run as one, in data-flow order. Today one each.
+class Stage:
+    """An operator, as a job runs it.
 
-    places: of its replicas. inputs, outputs: numbers of edges, by the names of their other ends. service_s: CPU seconds
-    of an input tuple if all inputs bring as many; of what windows do, scan_s a tuple looked at and result_s a result.
-    service_scv: squared coefficient of variation of a service. memory_bytes: local memory traffic of an input tuple,
-    and bytes_in: its size, likewise; bytes_out: of an emitted one. key_groups: their number under the plan; None if
-    tuples are not dealt by key group.
+    service_s: CPU seconds of an input tuple if all inputs bring as many; of what windows do, scan_s a tuple looked at
+    and result_s a result. service_scv: squared coefficient of variation of a service. memory_bytes: local memory
+    traffic of an input tuple, and bytes_in: its size, likewise; bytes_out: of an emitted one.
     """
 
-    operators: tuple[AnyOperator, ...]
-    places: tuple[Location, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
+    operator: AnyOperator
     service_s: float
     service_scv: float
     scan_s: float
@@ -70,17 +67,72 @@ class Component:
     memory_bytes: float
     bytes_in: float
     bytes_out: float
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """A node of the job: operators that run as one, in data-flow order; mostly a single one.
+
+    places: of its replicas. inputs, outputs: numbers of edges, by the names of their other ends. What is asked of it as
+    of an operator is that of the first, which takes tuples in, but for `bytes_out`. key_groups: their number under the
+    plan; None if tuples are not dealt by key group.
+    """
+
+    stages: tuple[Stage, ...]
+    places: tuple[Location, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
     key_groups: int | None
+
+    @cached_property
+    def operators(self) -> tuple[AnyOperator, ...]:
+        """Those that run as one."""
+        return tuple(stage.operator for stage in self.stages)
 
     @property
     def operator(self) -> AnyOperator:
         """The one that takes tuples in."""
-        return self.operators[0]
+        return self.stages[0].operator
 
     @property
     def name(self) -> str:
         """That of the operator that takes tuples in."""
-        return self.operators[0].name
+        return self.stages[0].operator.name
+
+    @property
+    def service_s(self) -> float:
+        """See Stage."""
+        return self.stages[0].service_s
+
+    @property
+    def service_scv(self) -> float:
+        """See Stage."""
+        return self.stages[0].service_scv
+
+    @property
+    def scan_s(self) -> float:
+        """See Stage."""
+        return self.stages[0].scan_s
+
+    @property
+    def result_s(self) -> float:
+        """See Stage."""
+        return self.stages[0].result_s
+
+    @property
+    def memory_bytes(self) -> float:
+        """See Stage."""
+        return self.stages[0].memory_bytes
+
+    @property
+    def bytes_in(self) -> float:
+        """See Stage."""
+        return self.stages[0].bytes_in
+
+    @property
+    def bytes_out(self) -> float:
+        """Of what the last of them emits."""
+        return self.stages[-1].bytes_out
 
     @property
     def replicas(self) -> int:
@@ -118,11 +170,11 @@ class Job:
 
     @cached_property
     def number(self) -> Mapping[str, int]:
-        """Of each component, by name."""
-        return {each.name: number for number, each in enumerate(self.components)}
+        """Of the component of each operator, by name."""
+        return {operator.name: number for number, each in enumerate(self.components) for operator in each.operators}
 
     def component(self, name: str) -> Component:
-        """That of this name. Raises KeyError if there is none."""
+        """That of the operator of this name. Raises KeyError if there is none."""
         return self.components[self.number[name]]
 
     @cached_property
@@ -156,6 +208,19 @@ class Job:
         return tuple(each for each in self.components if each.operators[-1].is_sink)
 
     @cached_property
+    def apart(self) -> Job:
+        """The same job with each operator by itself, as if none were fused."""
+        return _compiled(self.deployment, ()) if any(len(each.stages) > 1 for each in self.components) else self
+
+    def service_s(self, component: Component) -> float:
+        """CPU seconds that an input tuple takes all operators of a component, what windows do apart."""
+        if len(component.stages) == 1:
+            return component.service_s
+        in_per_s = self.rates[component.name].in_per_s
+        work = sum(stage.service_s * self.rates[stage.operator.name].in_per_s for stage in component.stages)
+        return work / in_per_s if in_per_s else component.service_s
+
+    @cached_property
     def rates(self) -> Mapping[str, OperatorRates]:
         """What flows through each operator if all sources keep up."""
         return nominal_rates(self.query, self.deployment.workload.arrivals)
@@ -163,20 +228,25 @@ class Job:
 
 def compile(what: Deployment | Job) -> Job:
     """The job that a deployment, or scenario, describes; of a job, itself."""
-    if isinstance(what, Job):
-        return what
-    query, streams = what.query, what.query.streams_by_name
-    number = {operator.name: index for index, operator in enumerate(query.topological)}
-    edges = tuple(_edge(what, each, number) for each in streams)
-    inputs: dict[str, list[int]] = {name: [] for name in number}
-    outputs: dict[str, list[int]] = {name: [] for name in number}
+    return what if isinstance(what, Job) else _compiled(what, fused(what.query, what.plan, what.engine))
+
+
+def _compiled(what: Deployment, together: Sequence[Fused]) -> Job:
+    query = what.query
+    inner = {pair for group in together for pair in pairwise(group)}
+    group_of = {group[0]: group for group in together}
+    followers = {name for _, name in inner}
+    groups = [group_of.get(each.name, (each.name,)) for each in query.topological if each.name not in followers]
+    number = {name: index for index, group in enumerate(groups) for name in group}
+    streams = [each for each in query.streams_by_name if (each.producer, each.consumer) not in inner]
+    inputs, outputs = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for index, each in enumerate(streams):
-        inputs[each.consumer].append(index)
-        outputs[each.producer].append(index)
+        inputs[number[each.consumer]].append(index)
+        outputs[number[each.producer]].append(index)
     components = (
-        _component(what, each, tuple(inputs[each.name]), tuple(outputs[each.name])) for each in query.topological
+        _component(what, group, tuple(inputs[index]), tuple(outputs[index])) for index, group in enumerate(groups)
     )
-    return Job(what, tuple(components), edges)
+    return Job(what, tuple(components), tuple(_edge(what, each, number) for each in streams))
 
 
 def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Edge:
@@ -193,15 +263,16 @@ def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Ed
 
 
 def _component(
-    deployment: Deployment, operator: AnyOperator, inputs: tuple[int, ...], outputs: tuple[int, ...]
+    deployment: Deployment, names: Sequence[str], inputs: tuple[int, ...], outputs: tuple[int, ...]
 ) -> Component:
-    query, engine, plan = deployment.query, deployment.engine, deployment.plan
-    places = plan.locations(operator.name)
-    return Component(
-        operators=(operator,),
-        places=places,
-        inputs=inputs,
-        outputs=outputs,
+    query, places = deployment.query, deployment.plan.locations(names[0])
+    stages = tuple(_stage(query, deployment.engine, query.operator(name)) for name in names)
+    return Component(stages, places, inputs, outputs, group_count(query, names[0], len(places)))
+
+
+def _stage(query: Query, engine: EngineProfile, operator: AnyOperator) -> Stage:
+    return Stage(
+        operator=operator,
         service_s=engine.service_s(query, operator),
         service_scv=engine.service_scv_of(operator),
         scan_s=engine.scan_s(operator),
@@ -209,5 +280,4 @@ def _component(
         memory_bytes=engine.memory_bytes(query, operator),
         bytes_in=engine.input_bytes(query, operator.name),
         bytes_out=engine.output_bytes(query, operator.name),
-        key_groups=group_count(query, operator.name, len(places)),
     )

@@ -1,4 +1,4 @@
-"""Where each replica of each operator sits."""
+"""Where each replica of each operator sits, and which operators run as one."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ def _compact(locations: tuple[str, ...]) -> str | list[str] | dict[str, int]:
     return dict(counts) if in_order else list(locations)
 
 
+Group = Annotated[tuple[str, ...], Field(min_length=2)]
+
 Replicas = Annotated[
     tuple[str, ...],
     BeforeValidator(
@@ -71,6 +73,13 @@ class ExecutionPlan(Spec):
         default_factory=dict,
         description="by operator, the replica (from 0) of each key group; absent: contiguous ranges",
     )
+    fused: Annotated[
+        tuple[Group, ...],
+        Field(
+            exclude_if=lambda fused: not fused,
+            description="lists of operators that run as one task, in data-flow order, without channels in between",
+        ),
+    ] = ()
 
     def locations(self, operator: str) -> tuple[Location, ...]:
         """One a replica. Raises KeyError if the operator is not placed."""
@@ -84,15 +93,21 @@ class ExecutionPlan(Spec):
         """The same plan with its replicas elsewhere.
 
         An operator that has as many replicas as before keeps the assignment of its key groups, by the replicas'
-        numbers; one that has not cannot, and gets contiguous ranges (`lost_by`).
+        numbers; one that has not cannot, and gets contiguous ranges. Operators that no longer sit at the same places
+        run apart (`lost_by`, `parted_by`).
         """
         kept = {
             name: owners
             for name, owners in self.key_groups.items()
             if name in placement and len(placement[name]) == self.replicas(name)
         }
-        return ExecutionPlan(placement=dict(placement), key_groups=kept)
+        together = tuple(group for group in self.fused if len({placement.get(name) for name in group}) == 1)
+        return ExecutionPlan(placement=dict(placement), key_groups=kept, fused=together)
 
     def lost_by(self, other: ExecutionPlan) -> tuple[str, ...]:
         """Operators whose assignment of key groups is in this plan but not in another one, made of it."""
         return tuple(name for name, owners in self.key_groups.items() if other.key_groups.get(name) != owners)
+
+    def parted_by(self, other: ExecutionPlan) -> tuple[str, ...]:
+        """Operators that run as one in this plan but not in another one, made of it."""
+        return tuple(name for group in self.fused if group not in other.fused for name in group)

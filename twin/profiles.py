@@ -163,7 +163,13 @@ class EngineProfile(Spec):
     flush_s: Annotated[
         float | None, Field(ge=1e-6, le=10**7, description="period at which incomplete batches leave too")
     ] = None
-
+    chaining: Annotated[
+        bool,
+        Field(
+            exclude_if=lambda chaining: not chaining,
+            description="operators run as one where tuples go straight on, to the only consumer, at the same places",
+        ),
+    ] = False
     noise: Noise = Noise()
 
     @model_validator(mode="after")

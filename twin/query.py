@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from twin.alignment import Alignment, alignment_by_name
 from twin.columns import Columns, DataType
 from twin.errors import suggest
+from twin.event_time import check_event_time
 from twin.kinds.aggregate import Aggregate, AggregateFunction
 from twin.kinds.filter import Filter, FilterFunction
 from twin.kinds.join import Join
@@ -150,6 +151,7 @@ class Query(Spec):
             if not operator.is_sink and not outputs:
                 raise ValueError(f"{name} leads to no sink; add a stream with producer {operator.name!r}")
             self._check_partitioning(operator, name)
+        check_event_time(self)
 
     def _check_partitioning(self, operator: AnyOperator, name: str) -> None:
         used = dict.fromkeys(self.partitioning(stream) for stream in self.inputs(operator.name))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from optimizers.fusion.forms import Cost, Form, Period, UnitCosts
 from twin.errors import BadInput
+from twin.event_windows.forms import Cost, Form, Period, UnitCosts
 
 FORMS = (Form.COMBINED_WINDOWS, Form.SPLIT_PANES)
 """Combined and split, as the paper has them."""

@@ -14,11 +14,16 @@ from twin.errors import BadInput
 def variants(names: Sequence[str], assignments: Sequence[str]) -> list[Variant]:
     """One a scenario, under its name on the command line; assignments hold for all.
 
-    Raises BadInput for fewer than two, for two that are the same, or for one that cannot be read.
+    Raises BadInput as `as_variants`, or if one cannot be read.
     """
-    if len(names) < 2:
-        raise BadInput(f"one scenario, {names[0]}, and nothing to compare it with; name two or more")
-    found = [Variant(name, set_values(scenario_file.load(name), assignments)) for name in names]
+    return as_variants([Variant(name, set_values(scenario_file.load(name), assignments)) for name in names])
+
+
+def as_variants(found: Sequence[Variant]) -> list[Variant]:
+    """The same, equally finely simulated. Raises BadInput for fewer than two, or for two that are the same."""
+    if len(found) < 2:
+        named = f"one scenario, {found[0].label}," if found else "no scenario"
+        raise BadInput(f"{named} and nothing to compare it with; name two or more")
     seen: dict[str, str] = {}
     for each in found:
         twin = seen.setdefault(key(each.scenario), each.label)

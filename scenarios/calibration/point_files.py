@@ -14,6 +14,7 @@ from typing import Any
 
 from scenarios.calibration.point import Point
 from scenarios.files.overrides import put
+from scenarios.files.parquet_rows import parquet_rows
 from scenarios.files.scenario_file import read_text
 from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput, suggest
@@ -154,7 +155,7 @@ def _empty(value: Any) -> bool:
 
 def _rows(path: Path) -> list[Row]:
     if path.suffix in (".parquet", ".pq"):
-        return _parquet_rows(path)
+        return parquet_rows(path)
     text = read_text(path)
     if path.suffix in (".yaml", ".yml", ".json"):
         data = parse_text(text, str(path))
@@ -175,15 +176,3 @@ def _csv_rows(text: str, path: Path) -> Iterable[Row]:
         if None in row:
             raise BadInput(f"{path}, row {number} has more cells than the first line has columns")
         yield {key: value.strip() if isinstance(value, str) else value for key, value in row.items()}
-
-
-def _parquet_rows(path: Path) -> list[Row]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not path.is_file():
-        raise BadInput(f"{path} is missing; name a table of operating points")
-    try:
-        return list(pq.read_table(path).to_pylist())
-    except (pa.ArrowInvalid, OSError) as error:
-        raise BadInput(f"{path} is not a readable Parquet file ({error})") from None

@@ -9,7 +9,7 @@ import typer
 
 from scenarios.commands import asking
 from scenarios.commands.asking import OutFolder, Workers
-from scenarios.commands.given import Set
+from scenarios.commands.given import ScenarioName, Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def capacity(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    scenario: ScenarioName,
     find_max: Annotated[str | None, typer.Option("--find-max", metavar="WHAT", help=WHAT)] = None,
     find_min: Annotated[
         str | None, typer.Option("--find-min", metavar="WHAT", help="The same, as little as possible.")

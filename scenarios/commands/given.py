@@ -12,9 +12,25 @@ if TYPE_CHECKING:
     from scenarios.files.run_folder import KeptRun
     from twin.scenario import Scenario
 
-ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")]
+
+def known_scenarios(begun: str) -> list[str]:
+    """Names from the library that begin so: what a shell offers; files it knows itself."""
+    from scenarios.files import registry
+
+    return [name for name in registry.names() if name.startswith(begun)]
+
+
+ScenarioName = Annotated[
+    str,
+    typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.", autocompletion=known_scenarios),
+]
 Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="A folder of `twin run --out`, or a scenario, which is run for it.")
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="A folder of `twin run --out`, or a scenario, which is run for it.",
+        autocompletion=known_scenarios,
+    ),
 ]
 Set = Annotated[
     list[str] | None,

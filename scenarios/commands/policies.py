@@ -8,7 +8,7 @@ import typer
 
 from scenarios.commands import asking
 from scenarios.commands.asking import OutFolder, Workers
-from scenarios.commands.given import Set
+from scenarios.commands.given import ScenarioName, Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def compare_policies(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    scenario: ScenarioName,
     policies: Policies = None,
     slo: Slo = None,
     set_: Set = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scenarios.commands.given import Set, run_of
+from scenarios.commands.given import Set, known_scenarios, run_of
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 
@@ -19,7 +19,11 @@ def register(app: typer.Typer) -> None:
 def report(
     target: Annotated[
         str,
-        typer.Argument(metavar="TARGET", help="A folder of `twin run --out` or of a question, or a scenario to run."),
+        typer.Argument(
+            metavar="TARGET",
+            help="A folder of `twin run --out` or of a question, or a scenario to run.",
+            autocompletion=known_scenarios,
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The page. Default: NAME.html in the current folder.")

@@ -9,7 +9,7 @@ import typer
 
 from scenarios.commands import asking
 from scenarios.commands.asking import OutFolder, Workers
-from scenarios.commands.given import Set
+from scenarios.commands.given import ScenarioName, Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sensitivity(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    scenario: ScenarioName,
     input_: InputTexts = None,
     metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="What it is about.")] = "e2e_latency_s",
     trajectories: Annotated[int, typer.Option("--trajectories", metavar="N", help="Of Morris' screening.")] = 10,

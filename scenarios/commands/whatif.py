@@ -11,7 +11,7 @@ import typer
 
 from scenarios.commands import asking
 from scenarios.commands.asking import Metric, OutFolder, Precision, Replications, Workers
-from scenarios.commands.given import Set
+from scenarios.commands.given import ScenarioName, Set, known_scenarios
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 
 def whatif(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.")],
+    scenario: ScenarioName,
     vary: Vary = None,
     plan: Plan = None,
     policy: Policies = None,
@@ -83,7 +83,11 @@ def whatif(
 def compare(
     scenarios: Annotated[
         list[str],
-        typer.Argument(metavar="A B...", help="Names from `twin list`, or YAML files; the first is compared with."),
+        typer.Argument(
+            metavar="A B...",
+            help="Names from `twin list`, or YAML files; the first is compared with.",
+            autocompletion=known_scenarios,
+        ),
     ],
     set_: Set = None,
     metric: Metric = None,

@@ -11,7 +11,7 @@ from typing import Any
 from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
-from twin.spec import parse
+from twin.spec import Spec, parse
 
 Node = dict[str, Any] | list[Any]
 
@@ -50,7 +50,22 @@ def _opened(scenario: Scenario, path: str) -> dict[str, Any]:
     data = scenario.model_dump(mode="json")
     if path.startswith("engine."):
         data["engine"] = scenario.engine.model_dump(mode="json")
+    _show(scenario, data)
     return data
+
+
+def _show(spec: Any, data: Any) -> None:
+    """Puts in what is left out where it is as usual: it can be set as well."""
+    if isinstance(spec, Spec) and isinstance(data, dict):
+        for name in type(spec).model_fields:
+            value = getattr(spec, name)
+            if name in data:
+                _show(value, data[name])
+            else:
+                data[name] = list(value) if isinstance(value, tuple) else value
+    elif isinstance(spec, tuple) and isinstance(data, list):
+        for each, part in zip(spec, data, strict=True):
+            _show(each, part)
 
 
 def set_values(scenario: Scenario, assignments: Iterable[str]) -> Scenario:

@@ -25,17 +25,22 @@ COLUMNS = (
 )
 
 
-def with_point(path: Path, point: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The text of the file with one more point; of a new file, with a first line.
+def with_point(path: Path, point: str, rows: Sequence[Mapping[str, Any]], text: str = "") -> str:
+    """The text of the file with one more point; of a new file, with a first line. text: instead of the file's own.
 
     Raises BadInput if the file is another table, or has a point of that name.
     """
-    before = read_text(path) if path.exists() else ",".join(COLUMNS) + "\n"
+    before = text or (read_text(path) if path.exists() else ",".join(COLUMNS) + "\n")
     reader = csv.DictReader(io.StringIO(before))
     if tuple(reader.fieldnames or ()) != COLUMNS:
         raise BadInput(f"{path} is another table; name a new file, or one that an import wrote")
     if any(row["point"] == point for row in reader):
         raise BadInput(f"{path} has a point {point!r}; name this one with --point")
-    text = io.StringIO()
-    csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows([{"point": point, **row} for row in rows])
-    return before + text.getvalue()
+    known = [key for row in rows for key in row if key not in COLUMNS]
+    if known:
+        raise BadInput(
+            f"{path}: this table has no column {known[0]!r}; write the points by hand, or leave --points out"
+        )
+    lines = io.StringIO()
+    csv.DictWriter(lines, COLUMNS, lineterminator="\n").writerows([{"point": point, **row} for row in rows])
+    return before + lines.getvalue()

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from scenarios.importers.baselines import WindowReading, conserved, window_readings
 from scenarios.importers.run_graph import ImportedRun, JoinInput, MeasuredOperator, read_run_graph
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -83,16 +84,24 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class ValidationTable:
-    """One row an operator of every run that imported; `failed` holds the reason by file for those that did not."""
+    """One row an operator of every run that imported; `failed` holds the reason by file for those that did not.
+
+    conserved: the same rows by conservation of flow alone. windows: the windows' law alone.
+    """
 
     rows: tuple[Comparison, ...]
     failed: Mapping[str, str]
     notes: Mapping[str, tuple[str, ...]]
+    conserved: tuple[Comparison, ...] = ()
+    windows: tuple[WindowReading, ...] = ()
 
     @property
     def median_relative_error(self) -> float:
         """Over all errors of all rows. Raises BadInput if there is none."""
-        errors = [error for row in self.rows for error in row.errors]
+        return self._median(self.rows)
+
+    def _median(self, rows: tuple[Comparison, ...]) -> float:
+        errors = [error for row in rows for error in row.errors]
         if not errors:
             raise BadInput(f"nothing to compare: {len(self.failed)} files failed, none left an operator with rates")
         return statistics.median(errors)
@@ -107,10 +116,18 @@ class ValidationTable:
         """Summaries by query family: the folder that a run's file is in."""
         return _summaries((row.family, error) for row in self.rows for error in row.errors)
 
+    def beside(self) -> dict[str, Summary]:
+        """The simulator, conservation of flow alone, and the law of windows alone by their policy."""
+        labelled = [("simulated", error) for row in self.rows for error in row.errors]
+        labelled += [("by conservation alone", error) for row in self.conserved for error in row.errors]
+        labelled += [(f"{each.policy} windows, from their own input", each.relative_error) for each in self.windows]
+        return _summaries(labelled)
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the median, summaries, one entry an operator, and what did not import or was mended."""
         return {
             "median_relative_error": self.median_relative_error,
+            "beside": {name: asdict(summary) for name, summary in self.beside().items()},
             "runs": len({row.run for row in self.rows}),
             "by_quantity": {name: asdict(summary) for name, summary in self.by_quantity().items()},
             "by_family": {name: asdict(summary) for name, summary in self.by_family().items()},
@@ -134,6 +151,8 @@ def validate(
         why = "holds no .graph file" if folder.is_dir() else "is not a folder"
         raise BadInput(f"{folder} {why}; name the folder with the published run graphs")
     rows: list[Comparison] = []
+    by_conservation: list[Comparison] = []
+    windows: list[WindowReading] = []
     failed: dict[str, str] = {}
     notes: dict[str, tuple[str, ...]] = {}
     for file in files:
@@ -146,9 +165,11 @@ def validate(
         except BadInput as error:
             failed[name] = str(error)
         else:
+            by_conservation.extend(compare(run, conserved(run), name, family))
+            windows.extend(window_readings(run))
             if run.notes:
                 notes[name] = run.notes
-    return ValidationTable(tuple(rows), failed, notes)
+    return ValidationTable(tuple(rows), failed, notes, tuple(by_conservation), tuple(windows))
 
 
 def fitted(deployment: Deployment, settings: RunSettings) -> RunSettings:

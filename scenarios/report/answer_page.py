@@ -61,14 +61,15 @@ def _parts(told: Told, folder: Path) -> Iterator[str]:
 def _comparison(document: Document) -> Told:
     heading = f"{document['scenario']}: what if"
     table = comparison_tables.of_comparison(document)
-    return Told(heading, list(_changes(document)), list(comparison_tables.notes(document)), [table])
+    return Told(heading, list(changes(document)), list(comparison_tables.notes(document)), [table])
 
 
-def _changes(document: Document) -> Iterator[str]:
+def changes(document: Document) -> Iterator[str]:
     """How many variants keep up, and for each metric which one differs most for sure."""
     rows, runs = document["variants"], document["replications"]
     well = [row for row in rows if row["success_runs"] == runs and not row["backpressured_runs"]]
-    yield f"Of {len(rows)} variants, {len(well)} keep up in all of {runs} runs{_named(well, len(rows))}."
+    keep = "keeps" if len(well) == 1 else "keep"
+    yield f"Of {len(rows)} variants, {len(well)} {keep} up in all of {runs} runs{_named(well, len(rows))}."
     for metric in document["metrics"]:
         cells = {row["variant"]: row["metrics"][metric] for row in rows[1:]}
         sure = {name: cell for name, cell in cells.items() if cell.get("significant") and cell.get("share") is not None}
@@ -77,11 +78,12 @@ def _changes(document: Document) -> Iterator[str]:
             continue
         most = max(sure, key=lambda name: abs(sure[name]["share"]))
         words = f"{sure[most]['words']} in '{most}' ({comparison_tables.change(sure[most])})"
-        yield f"{metric.removesuffix('.mean')}: {words}, the largest of {len(sure)} significant changes."
+        among = f"largest of {len(sure)} significant changes" if len(sure) > 1 else "only significant change"
+        yield f"{metric.removesuffix('.mean')}: {words}, the {among}."
 
 
 def _named(rows: list[Document], of: int) -> str:
-    return f": {', '.join(row['variant'] for row in rows)}" if 0 < len(rows) < min(of, 5) else ""
+    return ": " + ", ".join(f"'{row['variant']}'" for row in rows) if 0 < len(rows) < min(of, 5) else ""
 
 
 def _capacity(document: Document) -> Told:

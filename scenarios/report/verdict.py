@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.asking.kept import Outcome
@@ -12,6 +13,8 @@ from twin.deployment import Deployment
 from twin.run import Run
 
 MOST_NAMES = 4
+LONG = 0.1
+"""Share of the periods in which something must be full to be called the bottleneck of a run."""
 
 
 def good(run: Run) -> bool:
@@ -48,7 +51,25 @@ def _bottleneck(job: Deployment, run: Run) -> str:
     if good(run):
         room = f"it could bear about {number(1 / top.used)} times as much"
         return f"The fullest resource is {name} ({top.used:.0%} in use): {room}."
-    return f"Nothing is full on average (the fullest is {name}, {top.used:.0%} in use): see when, in the time-lines."
+    at_times = _at_times(job, run)
+    average = f"{name}, {top.used:.0%} in use on average"
+    return f"The bottleneck is {at_times}." if at_times else f"Nothing was full for long (the fullest: {average})."
+
+
+def _at_times(job: Deployment, run: Run) -> str:
+    """What was full in the most periods after the warm-up, if it was in one of ten: a host's CPU before operators."""
+    periods = [row for row in run.host_rows if row["start_s"] >= run.manifest["warmup_s"]]
+    cpus = Counter(row["host"] for row in periods if row["cpuUtilisation"] >= FULL)
+    rows = [row for row in run.operator_rows if row["start_s"] >= run.manifest["warmup_s"]]
+    busy = Counter(row["operator"] for row in rows if row["busyTimeMsPerSecond"] >= 1000 * FULL)
+    count = len({row["period"] for row in rows})
+    for found in (cpus, busy):
+        for name, times in found.most_common(1):
+            if times >= LONG * count:
+                on = some(sorted({place.host for place in job.plan.locations(name)})) if found is busy else ""
+                what = f"operator {name} on {on}" if found is busy else f"the CPU of {name}"
+                return f"{what}, full in {times} of {count} periods"
+    return ""
 
 
 def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:

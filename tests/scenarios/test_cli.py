@@ -367,3 +367,13 @@ def test_a_run_is_as_precise_as_was_asked_for(tmp_path):
 @pytest.mark.parametrize("nonsense", ["two", "0", "-3%", "90%", "nan", "%"])
 def test_a_precision_that_means_nothing_is_refused(nonsense, capsys):
     assert "--precision" in refused(capsys, "run", "smart-grid", f"--precision={nonsense}")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("twin exp", "export"), ("twin run rush-hour-s", "rush-hour-scaling"), ("twin report --pl", "--plan")],
+)
+def test_a_shell_completes_commands_options_and_scenarios(words, offered):
+    environment = {"_TWIN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = twin(**environment)
+    assert offered in done.stdout.split(), done.stderr

@@ -16,6 +16,7 @@ from tests.scenarios.asking.jobs import queue, shop
 from tests.scenarios.report_checks import measured, whole, words
 from tests.scenarios.test_cli import done, refused, twin
 from tests.scenarios.test_job_maps import chain
+from twin.events import RateChange, SlowDown
 from twin.simulation import simulate
 
 
@@ -75,8 +76,6 @@ def test_a_run_comes_back_from_its_folder_as_it_was(tmp_path):
 
 
 def _slow_down(at_s: float) -> tuple:
-    from twin.events import SlowDown
-
     return (SlowDown(at_s=at_s, host="w-1", factor=2),)
 
 
@@ -92,6 +91,11 @@ def test_the_bottleneck_of_a_queue_is_the_one_it_must_be(rate_per_s, cores, plac
     job = queue(rate_per_s=rate_per_s, cores=cores)
     job = job.with_plan(job.plan.with_placement({**job.plan.placement, "work": (place,)}))
     assert said in verdict(job, simulate(job))
+
+
+def test_a_bottleneck_that_is_full_only_for_a_while_is_named_with_its_periods():
+    job = queue(rate_per_s=500).with_events(RateChange(at_s=6, source="in", factor=3))
+    assert "The bottleneck is operator work on big, full in 4 of 9 periods." in verdict(job, simulate(job))
 
 
 def test_the_network_can_be_the_bottleneck():
@@ -132,7 +136,7 @@ def test_an_answer_becomes_a_page(tmp_path):
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["page"] == str(tmp_path / "a.html")
     root = whole((tmp_path / "a.html").read_text())
-    assert "Of 3 variants, 2 keep up in all of 2 runs: as given" in words(root)
+    assert "Of 3 variants, 2 keep up in all of 2 runs: 'as given'" in words(root)
     assert "tuples_in: " in words(root) and "clicks.rate_per_s 4,000" in words(root)
     assert root.find(".//img").get("src").startswith("data:image/png;base64,")
 

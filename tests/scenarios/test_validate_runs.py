@@ -67,6 +67,19 @@ def test_a_perfect_twin_of_a_perfect_run_has_no_error(folder):
     assert not table.failed
 
 
+def test_conservation_and_the_windows_law_stand_beside_the_twin(folder):
+    """A twin that is twice off: without it, by conservation and from the windows' own input, everything is right."""
+    beside = validate(folder, SETTINGS, lambda scenario: by_rates(scenario, 2.0)).to_dict()["beside"]
+    assert beside["simulated"]["median"] == pytest.approx(1.0)
+    assert beside["by conservation alone"]["median"] == pytest.approx(0.0, abs=1e-12)
+    assert beside["count windows, from their own input"] == {
+        "quantities": 1,
+        "median": pytest.approx(0.0, abs=1e-12),
+        "p90": pytest.approx(0.0, abs=1e-12),
+        "within_5_percent": 1.0,
+    }
+
+
 @given(scale=st.floats(0.1, 10))
 def test_a_twin_that_is_off_by_a_factor_is_off_by_that_factor_everywhere(tmp_path_factory, scale):
     path = tmp_path_factory.mktemp("runs")

@@ -99,6 +99,10 @@ CHANGES: dict[str, tuple[Change, Change]] = {
             plan=lambda base: ExecutionPlan(placement=base.plan.placement, key_groups={"a": (0, 0, 0, 0, 0, 0, 0, 1)})
         ),
     ),
+    "fusion": (
+        placed(source=("h1",), m=("h1",)),
+        with_(plan=lambda base: base.plan.model_copy(update={"fused": (("source", "m"),)})),
+    ),
     "broadcast": (placed(m=("h0", "h1")), dealt("m", partitioning="broadcast")),
     "shared": (placed(m=("h0", "h0")), dealt("m", partitioning="shared")),
     "two-choice": (

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
-from twin.engine.streams.channel import Inbox, Paths, Port
+from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.partition import AlignedDeal
 from twin.randomness import stream as random_stream
-from twin.wiring.streams import make_inboxes, make_port
+from twin.wiring.streams import make_inboxes, make_port, room_of
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from twin.plan import Location
     from twin.query import Stream
 
-UNBOUNDED = 10**15
-"""Credits of a buffer: redirected tuples never block their producers."""
 NO_SHARE = 1e-12
 
 
@@ -59,7 +57,7 @@ class Fan:
         """Every producer replica's end of every stream into the operator."""
         for stream in self.wiring.query.inputs(self.operator):
             position = self.wiring.query.outputs(stream.producer).index(stream)
-            for task in self.wiring.world.tasks[stream.producer]:
+            for task in self.wiring.tasks_of(stream.producer):
                 yield stream, task, task.ports[position]
 
     def index(self, receiver: Task | Buffer) -> int:
@@ -78,8 +76,8 @@ class Fan:
             self.slots.append(receiver)
             self.places.append(place)
             self.shares.append(0.0)
-        capacity = self.wiring.engine.channel_tuples if isinstance(receiver, Task) else UNBOUNDED
         for stream, inboxes in self.inboxes.items():
+            capacity = room_of(self.wiring, stream) if isinstance(receiver, Task) else UNBOUNDED  # none waits for state
             made = make_inboxes(self.wiring, stream, [receiver], capacity)
             inboxes[index : index + 1] = made
             self.wiring.world.inboxes[stream.producer, stream.consumer] += made

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.change.checkpoint import Checkpoint, counted, finish, restore, take_checkpoint
-from twin.change.fan import UNBOUNDED
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
+from twin.engine.streams.channel import UNBOUNDED
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.route import destination
 from twin.events import Failure, LinkDegradation, SlowDown
@@ -164,8 +164,8 @@ class Recovery:
     def _stop_task(self, operator: str, task: Task) -> None:
         ledger = self.world.ledger
         ledger.aborted[task.name] += task.logic.in_service()
-        for stream, port in zip(self.wiring.query.outputs(operator), task.ports, strict=True):
-            ledger.unsent[stream.producer, stream.consumer] += port.waiting()
+        for edge, port in zip(self.wiring.job.outputs(operator), task.ports, strict=True):
+            ledger.unsent[edge.ends] += port.waiting()
         ledger.lost += task.lost()
         task.stop()
         if task.blocked:

@@ -158,7 +158,7 @@ def reshare(fan: Fan) -> None:
     """After shares have changed: how many groups live on a replica, and how likely two of its tuples match."""
     if fan.keys is not None:
         return  # they see to it themselves
-    operator = fan.wiring.query.operator(fan.operator)
+    operators, replicas = fan.wiring.job.component(fan.operator).operators, len(fan.slots)
     for task, share in zip(fan.slots, fan.shares, strict=True):
         if share > 0.0 and isinstance(task, Task):
-            task.logic.know_share(share, operator.values(len(fan.slots)))
+            task.logic.know_share(share, [each.values(replicas) for each in operators])

@@ -28,7 +28,7 @@ class Observer:
 
     def close(self, operators: Sequence[Row], hosts: Sequence[Row]) -> PeriodStatistics:
         """The period that these rows are of."""
-        wiring, world = self.wiring, self.wiring.world
+        wiring = self.wiring
         start_s, end_s = operators[0]["start_s"], operators[0]["end_s"]
         percent = self._percent_a_second(hosts)
         counted = {name: meter.close() for name, meter in self._meters.items()}
@@ -39,7 +39,10 @@ class Observer:
             end_s=end_s,
             operators={row["operator"]: row for row in operators},
             hosts={row["host"]: row for row in hosts},
-            placement={name: tuple(str(wiring.places[task]) for task in tasks) for name, tasks in world.tasks.items()},
+            placement={
+                each.name: tuple(str(wiring.places[task]) for task in wiring.tasks_of(each.name))
+                for each in wiring.query.topological
+            },
             key_groups={
                 name: self._groups(name, counted[name], percent, end_s - start_s, own.get(name)) for name in counted
             },

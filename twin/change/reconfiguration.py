@@ -9,10 +9,13 @@ import simpy
 
 from twin.change import migration, scaling
 from twin.change.fan import Fan
+from twin.change.strategies import migrations
+from twin.change.strategies.component import Member
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
 from twin.errors import BadInput
+from twin.event_time_events import Combine, Repartition, Split
 from twin.events import Move, Rescale
 from twin.plan import Location
 
@@ -46,7 +49,8 @@ class Reconfigurer:
             yield from self.regroup([move])
             return
         record = self.world.ledger.record("migration", move.operator, self.env.now)
-        yield from self._whole(move.operator, [record], lambda: self._moved(move, record))
+        name = migrations.component(self, move.operator)
+        yield from self._whole(name, [record], lambda: self._moved(move, record))
 
     def rescale(self, rescale: Rescale) -> Process:
         """A process that gives an operator other replicas."""
@@ -63,9 +67,30 @@ class Reconfigurer:
         """
         operator = moves[0].operator
         records = [self.world.ledger.record("migration", operator, self.env.now) for _ in moves]
+        name = migrations.component(self, operator)
         yield from self._whole(
-            operator, records, lambda: self._regrouped(moves, records), lambda: self._retired(operator, retire)
+            name, records, lambda: self._regrouped(moves, records), lambda: self._retired(operator, retire)
         )
+
+    def operate(self, event: Repartition | Split | Combine) -> Process:
+        """A process that carries out an operation on a component over event time."""
+        record = self.world.ledger.record(event.kind, event.operator, self.env.now)
+        name = migrations.component(self, event.operator)
+        if isinstance(event, Combine) and self._locks.get(name) is not None and self._locks[name].count:
+            self.refuse(record, "a migration of its component is under way; combine when it has ended")
+            return
+        yield from self._whole(name, [record], lambda: self._operated(event, record))
+
+    def _operated(self, event: Repartition | Split | Combine, record: EventRecord) -> Process:
+        match event:
+            case Repartition():
+                flows = migrations.to_owners(Member(self, event.operator), event.owners)
+                yield from migrations.move_groups(self, event.operator, flows, event.strategy, record)
+            case Split():
+                yield from migrations.split(self, event.operator, event.owners, record)
+            case Combine():
+                yield from migrations.combine(self, event.operator, event.strategy, record)
+        return True
 
     def _whole(
         self,
@@ -102,6 +127,8 @@ class Reconfigurer:
 
     def _regrouped(self, moves: Sequence[Move], records: Sequence[EventRecord]) -> Process:
         operator = moves[0].operator
+        if operator in self.wiring.event_times.heeding:
+            return (yield from self._regrouped_in_event_time(moves, records))
         fan = self.wiring.fan(operator)
         flows: list[tuple[migration.Flow, EventRecord]] = []
         for move, record in zip(moves, records, strict=True):
@@ -110,6 +137,19 @@ class Reconfigurer:
                 found = migration.group_flows(fan, move.key_groups, fan.index(target))
                 flows += [(flow, record) for flow in found]
         return (yield from self.together(flows, fan))
+
+    def _regrouped_in_event_time(self, moves: Sequence[Move], records: Sequence[EventRecord]) -> Process:
+        """All at the same time."""
+        fan = self.wiring.fan(moves[0].operator)
+        begun = []
+        for move, record in zip(moves, records, strict=True):
+            target = self._receiver(move, record)
+            if target is not None:
+                flows = migration.group_flows(fan, move.key_groups, fan.index(target))
+                work = migrations.move_groups(self, move.operator, flows, move.strategy, record)
+                begun.append(self.env.process(work))
+        yield self.env.all_of(begun)
+        return True
 
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
         """The replica that key groups move to, made if there is none at their place; None if there is no such one."""

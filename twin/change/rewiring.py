@@ -12,6 +12,7 @@ from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter
 from twin.engine.station.task import Task
 from twin.plan import Location
+from twin.query import Stream
 from twin.wiring.wiring import Wiring, acquaint
 
 
@@ -73,7 +74,7 @@ class Rewiring(Wiring):
         fan = self.fan(operator)
         fan.places[fan.index(task)] = place
         fan.renew()
-        for position, out in enumerate(self.query.outputs(operator)):
+        for position, out in enumerate(self._outputs(operator)):
             self.fan(out.consumer).renew_from(task, out, task.ports[position])
         task.send_s = sum(port.send_s for port in task.ports)
 
@@ -83,8 +84,8 @@ class Rewiring(Wiring):
         self.open(place)
         self._overlap(place)
         made = len(tasks) + len(self.world.ledger.retired.get(operator, ()))
-        task = self.task(self.query.operator(operator), made, place)
-        for position, out in enumerate(self.query.outputs(operator)):
+        task = self.task(self.job.component(operator), made, place)
+        for position, out in enumerate(self._outputs(operator)):
             task.ports.append(self.fan(out.consumer).port_of(task, out, tasks[0].ports[position]))
         task.send_s = sum(port.send_s for port in task.ports)
         tasks.append(task)
@@ -92,6 +93,10 @@ class Rewiring(Wiring):
         self.world.memories[place.host].add(task)
         self._acquaint(task.processor)
         return task
+
+    def _outputs(self, operator: str) -> list[Stream]:
+        """The streams out of the component that begins with an operator."""
+        return [each.stream for each in self.job.outputs(operator)]
 
     def remove_replica(self, operator: str, task: Task) -> None:
         """Takes away a replica that gets no tuples and has nothing left to do."""

@@ -9,6 +9,7 @@ import simpy
 
 from twin.change.faults import Recovery, degrade, slow_down
 from twin.change.reconfiguration import Reconfigurer
+from twin.event_time_events import Combine, Repartition, Split
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, SlowDown
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Timeline:
                 yield from self.change.move(event)
             case Scale():
                 yield from self.change.rescale(event)
+            case Repartition() | Split() | Combine():
+                yield from self.change.operate(event)
 
     def _change_rate(self, wiring: Rewiring, event: RateChange) -> None:
         """Factors and rates are relative to the law, not to earlier changes."""

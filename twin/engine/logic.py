@@ -10,6 +10,7 @@ from twin.engine.windows.state import State
 if TYPE_CHECKING:
     from twin.engine.logics.sink import SinkLogic
     from twin.engine.station.task import Task
+    from twin.engine.streams.control import Mark
     from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.outlet import Outlet
 
@@ -17,14 +18,27 @@ if TYPE_CHECKING:
 class Logic:
     """The base of all: passes every tuple on.
 
-    station: where it is at work. out: where its tuples go. follows: whether it hears when segments are served. keeps:
-    whether what is in service has left a trace in it already. windowed: whether its segments are bursts, of which it
-    has made one in each of its `fires`. dropped: tuples that were not passed on. inner_bytes: size of a tuple that
-    comes from another logic. law: what guards check, in words: tuples that came have left, ended here, are in service
-    or were stopped; empty where they need not.
+    station: where it is at work. out: where its tuples go. follows: whether it hears when segments are served. heeds:
+    whether it takes control items up itself. keeps: whether what is in service has left a trace in it already.
+    windowed: whether its segments are bursts, of which it has made one in each of its `fires`. dropped: tuples that
+    were not passed on. inner_bytes: size of a tuple that comes from another logic. more_s: mean CPU seconds that a
+    tuple takes beyond the station's service of it. law: what guards check, in words: tuples that came have left, ended
+    here, are in service or were stopped; empty where they need not.
     """
 
-    __slots__ = ("dropped", "fires", "follows", "inner_bytes", "keeps", "law", "out", "station", "windowed")
+    __slots__ = (
+        "dropped",
+        "fires",
+        "follows",
+        "heeds",
+        "inner_bytes",
+        "keeps",
+        "law",
+        "more_s",
+        "out",
+        "station",
+        "windowed",
+    )
 
     station: Task
     out: Outlet
@@ -32,9 +46,11 @@ class Logic:
     def __init__(self) -> None:
         self.law = ""
         self.follows = False
+        self.heeds = False
         self.keeps = False
         self.windowed = False
         self.inner_bytes = 0.0
+        self.more_s = 0.0
         self.fires = 0
         self.dropped = 0
 
@@ -61,6 +77,9 @@ class Logic:
 
     def due(self, at_s: float, from_s: float) -> None:
         """Does what was due at a time, from another on."""
+
+    def heed(self, mark: Mark) -> None:
+        """Takes a control item up, if it heeds them; its station passes it on else."""
 
     def stopped(self) -> None:
         """The station drops what it was about to send."""
@@ -104,10 +123,21 @@ class Logic:
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         """Its part of the operator's key groups has changed."""
 
-    def know_share(self, share: float, values: int) -> None:
-        """Its part of an operator without key groups, of whose key there are so many values in all, has changed."""
+    def know_share(self, share: float, values: list[int]) -> None:
+        """Its part of an operator without key groups, of whose key there are values[0] in all, has changed."""
 
     # what is counted -----------------------------------------------------------------------------------------------
+
+    def stamp(self, segment: Segment) -> None:
+        """Dates tuples in service anew, where it does so."""
+
+    def stores(self) -> int:
+        """How many histories it gives and takes."""
+        return 0
+
+    def fired(self) -> int:
+        """Evaluations of its windows so far."""
+        return self.fires
 
     def in_service(self) -> int:
         """Of the tuples in service, those that have still to leave or to end."""
@@ -120,6 +150,31 @@ class Logic:
     def sink(self) -> SinkLogic | None:
         """Where results arrive, if it is here."""
         return None
+
+    def balances(self, aborted: int) -> list[tuple[str, int, int]]:
+        """Laws in words, tuples that came, and what became of them. aborted: tuples that were in service at a stop."""
+        if not self.law:
+            return []
+        out = self.station.tuples_out + self.ended() + self.in_service() + aborted
+        return [(self.law, self.station.tuples_in, out)]
+
+    # of each of several operators, by number -----------------------------------------------------------------------
+
+    def parts(self) -> int:
+        """How many there are."""
+        return 1
+
+    def part(self, number: int) -> Logic:
+        """That of one operator."""
+        return self
+
+    def taken(self, number: int) -> int:
+        """Tuples that came to it."""
+        return self.station.tuples_in
+
+    def sent(self, number: int) -> int:
+        """Tuples that it passed on."""
+        return self.station.tuples_out
 
 
 def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:

@@ -9,6 +9,7 @@ from twin.engine.segment import Segment
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
+    from twin.engine.logic import Logic
     from twin.engine.streams.outlet import Outlet
 
 
@@ -44,17 +45,21 @@ class Results:
 
 
 class Outcome:
-    """What an evaluation, or several, come to in the end: all that leaves the station for it."""
+    """What evaluations come to in the end: results that leave by an outlet, and what has entered other windows then."""
 
-    __slots__ = ("results",)
+    __slots__ = ("entered", "out", "results")
 
-    def __init__(self, results: list[Results]) -> None:
+    def __init__(self, results: list[Results], out: Outlet, entered: list[tuple[Logic, Segment]]) -> None:
         self.results = results
+        self.out = out
+        self.entered = entered
 
-    def leave(self, out: Outlet, draws: Draws, first_s: float, last_s: float) -> None:
-        """Sends it all, while a service runs from first_s to last_s."""
+    def leave(self, draws: Draws, at_s: float) -> None:
+        """All of it, at one moment."""
+        for logic, segment in self.entered:
+            logic.served(segment, at_s, at_s)
         for results in self.results:
-            send_results(results, out, draws, first_s, last_s)
+            send_results(results, self.out, draws, at_s, at_s)
 
 
 def send_results(results: Results, out: Outlet, draws: Draws, first_s: float, last_s: float) -> None:

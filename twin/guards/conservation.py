@@ -8,6 +8,7 @@ from collections import defaultdict
 from twin.engine.compute.processor import Processor
 from twin.engine.station.task import Task
 from twin.engine.streams.route import Leg
+from twin.guards import event_windows
 from twin.job import Job
 from twin.wiring.world import World
 
@@ -30,6 +31,9 @@ def check(job: Job, world: World, exact: bool) -> None:
     _restarts(world)
     _operators(world)
     _work(world, 0.0 if exact else SHARING_TOLERANCE)
+    wrong = event_windows.violation(job.query, world)
+    if wrong:
+        raise ConservationError(f"a window over event time: {wrong}")
 
 
 def _require(equal: bool, law: str, place: str, left: float, right: float) -> None:
@@ -47,7 +51,7 @@ def _brokers(world: World) -> None:
 
 def _streams(job: Job, world: World) -> None:
     for number, edge in enumerate(job.edges):
-        producer, _ = edge.ends
+        producer = job.components[edge.producer].name
         producers = [*world.tasks[producer], *world.ledger.retired.get(producer, ())]
         inboxes = world.inboxes[edge.ends]
         copies = edge.how.count_of_copies(len(inboxes))
@@ -57,8 +61,9 @@ def _streams(job: Job, world: World) -> None:
         ledger = world.ledger
         sent = sum(inbox.sent for inbox in inboxes)
         lost = sum(task.ports[position].dropped for task in producers) + ledger.unsent[edge.ends]
-        known = sent + waiting + lost
-        _require(made == known, "made = sent + waiting + lost unsent", " -> ".join(edge.ends), made, known)
+        again = world.copied[edge.ends].n if edge.ends in world.copied else 0
+        known = sent + waiting + lost - again
+        _require(made == known, "made = sent + waiting + lost unsent - copied", " -> ".join(edge.ends), made, known)
     sent = sum(inbox.sent for inboxes in world.inboxes.values() for inbox in inboxes)
     ledger = world.ledger
     here = sum(task.tuples_in + task.queued for task in _tasks(world) if not task.polls)
@@ -105,10 +110,8 @@ def _routes(world: World) -> None:
 
 def _operators(world: World) -> None:
     for task in _tasks(world):
-        logic, aborted = task.logic, world.ledger.aborted[task.name]
-        if logic.law:
-            out = task.tuples_out + logic.ended() + logic.in_service() + aborted
-            _require(task.tuples_in == out, logic.law, task.name, task.tuples_in, out)
+        for law, came, went in task.logic.balances(world.ledger.aborted[task.name]):
+            _require(came == went, law, task.name, came, went)
 
 
 def _work(world: World, tolerance: float) -> None:

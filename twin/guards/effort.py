@@ -74,7 +74,7 @@ class Effort:
 
 def require_feasible(what: Deployment | Job, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
     """The effort of a run. Raises BadInput, naming the largest part of it, if it would not finish within hours."""
-    job = compile(what)
+    job = compile(what).apart
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
     if rows > MAX_ROWS:
         raise BadInput(
@@ -93,7 +93,7 @@ def require_feasible(what: Deployment | Job, settings: RunSettings, events: Sequ
 
 def estimate(what: Deployment | Job, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
     """The effort of a run, without running it."""
-    job = compile(what)
+    job = compile(what).apart
     loads = [*traffic(job, settings, events), *_clocks(job, settings), *_replicas(job, events)]
     return Effort(tuple(sorted(loads, key=lambda load: -load.steps)))
 

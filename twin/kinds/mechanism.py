@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twin.event_windows.window import EventWindow
 from twin.windows import Window
 
 
@@ -45,4 +46,26 @@ class Collecting:
     """Counts what comes, and its latencies."""
 
 
-Mechanism = Reading | Selecting | Grouping | Matching | Collecting
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """Builds state by key over event time, and hands over partial windows, complete ones, or every tuple at once."""
+
+    partial_s: float | None
+    windows: tuple[EventWindow, ...]
+    sharing: str
+    execute_s: float
+    key_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidating:
+    """Merges partial results into complete windows over event time."""
+
+    windows: tuple[EventWindow, ...]
+    merge_s: float
+    results_per_key: float
+    key_bytes: float
+    combined: bool
+
+
+Mechanism = Reading | Selecting | Grouping | Matching | Collecting | Computing | Consolidating

@@ -33,6 +33,8 @@ class OperatorBase(Spec):
     is_sink: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     thins: ClassVar[bool] = False
+    needs_event_time: ClassVar[bool] = False
+    merges: ClassVar[bool] = False
     does: ClassVar[str] = ""
     costs_like: ClassVar[str] = "map"
 
@@ -65,6 +67,12 @@ class OperatorBase(Spec):
     def one_to_one(self) -> bool:
         """Whether each tuple that comes leaves as one, at once."""
         return False
+
+    @property
+    def hands_over(self) -> str:
+        """What it sends: `tuples`, `partials` of windows over event time, complete such `windows`, or results that have
+        no event time: `untimed`."""
+        return "tuples"
 
     @property
     def gain(self) -> float:

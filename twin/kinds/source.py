@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from twin.columns import Columns
 from twin.kinds.mechanism import Reading
 from twin.kinds.operator import OperatorBase
 
+Seconds0 = Annotated[float, Field(ge=0, le=10**6)]
+
 
 class Source(OperatorBase):
-    """Polls a broker and emits its tuples."""
+    """Polls a broker and emits its tuples. Where windows are over event time, it also sends how far it is: the newest
+    arrival less `slack_s` (Enorm, Section 6.2)."""
 
     is_source: ClassVar[bool] = True
     does: ClassVar[str] = "reads from the message broker"
@@ -19,6 +24,12 @@ class Source(OperatorBase):
 
     kind: Literal["source"] = "source"
     columns: Columns = Columns(ints=1, strings=1, doubles=1)
+    disorder_s: Annotated[
+        Seconds0, Field(exclude_if=lambda s: not s, description="event times lie up to so long before arrival, evenly")
+    ] = 0.0
+    slack_s: Annotated[
+        Seconds0, Field(exclude_if=lambda s: not s, description="how late events may be; later ones are dropped")
+    ] = 0.0
 
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
         """As given."""

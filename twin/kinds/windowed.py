@@ -13,6 +13,11 @@ class Windowed(KeyedOperator):
 
     window: Window
 
+    @property
+    def hands_over(self) -> str:
+        """See OperatorBase."""
+        return "untimed"
+
 
 def content_and_fires(
     window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray, burst_s: np.ndarray

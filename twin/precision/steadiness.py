@@ -40,7 +40,7 @@ def memory_s(what: Deployment | Job) -> float:
     The longest of windows, of a round of bursts or spikes, and of the time between drifts of keys.
     """
     job, lengths_s = compile(what), [0.0]
-    for component in job.components:
+    for component in job.apart.components:
         operator = component.operator
         if isinstance(operator, Windowed):
             rate = job.rates[operator.name].in_per_s / component.replicas

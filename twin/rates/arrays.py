@@ -23,6 +23,7 @@ class JobArrays:
     """What all plans of a job have in common: its components, edges, sockets and hosts as arrays."""
 
     def __init__(self, job: Job, horizon_s: float = np.inf) -> None:
+        job = job.apart
         hosts, components, edges = job.deployment.cluster.hosts, job.components, job.edges
         self.deployment = job.deployment
         self.operators = tuple(each.operator for each in components)

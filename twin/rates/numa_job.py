@@ -32,7 +32,7 @@ class NumaJob:
     """
 
     def __init__(self, what: Deployment | Job, fetch: Fetch = "relative") -> None:
-        job = compile(what)
+        job = compile(what).apart
         for edge in job.edges:
             if not edge.how.even:
                 raise BadInput(

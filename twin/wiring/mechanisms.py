@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from twin.engine.event_time.compute import PANES, ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
@@ -17,23 +20,36 @@ from twin.engine.windows.merged import MergedTrigger
 from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import CountTrigger
 from twin.engine.windows.window import WindowLogic
-from twin.job import Component
+from twin.event_windows.window import US_PER_S
+from twin.job import Component, Stage
 from twin.keys import groups_of
-from twin.kinds.mechanism import Collecting, Grouping, Matching, Reading, Selecting
+from twin.kinds.mechanism import Collecting, Computing, Consolidating, Grouping, Matching, Reading, Selecting
 
 if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
 
 
 class Making(NamedTuple):
-    """A replica of a component that is to be made."""
+    """One operator of a replica of a component that is to be made."""
 
     wiring: Wiring
     component: Component
+    stage: Stage
     replica: int
+
+    @property
+    def result_s(self) -> float:
+        """CPU seconds of a result of a window over event time; a service time that was given covers it."""
+        given = self.component.operator.service_time_s is not None
+        return 0.0 if given else self.wiring.engine.result_us * 1e-6
 
 
 def _reading(making: Making, _: Reading) -> Logic:
+    times = making.wiring.event_times
+    if making.component.name in times.heeding:
+        spec = making.component.operator
+        late_us, slack_us = (round(getattr(spec, field) * US_PER_S) for field in ("disorder_s", "slack_s"))
+        return TimedSource(times.finest, late_us, slack_us)
     return ReplayableSource() if making.wiring.replayable else SourceLogic()
 
 
@@ -42,16 +58,16 @@ def _selecting(_: Making, does: Selecting) -> Logic:
 
 
 def _grouping(making: Making, does: Grouping) -> Logic:
-    each = making.component
+    each = making.stage
     extent, store = extent_of(does.window), Store(1)
-    groups = max(1, groups_of(does.groups, making.replica, each.replicas))
+    groups = max(1, groups_of(does.groups, making.replica, making.component.replicas))
     trigger = TimeTrigger(extent, store) if extent.by_time else CountTrigger(extent, store)
     return WindowLogic(trigger, GroupCombiner(extent, store, each.scan_s, each.result_s, groups))
 
 
 def _matching(making: Making, does: Matching) -> Logic:
-    each = making.component
-    ways = [edge.how for edge in making.wiring.job.inputs(each.name)]
+    each = making.stage
+    ways = [edge.how for edge in making.wiring.job.inputs(each.operator.name)]
     extent, store = extent_of(does.window), Store(len(ways))
     combiner = MatchCombiner(
         extent,
@@ -61,7 +77,7 @@ def _matching(making: Making, does: Matching) -> Logic:
         keyed=sum(not way.whole for way in ways),
         selectivity=does.selectivity,
         amplification=does.amplification,
-        share=1.0 / each.replicas,  # key groups, if there are any, will know better
+        share=1.0 / making.component.replicas,  # key groups, if there are any, will know better
     )
     if extent.by_time:
         return WindowLogic(TimeTrigger(extent, store), combiner)
@@ -73,16 +89,44 @@ def _collecting(_: Making, __: Collecting) -> Logic:
     return SinkLogic()
 
 
+def _computing(making: Making, does: Computing) -> Logic:
+    name, times = making.component.name, making.wiring.event_times
+    return ComputeLogic(
+        key_bytes=does.key_bytes,
+        panes=times.panes(name),
+        windows=times.merged_windows(name),
+        results=bool(does.windows),
+        sharing=PANES if does.sharing == "auto" else does.sharing,
+        execute_s=does.execute_s,
+        result_s=making.result_s,
+    )
+
+
+def _consolidating(making: Making, does: Consolidating) -> Logic:
+    panes = making.wiring.event_times.panes(making.component.name)
+    assert panes is not None
+    return ConsolidateLogic(
+        key_bytes=does.key_bytes,
+        panes=panes,
+        windows=does.windows,
+        merge_s=does.merge_s,
+        result_s=making.result_s,
+        results_per_key=does.results_per_key,
+    )
+
+
 MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Reading: _reading,
     Selecting: _selecting,
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Computing: _computing,
+    Consolidating: _consolidating,
 }
 
 
 def made(making: Making) -> Logic:
     """The logic that does it."""
-    does = making.component.operator.mechanism
+    does = making.stage.operator.mechanism
     return MECHANISMS[type(does)](making, does)

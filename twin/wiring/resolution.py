@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from twin.deployment import Deployment
 from twin.job import Component, Job, compile
-from twin.query import Windowed
+from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
 
 USUAL_SEGMENTS = 2000
@@ -60,19 +60,20 @@ def resolution(what: Deployment | Job, settings: RunSettings) -> Resolution:
 def _needed(job: Job) -> tuple[float, str]:
     found = [(math.inf, "")]
     for component in job.components:
-        operator = component.operators[-1]
-        if isinstance(operator, Windowed) and _blocks(job, component):
-            window = operator.window
-            rate = job.rates[operator.name].in_per_s / component.replicas
-            slide_s = window.slide if window.policy == "time" else window.slide / rate
-            found.append((slide_s / PARTS, component.name))
+        windowed = [each for each in component.operators if isinstance(each, Windowed)][-1:]
+        for operator in windowed:
+            if _blocks(job, component, operator):
+                window = operator.window
+                rate = job.rates[operator.name].in_per_s / component.replicas
+                slide_s = window.slide if window.policy == "time" else window.slide / rate
+                found.append((slide_s / PARTS, component.name))
     return min(found)
 
 
-def _blocks(job: Job, component: Component) -> bool:
+def _blocks(job: Job, component: Component, windowed: AnyOperator) -> bool:
     """Whether the results of one evaluation, of all replicas, are more than the channels of a consumer hold."""
-    rates = job.rates[component.operators[-1].name]
-    at_once = rates.out_per_s / max(rates.fires_per_s, 1e-300)
+    out_per_s = job.rates[component.operators[-1].name].out_per_s
+    at_once = out_per_s / max(job.rates[windowed.name].fires_per_s, 1e-300)
     room = job.engine.channel_tuples
     return any(
         at_once > room * job.components[each.consumer].replicas for each in job.outputs(component.name) if each.blocks

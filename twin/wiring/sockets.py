@@ -16,6 +16,7 @@ from twin.engine.compute.sockets import (
     control,
 )
 from twin.engine.station.task import Task
+from twin.errors import BadInput
 from twin.job import Component
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ def limit_sockets(wiring: Wiring) -> None:
     """Starts one process for all limits of the run's sockets, if there are any."""
     if not any(host.sockets for host in wiring.hosts.values()) and wiring.engine.context_switch == 0.0:
         return
+    together = next((each for each in wiring.job.components if len(each.stages) > 1), None)
+    if together is not None:
+        raise BadInput(
+            f"operators that run as one ({' + '.join(each.name for each in together.operators)}) cannot be simulated "
+            "where sockets or context_switch limit them; let them run apart, or leave the limits out"
+        )
     surcharges = {task: Surcharge(task) for tasks in wiring.world.tasks.values() for task in tasks}
     found = [*_local(wiring, surcharges), *_remote(wiring, surcharges)]
     limits = [BandwidthLimit(number, *each) for number, each in enumerate(found)]

@@ -11,7 +11,7 @@ from twin.engine.draws import Draws
 from twin.engine.station.task import Task
 from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
-from twin.engine.streams.channel import Inbox, Paths, Port
+from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.confluence import round_of
 from twin.engine.streams.partition import AlignedDeal, Deal, KeyedDeal, deal
 from twin.engine.streams.pool import Pool
@@ -20,6 +20,7 @@ from twin.job import Edge
 from twin.plan import Location
 from twin.query import Stream, Windowed
 from twin.randomness import stream
+from twin.wiring.event_time import timed_deal
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Buffer
@@ -32,7 +33,7 @@ SHED_PARTS = 4
 def connect(wiring: Wiring, edge: Edge) -> None:
     """Makes the inboxes and ports of a stream whose tasks there are."""
     each = edge.stream
-    producers = wiring.world.tasks[each.producer]
+    producers = wiring.tasks_of(each.producer)
     inboxes = _inboxes(wiring, each)
     wiring.world.inboxes[each.producer, each.consumer] = inboxes
     groups = wiring.world.key_groups.get(each.consumer)
@@ -65,12 +66,14 @@ def align(wiring: Wiring, edge: Edge) -> None:
 def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
     """The deal of a producer replica; in a fast run, of all of them unless each sends to other key groups."""
     each = edge.stream
-    producers, consumers = wiring.world.tasks[each.producer], len(wiring.world.tasks[each.consumer])
+    producers, consumers = wiring.tasks_of(each.producer), len(wiring.world.tasks[each.consumer])
     groups = wiring.world.key_groups.get(each.consumer)
 
     def draws() -> Draws:
         return Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
 
+    if each.consumer in wiring.world.owners:
+        return timed_deal(wiring.world, each, draws(), index * consumers // len(producers), len(producers))
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
         return deal(edge.how, consumer, len(producers), index, consumers, draws)
@@ -82,13 +85,19 @@ def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
     """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
-    consumers, room = wiring.world.tasks[each.consumer], wiring.engine.channel_tuples
+    consumers, room = wiring.world.tasks[each.consumer], room_of(wiring, each)
     pool = wiring.world.pools.get(each.consumer)
     if pool is not None:
         return make_inboxes(wiring, each, [pool], room)
     if wiring.servers(each.consumer) > 1:
         room = -(-room // len(consumers))
     return make_inboxes(wiring, each, consumers, room)
+
+
+def room_of(wiring: Wiring, each: Stream) -> int:
+    """Credits of a channel; partial results wait for none."""
+    merged = wiring.query.operator(each.consumer).merges
+    return UNBOUNDED if merged else wiring.engine.channel_tuples
 
 
 def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
+from twin.engine.logic import Logic
+from twin.engine.logics.chain import Chain, Step
 from twin.engine.station.polling import PollingTask
 from twin.engine.station.setup import Setup
 from twin.engine.station.task import Task
 from twin.engine.streams.keys import KeyGroups, drift, skewed
 from twin.engine.streams.pool import PoolDraws
-from twin.job import Component
+from twin.job import Component, Stage
 from twin.keys import contiguous
 from twin.plan import Location
-from twin.query import AnyOperator
+from twin.query import Windowed
 from twin.randomness import stream
 from twin.wiring.mechanisms import Making, made
 
@@ -21,18 +23,64 @@ if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
 
 
-def make_task(wiring: Wiring, operator: AnyOperator, replica: int, place: Location) -> Task:
-    """A task of an operator at a place. `replica`: its number, which names its random numbers."""
-    name = f"{operator.name}#{replica}"
-    component = wiring.job.component(operator.name)
-    scv = component.service_scv if wiring.settings.noise else 0.0
-    servers = wiring.servers(operator.name)
-    draws = Draws(stream(wiring.settings.seed, f"task:{name}"), scv)
-    if servers > 1 and not wiring.exact:
-        draws = PoolDraws(draws.rng, scv, servers)
+def make_task(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
+    """A task of a component at a place. `replica`: its number, which names its random numbers."""
+    draws = _draws(wiring, component, component.stages[0], replica)
+    name, scv = f"{component.name}#{replica}", _service_scv(wiring, component)
     setup = Setup(wiring.world.env, name, wiring.processor(place), draws, component.service_s, scv, wiring.exact)
-    station = PollingTask if operator.is_source else Task
-    return station(setup, made(Making(wiring, component, replica)))
+    station = PollingTask if component.operator.is_source else Task
+    return station(setup, _logic(wiring, component, replica, draws))
+
+
+def _logic(wiring: Wiring, component: Component, replica: int, draws: Draws) -> Logic:
+    logics = [made(Making(wiring, component, stage, replica)) for stage in component.stages]
+    if len(logics) == 1:
+        return logics[0]
+    steps = [Step(logics[0], draws, component.service_s, 0.0)]
+    for logic, stage in zip(logics[1:], component.stages[1:], strict=True):
+        steps.append(Step(logic, _draws(wiring, component, stage, replica), stage.service_s, stage.bytes_in))
+    return Chain(steps, wiring.job.service_s(component) - component.service_s)
+
+
+def _draws(wiring: Wiring, component: Component, stage: Stage, replica: int) -> Draws:
+    """The random numbers of one operator of a replica."""
+    rng = stream(wiring.settings.seed, f"task:{stage.operator.name}#{replica}")
+    scv = stage.service_scv if wiring.settings.noise else 0.0
+    servers = wiring.servers(component.name)
+    return PoolDraws(rng, scv, servers) if servers > 1 and not wiring.exact else Draws(rng, scv)
+
+
+def _service_scv(wiring: Wiring, component: Component) -> float:
+    """Of the service of a tuple that comes, through all operators.
+
+    From the last to the first: a tuple takes its own service and, by chance, that of all that it becomes.
+    """
+    noise = 1.0 if wiring.settings.noise else 0.0
+    if len(component.stages) == 1:
+        return noise * component.service_scv
+    mean_s = variance = 0.0
+    for stage in reversed(component.stages):
+        chance, gain = _becomes(wiring, stage)
+        lump_s = gain * mean_s
+        variance = noise * stage.service_scv * stage.service_s**2 + chance * (
+            gain * variance + (1.0 - chance) * lump_s**2
+        )
+        mean_s = stage.service_s + chance * lump_s
+    return variance / mean_s**2 if mean_s > 0.0 else 0.0
+
+
+def _becomes(wiring: Wiring, stage: Stage) -> tuple[float, float]:
+    """How likely anything leaves an operator with a tuple that comes, and how many tuples then.
+
+    Where its window follows the clock, nothing does: what that evaluates is no part of any tuple's service.
+    """
+    operator = stage.operator
+    if not isinstance(operator, Windowed):
+        return min(1.0, operator.gain), max(1.0, operator.gain)
+    rates = wiring.job.rates[operator.name]
+    if operator.window.policy == "time" or not rates.fires_per_s:
+        return 0.0, 0.0
+    return min(1.0, rates.fires_per_s / rates.in_per_s), rates.out_per_s / rates.fires_per_s
 
 
 def make_key_groups(wiring: Wiring, component: Component) -> None:

@@ -25,9 +25,10 @@ from twin.engine.streams.pool import make_pool
 from twin.job import Component, Edge, Job, compile
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.query import AnyOperator, Windowed
+from twin.query import Windowed
 from twin.randomness import stream
 from twin.scenario import RunSettings
+from twin.wiring.event_time import EventTimes, finish, prepare
 from twin.wiring.network import Network
 from twin.wiring.resolution import resolution
 from twin.wiring.sockets import limit_sockets
@@ -50,7 +51,7 @@ class Wiring:
         self.settings = settings
         self.exact = settings.fidelity == "exact"
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
-        self.locations = {each.name: each.places for each in self.job.components}
+        self.locations = {operator.name: each.places for each in self.job.components for operator in each.operators}
         self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
         self.span_s = 0.0 if self.exact else resolution(self.job, settings).span_s
         self.replayable = replayable
@@ -59,6 +60,7 @@ class Wiring:
         self.world = World(simpy.Environment())
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.places: dict[Task, Location] = {}
+        self.event_times = EventTimes(self.query)
 
     def build(self) -> World:
         """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
@@ -67,13 +69,15 @@ class Wiring:
         for location in used:
             self.processor(location)
         for component in self.job.components:
-            name, operator = component.name, component.operator
-            world.tasks[name] = [self.task(operator, k, place) for k, place in enumerate(component.places)]
+            name = component.name
+            world.tasks[name] = [self.task(component, k, place) for k, place in enumerate(component.places)]
             make_key_groups(self, component)
             if self.exact and self.servers(name) > 1:
                 world.pools[name] = make_pool(world.tasks[name])
+        prepare(self)
         for each in self.job.edges:
             connect(self, each)
+        finish(self)
         for host in world.nics:
             self.pause(host)
         self._acquaint_all()
@@ -135,11 +139,15 @@ class Wiring:
 
     # operators -----------------------------------------------------------------------------------------------------
 
-    def task(self, operator: AnyOperator, replica: int, place: Location) -> Task:
-        """A task of an operator at a place. `replica`: its number, which names its random numbers."""
-        task = make_task(self, operator, replica, place)
+    def task(self, component: Component, replica: int, place: Location) -> Task:
+        """A task of a component at a place. `replica`: its number, which names its random numbers."""
+        task = make_task(self, component, replica, place)
         self.places[task] = place
         return task
+
+    def tasks_of(self, operator: str) -> list[Task]:
+        """The tasks that an operator runs in, perhaps with others."""
+        return self.world.tasks[self.job.component(operator).name]
 
     def _acquaint_all(self) -> None:
         """Tells each task what it pays for sending and who shares its processor."""
@@ -168,7 +176,7 @@ class Wiring:
         component, inputs = self.job.component(operator), self.job.inputs(operator)
         if component.replicas == 1 or component.operator.is_source:
             return True
-        if len(inputs) != 1 or not component.operator.one_to_one:
+        if len(inputs) != 1 or not all(each.one_to_one for each in component.operators):
             return False
         return inputs[0].how.in_turn and self._in_step(inputs[0].stream.producer)
 
@@ -185,8 +193,8 @@ class Wiring:
 
     def _overlap_after(self, operator: str) -> bool:
         """Whether those that it sends can: the results of time windows are bursts, in order."""
-        last = self.job.component(operator).operators[-1]
-        by_time = isinstance(last, Windowed) and last.window.policy == "time"
+        windows = [each.window for each in self.job.component(operator).operators if isinstance(each, Windowed)]
+        by_time = any(window.policy == "time" for window in windows)
         return not by_time and self._overlap_at(operator)
 
     def servers(self, operator: str) -> int:
@@ -218,7 +226,7 @@ class Wiring:
             return 1
         tasks = self.world.tasks[source.name]
         n = math.ceil(rate_per_s / len(tasks) * self.span_s)
-        work = rate_per_s / len(tasks) * source.service_s
+        work = rate_per_s / len(tasks) * self.job.service_s(source)
         keeps_up = work < min(task.processor.speed for task in tasks)
         return max(1, n if keeps_up and self.cap >= DEEP else min(self.cap, n))
 
@@ -231,8 +239,9 @@ class Wiring:
             OperatorMeter(
                 each.name,
                 each.kind,
-                world.tasks[each.name],
+                self.tasks_of(each.name),
                 world.brokers.get(each.name, []),
+                self.job.component(each.name).operators.index(each),
             )
             for each in self.query.operators
         ]

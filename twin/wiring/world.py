@@ -11,6 +11,9 @@ from twin.engine.arrival.broker import Broker
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.compute.sockets import BandwidthLimit
+from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.deal import Copied
+from twin.engine.event_time.ownership import Ownership
 from twin.engine.measure.ledger import Ledger
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
@@ -37,6 +40,9 @@ class World:
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
     alignments: dict[tuple[str, str], AlignedKeys] = field(default_factory=dict)  # by the ends of streams
     pools: dict[str, Pool] = field(default_factory=dict)
+    owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
+    copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those
+    audits: dict[str, Audit] = field(default_factory=dict)  # of those, in an exact run
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
 

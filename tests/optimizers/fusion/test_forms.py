@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from optimizers.fusion.forms import Cost, Form, Period, UnitCosts, cheapest, cost
 from optimizers.fusion.published_forms import published_choice, published_cost
 from twin.errors import BadInput
 from twin.event_windows.consolidation import formations
+from twin.event_windows.forms import Cost, Form, Period, UnitCosts, cheapest, cost
 from twin.event_windows.panes import ending, panes_of
 from twin.event_windows.window import EventWindow
 from twin.spec import parse

@@ -13,6 +13,7 @@ from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.station.task import Task
+from twin.engine.streams.channel import Port
 from twin.engine.streams.network import Nic
 from twin.kinds.registry import SOURCES
 
@@ -20,11 +21,17 @@ Row = dict[str, Any]
 
 
 class OperatorMeter:
-    """Reads all replicas of one operator; one row a period."""
+    """Reads all replicas of one operator; one row a period.
 
-    def __init__(self, name: str, kind: str, tasks: Sequence[Task], brokers: Sequence[Broker]) -> None:
+    number: which of the operators it is that run as one. They are busy, blocked and idle together; what waits does so
+    before the first of them.
+    """
+
+    def __init__(self, name: str, kind: str, tasks: Sequence[Task], brokers: Sequence[Broker], number: int = 0) -> None:
         self.name = name
         self.kind = kind
+        self.number = number
+        self.among = tasks  # of which those that there are now
         self.tasks = list(tasks)  # all that there ever were
         self.brokers = brokers
         self.since_s = [0.0] * len(tasks)
@@ -53,13 +60,20 @@ class OperatorMeter:
 
     def _counters(self) -> dict[str, float]:
         return {
-            "in": sum([task.tuples_in for task in self.tasks]),
-            "out": sum([task.tuples_out for task in self.tasks]),
-            "dropped": sum([port.dropped for task in self.tasks for port in task.ports]),
+            "in": sum([task.logic.taken(self.number) for task in self.tasks]),
+            "out": sum([task.logic.sent(self.number) for task in self.tasks]),
+            "dropped": sum([port.dropped for task in self.tasks for port in self._ports(task)]),
             "arrived": sum([broker.arrived for broker in self.brokers]),
             **{f"busy{k}": task.busy_s for k, task in enumerate(self.tasks)},
             **{f"blocked{k}": task.blocked_until_now_s() for k, task in enumerate(self.tasks)},
         }
+
+    def _ports(self, task: Task) -> Sequence[Port]:
+        """The last of several operators has them."""
+        return task.ports if self.number + 1 == task.logic.parts() else ()
+
+    def _state_bytes(self, task: Task) -> float:
+        return task.logic.part(self.number).window_bytes() + (0.0 if self.number else task.state_bytes)
 
     def row(self, period: int, start_s: float, end_s: float) -> Row:
         """The period's row; resets the meter."""
@@ -81,8 +95,8 @@ class OperatorMeter:
             "busyTimeMsPerSecond": 1000 * busy / count,
             "backPressuredTimeMsPerSecond": 1000 * blocked / count,
             "idleTimeMsPerSecond": 1000 * (1 - (busy + blocked) / count),
-            "queueLength": 0 if source else sum([task.queued for task in self.tasks]),
-            "stateBytes": sum([task.window_bytes() + task.state_bytes for task in self.tasks]),
+            "queueLength": 0 if source or self.number else sum([task.queued for task in self.tasks]),
+            "stateBytes": sum([self._state_bytes(task) for task in self.tasks]),
             "arrived": int(now["arrived"] - before["arrived"]) if source else None,
             "backlog": sum([broker.backlog for broker in self.brokers]) if source else None,
         }
@@ -110,7 +124,7 @@ class OperatorMeter:
         return busy, blocked
 
     def _latencies(self) -> Row:
-        sinks = [sink for task in self.tasks if (sink := task.logic.sink()) is not None]
+        sinks = [sink for task in self.tasks if (sink := task.logic.part(self.number).sink()) is not None]
         if not sinks:
             return {}
         row: Row = {
@@ -186,20 +200,23 @@ class Statistics:
         env.process(self._run())
 
     def joined(self, operator: str, task: Task, now_s: float) -> None:
-        """An operator has a new replica."""
-        self._meter(operator).joined(task, now_s)
+        """An operator, with those that run as one with it, has a new replica."""
+        for meter in self._meters(operator):
+            meter.joined(task, now_s)
 
     def left(self, operator: str, task: Task, now_s: float) -> None:
-        """An operator has lost a replica."""
-        self._meter(operator).left(task, now_s)
+        """It has lost a replica."""
+        for meter in self._meters(operator):
+            meter.left(task, now_s)
 
     def appeared(self, host: HostMeter, card: LinkMeter) -> None:
         """A host is used for the first time."""
         self.hosts.append(host)
         self.links.append(card)
 
-    def _meter(self, operator: str) -> OperatorMeter:
-        return next(meter for meter in self.operators if meter.name == operator)
+    def _meters(self, operator: str) -> list[OperatorMeter]:
+        among = next(meter.among for meter in self.operators if meter.name == operator)
+        return [meter for meter in self.operators if meter.among is among]
 
     def _run(self) -> Any:
         while True:

@@ -92,7 +92,11 @@ class Intake(Sender):
 
     def heed(self, mark: Segment) -> None:
         """A control item's turn has come. When all inputs are as far, so is this station, and says so."""
-        assert isinstance(mark, Mark) and mark.inbox is not None
+        assert isinstance(mark, Mark)
+        if self.logic.heeds:
+            self.logic.heed(mark)
+            return
+        assert mark.inbox is not None
         alignment = self.alignment
         if alignment is not None and alignment.take(mark.inbox.side, mark):
             least = alignment.least(mark.kind)

@@ -32,6 +32,12 @@ class Interruptible(Service):
 
     # evaluations that no tuple asks for ------------------------------------------------------------------------------
 
+    def job(self, outcome: Outcome, work_s: float) -> None:
+        """Works on an evaluation from now on, and on nothing else until it is done."""
+        work_s *= self.processor.slowdown
+        self.processor.work_s += work_s
+        self._evaluate_as_job(outcome, work_s)
+
     def evaluate(self, outcome: Outcome, work_s: float, from_s: float, meanwhile: bool) -> None:
         """Works on an evaluation, from that time at the earliest. meanwhile: tuples are being served at the same time.
 
@@ -44,7 +50,7 @@ class Interruptible(Service):
             self._evaluate_as_job(outcome, work_s)
             return
         time_s = work_s / self.processor.speed
-        outcome.leave(self, self.draws, from_s + time_s, from_s + time_s)
+        outcome.leave(self.draws, from_s + time_s)
         if self.blocked and not self.processor.shared:
             # the results fill a channel: the task evaluates first, then it is blocked, and takes no tuples meanwhile
             self.busy_s += time_s
@@ -67,7 +73,7 @@ class Interruptible(Service):
             now: float = self.env.now
             self.busy_s += now - started_s
             self.free_s = now
-            outcome.leave(self, self.draws, now, now)
+            outcome.leave(self.draws, now)
             self.busy = False
 
         def done(_: object = None) -> None:

@@ -172,7 +172,7 @@ class Task(Interruptible):
         if snapshot.serving is not None:
             self.logic.emit(snapshot.serving.copy(), now, now)
         if snapshot.evaluating is not None:
-            snapshot.evaluating.leave(self, self.draws, now, now)
+            snapshot.evaluating.leave(self.draws, now)
 
     def window_bytes(self) -> float:
         """See Logic."""

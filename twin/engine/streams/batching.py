@@ -178,7 +178,7 @@ class DelayingPort(Port):
         if (
             consumer is not None and consumer.queued < batch
         ):  # a backlogged consumer would be as busy with tuples one by one
-            service_s = consumer.service_s + path.inbox.beyond_s
+            service_s = consumer.service_s + path.inbox.beyond_s + consumer.logic.more_s
             each_s = (service_s + path.fetch_s + consumer.send_s) * consumer.processor.slowdown
             self._together_s += (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
 
@@ -197,8 +197,8 @@ class DelayingPort(Port):
         task = self.task
         made = task.tuples_out / max(1, task.tuples_in)
         if task.logic.windowed:
-            return task.tuples_out / max(1, task.logic.fires) * share, 0.0
-        service_s = task.service_s + task.inputs.beyond_s()
+            return task.tuples_out / max(1, task.logic.fired()) * share, 0.0
+        service_s = task.service_s + task.inputs.beyond_s() + task.logic.more_s
         each_s = service_s * task.processor.slowdown / task.processor.speed
         return self.bursts[task].size * made * share, each_s / max(made * share, 1e-9)
 

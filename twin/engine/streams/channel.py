@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from twin.engine.streams.route import Leg
 
 
+UNBOUNDED = 10**15
+"""Credits of a channel in which nothing waits for room."""
 DEEP = 128
 """Half a channel that holds so many tuples hardly ever blocks below saturation: idle, it takes any smooth segment."""
 LOTS = 2
@@ -147,7 +149,7 @@ class Port:
     def refresh(self) -> None:
         """After a change of the deal's weights."""
         weights = self.deal.weights
-        self._only = self.paths[0] if len(weights) == 1 else None
+        self._only = self.paths[0] if len(weights) == 1 and not self.deal.tags else None
         self.send_s = self.paths.mean_send_s(weights)  # CPU seconds a tuple sent
 
     def unsent(self) -> Iterable[tuple[Path, Segment]]:
@@ -166,10 +168,10 @@ class Port:
         self.outbox.clear()
 
     def mark(self, mark: Mark) -> None:
-        """Sends a control item to every replica that gets tuples, behind all that was sent before."""
+        """Sends a control item to every replica that gets, or may get, tuples, behind all that was sent before."""
         self.flush()
         for index, weight in enumerate(self.deal.weights):
-            if weight > 0.0:
+            if weight > 0.0 or self.deal.tags:
                 self._pass(self.paths[index], mark.copy())
 
     def send(self, segment: Segment) -> None:

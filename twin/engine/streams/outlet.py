@@ -23,4 +23,4 @@ class Outlet:
 
     def offer(self, results: Results) -> tuple[Outcome, float]:
         """What results that leave all at once come to in the end, and the CPU seconds that this takes."""
-        return Outcome([results]), results.n * self.send_s
+        return Outcome([results], self, []), results.n * self.send_s

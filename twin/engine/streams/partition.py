@@ -44,6 +44,9 @@ class Deal:
 
     __slots__ = ("_began_s", "_ended", "_first", "_live", "_owed", "_turns", "copies", "first", "producers", "weights")
 
+    tags = False
+    """Whether it looks at each segment, also where there is one replica only, and all of them hear control items."""
+
     def __init__(self, weights: Sequence[float], copies: bool = False, first: int = 0, producers: int = 1) -> None:
         self.copies = copies
         self.first = first

@@ -38,9 +38,9 @@ class GroupCombiner(Combiner):
         self.groups = max(1, round(keys.distinct_of(replica)))
         self.strata = keys.strata(replica)
 
-    def know_share(self, share: float, values: int) -> None:
+    def know_share(self, share: float, values: list[int]) -> None:
         """See Logic."""
-        self.groups = max(1, round(values * share))
+        self.groups = max(1, round(values[0] * share))
 
     def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
         """Distinct groups in the window; each as old as the oldest of its tuples."""

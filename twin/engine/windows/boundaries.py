@@ -93,7 +93,7 @@ class TimeTrigger(Trigger):
         for history in histories:
             history.recall()
         store.forget(at_s + self.slide - self.size)
-        outcome = Outcome([])
+        outcome = Outcome([], window.out, [])
         if results is not None and results.n > 0:
             outcome, more_s = window.out.offer(results)
             work_s += more_s

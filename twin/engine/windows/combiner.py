@@ -47,5 +47,5 @@ class Combiner:
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         """See Logic."""
 
-    def know_share(self, share: float, values: int) -> None:
+    def know_share(self, share: float, values: list[int]) -> None:
         """See Logic."""

@@ -57,7 +57,7 @@ class MatchCombiner(Combiner):
         if law is not None:
             self.law = law
 
-    def know_share(self, share: float, values: int) -> None:
+    def know_share(self, share: float, values: list[int]) -> None:
         """See Logic."""
         self.law = self._law_of(share)
 

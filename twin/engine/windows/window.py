@@ -143,6 +143,10 @@ class WindowLogic(Logic):
         self.store.give(state, self.trigger.origin(), self.station.busy)
         self.combiner.changed()
 
+    def stores(self) -> int:
+        """See Logic."""
+        return len(self.store.histories)
+
     def in_service(self) -> int:
         """None: what it took up is in the window."""
         return 0
@@ -151,6 +155,6 @@ class WindowLogic(Logic):
         """See Logic."""
         self.combiner.know_keys(keys, replica)
 
-    def know_share(self, share: float, values: int) -> None:
+    def know_share(self, share: float, values: list[int]) -> None:
         """See Logic."""
         self.combiner.know_share(share, values)

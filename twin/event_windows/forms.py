@@ -8,12 +8,18 @@ Receiving a tuple costs the same in all of them and is left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from twin.errors import BadInput
+from twin.event_windows.consolidation import formations
+from twin.event_windows.instances import Span
+from twin.event_windows.panes import Panes, ending
+from twin.event_windows.repeated_keys import expected_keys
+from twin.event_windows.window import US_PER_S, EventWindow
 from twin.spec import Spec
 
 Positive = Annotated[float, Field(gt=0, le=10**18)]
@@ -107,3 +113,36 @@ def cheapest(period: Period, costs: UnitCosts, paused_limit_s: float = math.inf)
         raise BadInput(f"paused_limit_s must be >= 0, got {paused_limit_s}")
     found = {form: cost(form, period, costs) for form in Form}
     return min((form for form in Form if found[form].paused_s <= paused_limit_s), key=lambda form: found[form].cpu_s)
+
+
+def period_of(
+    windows: Sequence[EventWindow], panes: Panes, tuples_per_s: float, keys: float, groups: int, migrations: float = 0.0
+) -> Period:
+    """What happens in as long as the longest window, if keys come at random. windows: at least one.
+
+    migrations: of key groups, in that time. Merged keys are those of the cheapest formations (Section 6.1).
+    """
+    longest_us = max(window.length_us for window in windows)
+    count, a_pane = longest_us // panes.length_us, tuples_per_s * panes.length_us / US_PER_S
+    in_span = expected_keys(keys, a_pane)
+    formed = formations(lambda pane: ending(windows, panes, pane), 0, 2 * count, count, in_span)
+    merged = sum(each.keys for each in formed if each.window.end > count and len(each.pieces) > 1)
+    results = [longest_us / each.every_us * in_span(panes_long(each, panes)) for each in windows]
+    a_window = max(in_span(panes_long(each, panes)) for each in windows)
+    overlap = sum(each.length_us / each.every_us for each in windows)
+    return Period(
+        tuples=tuples_per_s * longest_us / US_PER_S,
+        overlap=overlap,
+        panes=count,
+        pane_keys=in_span(Span(0, 1)),
+        window_keys=a_window,
+        merged_keys=merged,
+        result_keys=sum(results),
+        groups=groups,
+        migrations=migrations,
+    )
+
+
+def panes_long(window: EventWindow, panes: Panes) -> Span:
+    """As many panes as an instance of a window has."""
+    return Span(0, window.length_us // panes.length_us)

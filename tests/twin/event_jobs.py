@@ -1,0 +1,83 @@
+"""Small jobs with windows over event time, and their worlds when a run has ended."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from twin import simulation
+from twin.guards import conservation
+from twin.job import Job
+from twin.run import Run
+from twin.scenario import Scenario
+from twin.spec import parse
+from twin.wiring.world import World
+
+HOSTS = [
+    {"name": f"h{i}", "cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 2} for i in range(3)
+]
+KEYED = {"keys": 12, "key_groups": 4}
+WINDOWS = [{"length_s": 2}, {"length_s": 3, "every_s": 1}]
+
+
+def source(name: str = "source", **more: Any) -> dict[str, Any]:
+    return {"kind": "source", "name": name, "service_time_s": 1e-5} | more
+
+
+def compute(name: str = "compute", **more: Any) -> dict[str, Any]:
+    form = {} if "windows" in more else {"partial_s": 0.5}
+    return {"kind": "compute", "name": name, "service_time_s": 1e-4, "execute_time_s": 1e-5} | KEYED | form | more
+
+
+def consolidate(name: str = "merge", **more: Any) -> dict[str, Any]:
+    return {"kind": "consolidate", "name": name, "service_time_s": 1e-5, "windows": WINDOWS} | KEYED | more
+
+
+def sink(name: str = "sink") -> dict[str, Any]:
+    return {"kind": "sink", "name": name, "service_time_s": 0}
+
+
+def job(
+    operators: list[dict[str, Any]] | None = None,
+    streams: list[tuple[str, str]] | None = None,
+    *,
+    rate_per_s: float = 60.0,
+    placement: dict[str, Any] | None = None,
+    key_groups: dict[str, Any] | None = None,
+    events: list[dict[str, Any]] | None = None,
+    policy: Any = None,
+    **run: Any,
+) -> Scenario:
+    """source -> compute -> merge -> sink, or other operators in a row, or with streams of their own."""
+    chain = operators or [source(), compute(), consolidate(), sink()]
+    names = [each["name"] for each in chain]
+    replicas = {each["name"]: ["h0", "h1", "h2"] if "key_groups" in each else "h0" for each in chain}
+    sources = [each["name"] for each in chain if each["kind"] == "source"]
+    document: dict[str, Any] = {
+        "query": {
+            "operators": chain,
+            "streams": [{"producer": a, "consumer": b} for a, b in streams or pairwise(names)],
+        },
+        "cluster": {"hosts": HOSTS},
+        "plan": {"placement": replicas | (placement or {}), "key_groups": key_groups or {}},
+        "workload": {"arrivals": {name: {"law": "poisson", "rate_per_s": rate_per_s} for name in sources}},
+        "events": events or [],
+        "policy": policy,
+        "run": {"horizon_s": 9.0, "fidelity": "exact", "seed": 1} | run,
+    }
+    return parse(Scenario, document)
+
+
+def ended(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, World]:
+    """A run, checked as ever, and the world that it left."""
+    worlds: list[World] = []
+
+    def check(job: Job, world: World, exact: bool) -> None:
+        worlds.append(world)
+        conservation.check(job, world, exact)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation, "conservation", type("Checked", (), {"check": staticmethod(check)}))
+        return simulation.simulate(scenario), worlds[0]

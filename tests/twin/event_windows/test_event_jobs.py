@@ -1,0 +1,206 @@
+"""Windows over event time in runs: each once and whole, by brute force over all tuples that came."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
+from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.event_time.shipping import Shipping
+from twin.event_windows.window import EventWindow
+from twin.guards.conservation import ConservationError
+from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.wiring.world import World
+
+SHORT = [{"length_s": 1}, {"length_s": 2, "every_s": 1}]
+LONG = [{"length_s": 4, "every_s": 2}, {"length_s": 3}]
+TILED = (
+    [source(), compute(), consolidate("short", windows=SHORT), consolidate("long", windows=LONG), sink()],
+    None,
+    [("short", ["compute"]), ("long", ["compute"])],
+)
+CASES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]] | None, list[tuple[str, list[str]]]]] = {
+    "5.1, panes": ([source(), compute(sharing="panes"), consolidate(), sink()], None, [("merge", ["compute"])]),
+    "5.1, a state a window": (
+        [source(), compute(sharing="windows"), consolidate(), sink()],
+        None,
+        [("merge", ["compute"])],
+    ),
+    "5.2, into a map": (
+        [source(), compute(windows=LONG), {"kind": "map", "name": "map", "service_time_s": 1e-5}, sink()],
+        None,
+        [("compute", ["compute"])],
+    ),
+    "5.2, into a compute": (
+        [source(), compute(windows=SHORT), compute("second", windows=LONG), sink()],
+        None,
+        [("compute", ["compute"]), ("second", ["second"])],
+    ),
+    "5.3": TILED,
+    "5.4": (
+        [source(), compute("eager", partial_s=None), compute(), consolidate(), sink()],
+        None,
+        [("merge", ["compute"])],
+    ),
+    "two sources, two computes into one": (
+        [source(), source("other"), compute("a"), compute("b", partial_s=0.25), consolidate(), sink()],
+        [("source", "a"), ("other", "a"), ("other", "b"), ("a", "merge"), ("b", "merge"), ("merge", "sink")],
+        [("merge", ["a", "b"])],
+    ),
+    "disorder within the slack": (
+        [source(disorder_s=0.8, slack_s=0.8), compute(), consolidate(), sink()],
+        None,
+        [("merge", ["compute"])],
+    ),
+    "one replica of each, and thinned before": (
+        [
+            source(),
+            {"kind": "filter", "name": "filter", "selectivity": 0.5, "service_time_s": 1e-5},
+            compute(key_groups=1),
+            consolidate(key_groups=1, windows=[{"length_s": 2, "every_s": 0.5, "start_s": -3.5}]),
+            sink(),
+        ],
+        None,
+        [("merge", ["compute"])],
+    ),
+}
+
+
+def by_force(world: World, computes: list[str], windows: tuple[EventWindow, ...], far_us: float) -> Counter[Any]:
+    """Every instance that is over, with every key in it: tuples, counted one by one."""
+    found: Counter[Any] = Counter()
+    for name in computes:
+        for at_us, key, _ in world.audits[name].came:
+            for window in windows:
+                near = at_us // window.every_us
+                for number in range(near - 20, near + 20):
+                    start_us = window.start_us + number * window.every_us
+                    if start_us <= at_us < start_us + window.length_us <= far_us:
+                        found[window, start_us, key] += 1
+    same: defaultdict[Any, set[int]] = defaultdict(set)
+    for (window, start_us, key), count in found.items():
+        same[start_us, start_us + window.length_us, key].add(count)
+    assert all(len(counts) == 1 for counts in same.values())
+    return Counter({span: counts.pop() for span, counts in same.items()})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_windows_are_those_of_brute_force(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    operators, streams, checked = CASES[name]
+    placement = {"compute": "h1", "merge": "h2"} if name.startswith("one replica") else {}
+    scenario = job(operators, streams, placement=placement, rate_per_s=30.0)
+    _, world = ended(scenario, monkeypatch)
+    for operator, computes in checked:
+        far = [task.logic.watermark_us for task in world.tasks[operator]]  # type: ignore[attr-defined]
+        windows = scenario.query.operator(operator).windows  # type: ignore[union-attr]
+        expected = by_force(world, computes, windows, min(far))
+        emitted = {each[:3]: each[3] for each in world.audits[operator].emitted}
+        assert len(emitted) == len(world.audits[operator].emitted)
+        assert len(expected) > 20
+        assert {span: count for span, count in emitted.items() if span[1] <= min(far)} == expected
+
+
+def test_tuples_that_come_too_late_are_dropped_and_counted_in_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within 1 s of disorder and no slack, a tuple is late with probability > 0; what is not late is in its windows."""
+    scenario = job([source(disorder_s=1.0), compute(), consolidate(), sink()], rate_per_s=200.0)
+    _, world = ended(scenario, monkeypatch)
+    audit = world.audits["compute"]
+    assert 0 < len(audit.late) < len(audit.came)
+    assert sum(task.logic.dropped_late for task in world.tasks["compute"]) == len(audit.late)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("sharing", "disorder_s"), [("panes", 0.8), ("windows", 0.0)])
+def test_fast_runs_count_as_exact_ones(sharing: str, disorder_s: float) -> None:
+    """Keys in a window are K (1 - exp(-n / K)) on average: 4 standard errors of the occupancy, over all windows."""
+    chain = [
+        source(disorder_s=disorder_s, slack_s=disorder_s),
+        compute(sharing=sharing, keys=200),
+        consolidate(keys=200),
+    ]
+    found = {}
+    for fidelity in ("exact", "fast"):
+        run = simulate(job([*chain, sink()], rate_per_s=100.0, fidelity=fidelity, horizon_s=20.0))
+        rows = {each.operator: each for each in run.operators}
+        found[fidelity] = rows["merge"].tuples_out
+    expected = 200 * -math.expm1(-100 * 2 / 200) * 9 + 200 * -math.expm1(-100 * 3 / 200) * 16
+    error = 4.0 * math.sqrt(200 * 0.25 * (9 + 18))
+    assert abs(found["fast"] - found["exact"]) < error
+    assert abs(found["fast"] - expected) < error + 4 * 200  # which of the first and last windows are in the run
+
+
+def test_the_form_that_costs_less_is_chosen_and_changes_with_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executing the logic for each window costs more than merging panes if tuples are many; the cut is the same for
+    all replicas, and windows on both sides of it are whole."""
+    windows = [{"length_s": 2, "every_s": 0.5}]
+    chain = [source(), compute(execute_time_s=2e-4, keys=40), consolidate(keys=40, merge_time_s=3e-4, windows=windows)]
+    rising = [{"kind": "rate-change", "source": "source", "at_s": 2.0, "factor": 50.0}]
+    scenario = job([*chain, sink()], rate_per_s=10.0, events=rising, horizon_s=7.0)
+    _, world = ended(scenario, monkeypatch)
+    forms = {tuple(task.logic.sharings) for task in world.tasks["compute"]}  # type: ignore[attr-defined]
+    assert len(forms) == 1
+    assert [form for _, form in forms.pop()] == ["windows", "panes"]
+
+
+def test_bookkeeping_does_not_grow_with_overlap() -> None:
+    """Additions a segment are one, however many windows overlap."""
+    from twin.engine.event_time import compute as module
+
+    counts = []
+    for every_s in (4.0, 0.5):
+        adds = Counter[str]()
+
+        class Counting(module.Expected):
+            __slots__ = ()
+
+            def add(self, n: int, part_g: Any, adds: Counter[str] = adds) -> None:
+                adds["all"] += 1
+                super().add(n, part_g)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("twin.engine.event_time.content.Expected", Counting)
+            merge = consolidate(windows=[{"length_s": 4, "every_s": every_s}])
+            simulate(job([source(), compute(), merge, sink()], rate_per_s=500.0, fidelity="fast", horizon_s=10.0))
+        counts.append(adds["all"])
+    assert counts[0] == counts[1] > 0
+
+
+# provoked ------------------------------------------------------------------------------------------------------------
+
+
+def lose_one(send: Callable[..., float]) -> Callable[..., float]:
+    """Every tenth partial result is lost on its way."""
+    count = 0
+
+    def sends(self: Shipping, piece: Any, owner: int) -> float:
+        nonlocal count
+        count += 1
+        if count % 10 == 0:
+            self.copied.n -= piece.n
+            return 0.0
+        return send(self, piece, owner)
+
+    return sends
+
+
+def test_a_lost_partial_result_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shipping, "_send", lose_one(Shipping._send))
+    with pytest.raises(ConservationError, match="window over event time"):
+        simulate(job())
+
+
+def test_a_window_that_is_emitted_by_all_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ConsolidateLogic, "allowed", lambda _self, _span, content, **_: content)
+    moves = [{"kind": "migration", "operator": "merge", "at_s": 3.0, "key_groups": [0], "to_replica": 2}]
+    with pytest.raises(ConservationError, match="window over event time"):
+        simulate(job(events=moves, rate_per_s=200.0))
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    scenario: Scenario = job()
+    assert simulate(scenario).operator_rows == simulate(scenario).operator_rows

@@ -1,0 +1,273 @@
+"""Key groups over event time change hands while a job runs: no window is lost, doubled or other than it should be."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
+from twin.engine.event_time.timed import TimedLogic
+from twin.errors import BadInput
+from twin.event_migrations import mobility
+from twin.guards.conservation import ConservationError
+from twin.simulation import simulate
+
+GROUPS = [0, 1, 2, 3]
+AT_S = st.floats(0.2, 7.0).map(lambda at_s: round(at_s, 3))
+
+
+def moves(operator: str, strategies: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {
+            "kind": st.just("migration"),
+            "operator": st.just(operator),
+            "at_s": AT_S,
+            "key_groups": st.sets(st.sampled_from(GROUPS), min_size=1).map(sorted),
+            "to_replica": st.integers(0, 2),
+            "strategy": st.sampled_from(strategies),
+        }
+    )
+
+
+def repartitions(operator: str, strategies: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    owners = st.lists(st.integers(0, 2), min_size=4, max_size=4)
+    base = {"kind": st.just("repartition"), "operator": st.just(operator), "at_s": AT_S, "owners": owners}
+    return st.fixed_dictionaries({**base, "strategy": st.sampled_from(strategies)})
+
+
+ANY = ["instant", "disruptive", "smooth"]
+RIGID = ["disruptive", "smooth"]
+SPLIT_EVENTS = st.lists(
+    st.one_of(moves("compute", ANY), moves("merge", ANY), repartitions("compute", ANY), repartitions("merge", ANY)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SPLIT_EVENTS, st.sampled_from(["panes", "windows", "auto"]), st.integers(0, 1000))
+def test_any_interleaving_of_migrations_of_two_components(events: Any, sharing: str, seed: int) -> None:
+    chain = [source(disorder_s=0.4, slack_s=0.4), compute(sharing=sharing), consolidate(), sink()]
+    simulate(job(chain, events=events, seed=seed))
+
+
+@st.composite
+def courses(draw: st.DrawFn) -> tuple[bool, list[dict[str, Any]]]:
+    """One component that is split and combined in turn, and moved as each form admits."""
+    combined = first = draw(st.booleans())
+    events: list[dict[str, Any]] = []
+    for at_s in sorted(draw(st.lists(AT_S, min_size=2, max_size=6, unique=True))):
+        if draw(st.booleans()):
+            change = {"kind": "split"} if combined else {"kind": "combine", "strategy": draw(st.sampled_from(RIGID))}
+            if combined:
+                change["owners"] = draw(st.lists(st.integers(0, 2), min_size=4, max_size=4))
+            events.append({**change, "operator": "merge", "at_s": at_s})
+            combined = not combined
+        else:
+            events.append({**draw(moves("compute", RIGID if combined else ANY)), "at_s": at_s})
+    return first, events
+
+
+@settings(max_examples=25, deadline=None)
+@given(courses(), st.integers(0, 1000))
+def test_any_course_of_splits_and_combinations(course: Any, seed: int) -> None:
+    combined, events = course
+    simulate(job([source(), compute(), consolidate(combined=combined), sink()], events=events, seed=seed))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(moves("compute", RIGID), min_size=1, max_size=4), st.integers(0, 1000))
+def test_computes_that_emit_their_own_windows(events: Any, seed: int) -> None:
+    windows = [{"length_s": 2, "every_s": 1}, {"length_s": 1.5}]
+    simulate(job([source(), compute(windows=windows), sink()], events=events, seed=seed))
+
+
+def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard of disruptive migration: the new owner must not say how far it is while tuples wait for their state."""
+
+    def proceed(self: TimedLogic) -> None:
+        held, self.held_us = self.held_us, []
+        try:
+            going_on(self)
+        finally:
+            self.held_us = held
+
+    going_on = TimedLogic.proceed
+    monkeypatch.setattr(TimedLogic, "proceed", proceed)
+    move = {"kind": "migration", "operator": "compute", "key_groups": [0, 1, 2], "to_replica": 2}
+    events = [{**move, "at_s": 1.493 + k, "to_replica": k % 3, "strategy": "disruptive"} for k in range(6)]
+    slow = [source(), compute(state_bytes_per_key=1e6), consolidate(), sink()]
+    with pytest.raises(ConservationError, match="window over event time"):
+        simulate(job(slow, rate_per_s=300.0, events=events))
+
+
+# what migrations cost ------------------------------------------------------------------------------------------------
+
+
+def moved(strategy: str, at_s: float = 4.2, **more: Any) -> tuple[dict[str, Any], int]:
+    """The record of a move of half of the keys, and the partial results of the run. Panes last 2 s."""
+    event = {"kind": "migration", "operator": "compute", "at_s": at_s, "key_groups": [0, 1], "to_replica": 2}
+    windows = [{"length_s": 4, "every_s": 2}]
+    chain = [source(), compute(partial_s=2, keys=400, **more), consolidate(keys=400, windows=windows), sink()]
+    run = simulate(job(chain, rate_per_s=300.0, events=[{**event, "strategy": strategy}]))
+    rows = {each.operator: each for each in run.operators}
+    return run.event_rows[0], rows["compute"].tuples_out
+
+
+def test_a_disruptive_pause_grows_with_the_state_and_an_instant_one_is_none() -> None:
+    small, _ = moved("disruptive", state_bytes_per_key=1e3)
+    large, _ = moved("disruptive", state_bytes_per_key=1e5)
+    instant, _ = moved("instant", state_bytes_per_key=1e5)
+    assert instant["paused_s"] == instant["bytes"] == 0.0
+    assert large["bytes"] == pytest.approx(100 * small["bytes"])
+    assert large["paused_s"] > 20 * small["paused_s"] > 0.0
+    per_byte_s = 8.0 / 1e9 + 2 * 60e-9  # on the wire, and at both ends
+    assert large["paused_s"] == pytest.approx(large["bytes"] * per_byte_s, rel=0.05)
+
+
+def test_an_instant_migration_leaves_keys_at_two_places_for_a_pane() -> None:
+    """Key expansion: in the pane of the move, keys that came before and after it are sent by two replicas."""
+    (_, none), (record, expanded), (_, disruptive) = (
+        moved("disruptive", 4.0),
+        moved("instant", 5.0),
+        moved("disruptive", 5.0),
+    )
+    assert none == disruptive  # the same tuples: partial results are the same wherever they are
+    keys = 200 * -math.expm1(-150 / 200)  # of one of two seconds, in the key groups that moved
+    whole = 200 * -math.expm1(-300 / 200)
+    assert expanded - disruptive == pytest.approx(2 * keys - whole, abs=4 * math.sqrt(50))
+    assert record["detail"]["left_bytes"] == pytest.approx(100 * keys, rel=0.2)
+
+
+def test_smooth_migration_of_a_combined_component_sends_tuples_twice_while_windows_overlap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Windows of 4 s every second: for 3 s after the cut tuples are in windows of both owners."""
+    event = {"kind": "migration", "operator": "compute", "at_s": 3.5, "key_groups": GROUPS, "to_replica": 2}
+    chain = [source(), compute(), consolidate(combined=True, windows=[{"length_s": 4, "every_s": 1}]), sink()]
+    owners = [0, 1, 0, 1]
+    scenario = job(
+        chain,
+        events=[{**event, "strategy": "smooth"}],
+        rate_per_s=200.0,
+        key_groups={"compute": owners, "merge": owners},
+    )
+    run, world = ended(scenario, monkeypatch)
+    record = run.event_rows[0]
+    came = [at_us for at_us, _, _ in world.audits["compute"].came]
+    assert world.copied["source", "compute"].n == sum(4_000_000 <= at_us < 7_000_000 for at_us in came)
+    assert record["paused_s"] == 0.0
+    assert record["end_s"] == pytest.approx(7.0, abs=0.1)  # when the last window that began before 4 s is complete
+
+
+def test_windows_of_all_key_groups_wait_for_one_that_moves_disruptively() -> None:
+    held, _ = moved("disruptive", at_s=5.9, state_bytes_per_key=1e5)
+    assert held["detail"]["held_s"] >= held["paused_s"]
+
+
+# what is admitted ----------------------------------------------------------------------------------------------------
+
+
+def test_table_1_and_section_5() -> None:
+    split = job().query
+    assert str(mobility(split, "compute", combined=False)) == "stateful flexible"
+    assert str(mobility(split, "merge", combined=False)) == "stateless rigid"
+    assert str(mobility(split, "compute", combined=True)) == "stateful rigid"
+    mapped = job([source(), {"kind": "map", "name": "map"}, compute(), consolidate(), sink()]).query
+    assert str(mobility(mapped, "map", combined=False)) == "stateless flexible"
+
+
+REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
+    ("instant, combined", [compute(), consolidate(combined=True)], {"strategy": "instant"}, "does not admit instant"),
+    ("own windows", [compute(windows=[{"length_s": 1}])], {"strategy": "instant"}, "does not admit instant"),
+    ("no windows", [compute(partial_s=None)], {"strategy": "smooth"}, "does not admit smooth"),
+    (
+        "of a consolidate",
+        [compute(), consolidate(combined=True)],
+        {"operator": "merge"},
+        "one component with 'compute'",
+    ),
+    ("to a new place", [compute(), consolidate()], {"to_replica": None, "to": "h0"}, "punctuations would overtake"),
+    (
+        "of a replica",
+        [compute(), consolidate()],
+        {"key_groups": [], "to_replica": None, "replica": 0, "to": "h1"},
+        "overtake",
+    ),
+    ("unknown", [compute(), consolidate()], {"strategy": "gentle"}, "strategy"),
+]
+
+
+@pytest.mark.parametrize("what", [each[0] for each in REFUSED])
+def test_what_a_component_does_not_admit(what: str) -> None:
+    _, middle, change, why = next(each for each in REFUSED if each[0] == what)
+    event = {"kind": "migration", "operator": "compute", "at_s": 1.0, "key_groups": [0], "to_replica": 1} | change
+    with pytest.raises(BadInput, match=why):
+        job([source(), *middle, sink()], events=[{key: value for key, value in event.items() if value is not None}])
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ({"kind": "combine", "operator": "compute"}, "no consolidate"),
+        ({"kind": "split", "operator": "merge"}, "is not combined"),
+        ({"kind": "repartition", "operator": "source", "owners": [0]}, "not over event time"),
+        ({"kind": "repartition", "operator": "compute", "owners": [0, 1]}, "2 owners for the 4 key groups"),
+        ({"kind": "repartition", "operator": "compute", "owners": [0, 1, 2, 3]}, "no replica 3"),
+        ({"kind": "failure", "host": "h0"}, "in no checkpoint"),
+        ({"kind": "scale", "operator": "compute", "placement": ["h0"]}, "its replicas stay"),
+    ],
+)
+def test_operations_that_cannot_be(event: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        job(events=[{"at_s": 1.0, **event}])
+
+
+def test_combining_during_a_migration_is_refused_and_said() -> None:
+    slow = [source(), compute(state_bytes_per_key=1e7), consolidate(), sink()]
+    move = {"kind": "migration", "operator": "compute", "at_s": 4.2, "key_groups": [0, 1], "to_replica": 2}
+    combine = {"kind": "combine", "operator": "merge", "at_s": 4.25}
+    run = simulate(job(slow, rate_per_s=200.0, events=[{**move, "strategy": "disruptive"}, combine]))
+    record = next(each for each in run.event_rows if each["kind"] == "combine")
+    assert "under way" in record["detail"]["refused"]
+    assert any("combine when it has ended" in line for line in run.warnings)
+
+
+@pytest.mark.parametrize(
+    ("chain", "why"),
+    [
+        ([compute(), consolidate(windows=[{"length_s": 2, "every_s": 0}])], "every_s"),
+        ([compute(), consolidate(windows=[{"length_s": 2, "every_s": 3}])], "every_s must be <= length_s"),
+        ([compute(), consolidate(windows=[])], "at least 1"),
+        ([compute(partial_s=0.3), consolidate()], "do not make up all windows"),
+        ([compute(), {"kind": "map", "name": "map"}], "hands partial results to 'map'"),
+        ([compute(windows=[{"length_s": 1}]), consolidate()], "sends none"),
+        ([compute(keys=13), consolidate()], "give both the same"),
+        ([compute(key_groups=None), consolidate()], "has no key_groups"),
+        ([compute(key_groups=1), consolidate(key_groups=1)], "1 key groups for 3 replicas"),
+        ([compute(keys=3), consolidate(keys=3)], "as many keys at least"),
+        ([compute(sharing="panes", windows=[{"length_s": 1}])], "sharing without partial_s"),
+        (
+            [compute(), consolidate(windows=[{"length_s": 2}]), consolidate("long", windows=[{"length_s": 3}])],
+            "whole windows",
+        ),
+        (
+            [{"kind": "aggregate", "name": "sum", "window": {"policy": "time", "size_s": 1}}, compute(), consolidate()],
+            "over processing time",
+        ),
+    ],
+)
+def test_jobs_that_cannot_be(chain: list[dict[str, Any]], why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        job([source(), *chain, sink()])
+
+
+def test_negative_slack_and_other_replicas_of_a_combined_component_are_refused() -> None:
+    with pytest.raises(BadInput, match="slack_s"):
+        job([source(slack_s=-1), compute(), consolidate(), sink()])
+    with pytest.raises(BadInput, match="give both the same replicas"):
+        job([source(), compute(), consolidate(combined=True), sink()], placement={"merge": ["h1", "h0", "h2"]})

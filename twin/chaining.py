@@ -1,0 +1,100 @@
+"""Which operators run as one task: fused by a plan, or chained by an engine.
+
+Between fused operators there is no channel, no queue and no serialisation: a tuple goes through all of them at once,
+on one thread. Flink calls it chaining and does it for streams that are forwarded within a slot; Enorm fuses what has
+the same partition attributes. Fused operators are a path: what is given is a set of links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from twin.kinds.operator import KeyedOperator
+from twin.plan import ExecutionPlan
+from twin.profiles import EngineProfile
+from twin.query import Query, Stream
+
+if TYPE_CHECKING:
+    from twin.deployment import Deployment
+
+Fused = tuple[str, ...]
+"""Operators that run as one, in data-flow order; at least two."""
+
+
+def fused(query: Query, plan: ExecutionPlan, engine: EngineProfile) -> tuple[Fused, ...]:
+    """All that run as one under a plan that has been checked, by the names of their first operators."""
+    follower = {producer: consumer for group in plan.fused for producer, consumer in pairwise(group)}
+    if engine.chaining:
+        follower |= {each.producer: each.consumer for each in query.streams if _chained(query, plan, each)}
+    firsts = sorted(follower.keys() - follower.values())
+    return tuple(tuple(_path(follower, first)) for first in firsts)
+
+
+def together(name: str, deployment: Deployment) -> Fused:
+    """The operators that one runs together with, itself among them; alone, itself."""
+    groups = fused(deployment.query, deployment.plan, deployment.engine)
+    return next((group for group in groups if name in group), (name,))
+
+
+def _path(follower: dict[str, str], first: str) -> Iterator[str]:
+    name: str | None = first
+    while name is not None:
+        yield name
+        name = follower.get(name)
+
+
+def _chained(query: Query, plan: ExecutionPlan, stream: Stream) -> bool:
+    """Whether an engine chains the ends of a stream by itself: tuples go straight on, or might as well."""
+    return query.partitioning(stream).in_turn and not why_apart(query, plan, stream.producer, stream.consumer)
+
+
+def check_fused(query: Query, plan: ExecutionPlan) -> None:
+    """Raises ValueError, with the remedy, for operators that cannot run as one."""
+    where = dict[str, int]()
+    known = [operator.name for operator in query.operators]
+    for index, group in enumerate(plan.fused):
+        for name in group:
+            if name not in known:
+                raise ValueError(f"plan.fused.{index} names unknown operator {name!r}; one of {', '.join(known)}")
+            if name in where:
+                raise ValueError(f"plan.fused.{index}: {name!r} is in plan.fused.{where[name]} already; name it once")
+            where[name] = index
+        for producer, consumer in pairwise(group):
+            why = why_apart(query, plan, producer, consumer)
+            if why:
+                raise ValueError(f"plan.fused.{index}: {why}")
+
+
+def why_apart(query: Query, plan: ExecutionPlan, producer: str, consumer: str) -> str:
+    """Why two operators cannot run as one, with the remedy; empty if they can."""
+    outputs, inputs = query.outputs(producer), query.inputs(consumer)
+    stream = next((each for each in outputs if each.consumer == consumer), None)
+    if stream is None:
+        return f"there is no stream from {producer!r} to {consumer!r}; fuse operators in data-flow order"
+    if len(outputs) > 1:
+        return f"{producer!r} sends to {_names([each.consumer for each in outputs])}; fuse what has one consumer"
+    if len(inputs) > 1:
+        return f"{consumer!r} takes from {_names([each.producer for each in inputs])}; it can only be the first"
+    places = plan.locations(producer)
+    if places != plan.locations(consumer):
+        return (
+            f"replicas of {producer!r} and {consumer!r} are not at the same places in the same order; place them alike"
+        )
+    how = query.partitioning(stream)
+    if len(places) > 1 and not (how.in_turn or how.one_queue):
+        return (
+            f"{how} deals the tuples of each of the {len(places)} replicas of {producer!r} to all of {consumer!r}; "
+            "use forward, or one replica"
+        )
+    if stream.overflow == "drop":
+        return f"stream {producer} -> {consumer} drops what finds no room, and between fused operators is no channel"
+    operator = query.operator(consumer)
+    if isinstance(operator, KeyedOperator) and operator.key_groups is not None:
+        return f"{consumer!r} has key_groups, which are dealt on a stream; it can only be the first"
+    return ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(map(repr, names))

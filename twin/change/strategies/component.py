@@ -1,0 +1,111 @@
+"""What moves: key groups of an operator over event time, or of a compute and its consolidate that are one component."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import simpy
+
+from twin.change.fan import Fan
+from twin.change.migration import LOOK_S, Flow
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.event_time.ownership import Cut, Ownership
+from twin.engine.event_time.timed import TimedLogic
+from twin.engine.station.task import Task
+from twin.event_windows.instances import covering
+from twin.event_windows.window import EventWindow
+from twin.plan import Location
+
+if TYPE_CHECKING:
+    from twin.change.reconfiguration import Reconfigurer
+
+Process = Generator[simpy.Event, Any, None]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One operator of what moves."""
+
+    change: Reconfigurer
+    name: str
+
+    @property
+    def fan(self) -> Fan:
+        """The ways into it."""
+        return self.change.wiring.fan(self.name)
+
+    @property
+    def owners(self) -> Ownership:
+        """Who has its key groups."""
+        return self.change.world.owners[self.name]
+
+    @property
+    def replicas(self) -> list[TimedLogic]:
+        """What they do."""
+        return [cast(TimedLogic, task.logic) for task in self.change.world.tasks[self.name]]
+
+    def replica(self, index: int) -> TimedLogic:
+        """That at an index of its fan."""
+        found = self.fan.slots[index]
+        assert isinstance(found, Task) and isinstance(found.logic, TimedLogic)
+        return found.logic
+
+    def place(self, index: int) -> Location:
+        """Where that is."""
+        return self.fan.places[index]
+
+    @property
+    def windows(self) -> tuple[EventWindow, ...]:
+        """That its state is of."""
+        return self.change.wiring.event_times.merged_windows(self.name)
+
+    @property
+    def longest_us(self) -> int:
+        """Of those."""
+        return max(window.length_us for window in self.windows)
+
+    def cut(self, flows: Sequence[Flow], at_us: int, over_us: int, *, by_end: bool = False) -> Cut:
+        """These key groups change hands there."""
+        old = {group: flow.source for flow in flows for group in flow.groups}
+        new = {group: flow.target for flow in flows for group in flow.groups}
+        return Cut(at_us, over_us, old, new, by_end)
+
+    def settle(self, flows: Iterable[Flow]) -> None:
+        """Tuples of the key groups go to their new owners from now on."""
+        for flow in flows:
+            self.fan.shift(flow.source, flow.target, flow.amount, flow.groups)
+
+    def until(self, flows: Sequence[Flow], us: int) -> Process:
+        """Waits until all old and new owners are as far as that."""
+        replicas = [self.replica(index) for flow in flows for index in (flow.source, flow.target)]
+        while any(each.watermark_us < us for each in replicas):
+            yield self.change.env.timeout(LOOK_S)
+
+
+def last_before(windows: Iterable[EventWindow], at_us: int) -> int:
+    """Where the last window ends that begins before a time."""
+    return max(span.end for window in windows for span in covering(window, at_us - 1))
+
+
+def state_bytes(members: Sequence[Member], flows: Sequence[Flow]) -> float:
+    """Size of what has not been handed over, of the key groups that move."""
+    size = 0.0
+    for member in members:
+        for flow in flows:
+            source, groups = member.replica(flow.source), list(flow.groups)
+            if isinstance(source, ComputeLogic):
+                size += source.bytes_of({pane: held.only(groups) for pane, held in source.open_panes().items()})
+            elif isinstance(source, ConsolidateLogic):
+                size += source.bytes_of(source.pieces_of(groups))
+    return size
+
+
+def beside(replica: TimedLogic, work_s: float) -> Process:
+    """CPU work of a thread beside a replica, which takes its time here."""
+    if work_s > 0.0:
+        replica.owed.work_s += work_s
+        processor = replica.station.processor
+        yield replica.station.env.timeout(work_s * processor.slowdown / processor.speed)

@@ -1,0 +1,71 @@
+"""Instant migration: the new owner begins at once, and what is missing is merged, or sent again, later (Section 5).
+
+A compute's key group leaves its partial results behind: for the panes that are open there are two, and a consolidate
+merges one more (key expansion). A consolidate's windows that end after the next pane are the new owner's: computes send
+it what they still have of those, and new partial results go to whoever needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from twin.change.migration import Flow
+from twin.change.strategies.component import Member, state_bytes
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.event_time.ownership import Cut
+from twin.engine.measure.ledger import EventRecord
+from twin.wiring.sharing import cut_after
+
+if TYPE_CHECKING:
+    from twin.change.reconfiguration import Reconfigurer
+
+Process = Generator[simpy.Event, Any, None]
+
+
+def instant(change: Reconfigurer, name: str, flows: Sequence[Flow], record: EventRecord) -> Process:
+    """Moves key groups of one operator, which admits it."""
+    operator = change.wiring.query.operator(name)
+    record.paused_s, record.bytes = 0.0, 0.0
+    if not operator.merges:
+        fan = change.wiring.fan(name)
+        if operator.needs_event_time:
+            record.detail["left_bytes"] = state_bytes([Member(change, name)], flows)
+        for flow in flows:
+            fan.shift(flow.source, flow.target, flow.amount, flow.groups)
+        return
+    member = Member(change, name)
+    cut = member.cut(flows, at_us := cut_after(change.wiring), at_us, by_end=True)
+    _send_again(member, flows, cut, record)
+    member.owners.cut(cut)
+    yield from member.until(flows, at_us)
+    member.owners.over(cut)
+    member.settle(flows)
+    for flow in flows:
+        source = member.replica(flow.source)
+        assert isinstance(source, ConsolidateLogic)
+        source.drop_groups(list(flow.groups), at_us)
+
+
+def _send_again(member: Member, flows: Sequence[Flow], cut: Cut, record: EventRecord) -> None:
+    """Computes send the new owners what they handed over and windows of theirs need."""
+    longest_us, sent = member.longest_us, 0
+    for stream in member.change.wiring.query.inputs(member.name):
+        position = member.change.wiring.query.outputs(stream.producer).index(stream)
+        for task in member.change.world.tasks[stream.producer]:
+            compute = task.logic
+            assert isinstance(compute, ComputeLogic)
+            shipping = next(each for each in compute.shippings if each.port is task.ports[position])
+            at_s = compute.now_s if task.exact else max(task.free_s, compute.now_s)
+            before = shipping.copied.n
+            for flow in flows:
+                held = compute.sent_spans(list(flow.groups), cut.at_us - longest_us)
+                for span, content in held.items():
+                    if content.tuples > 0.0 and cut.needed(span, longest_us)[1]:
+                        compute.owed.work_s += shipping.to(flow.target, span, content, at_s)
+            record.bytes = (record.bytes or 0.0) + (shipping.copied.n - before) * compute.key_bytes
+            sent += shipping.copied.n - before
+    record.detail["sent_again"] = sent

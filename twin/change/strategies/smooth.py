@@ -1,0 +1,59 @@
+"""Smooth migration: windows that have begun stay with the old owner, those that begin later are the new one's.
+
+Enorm, Section 4.5. Nothing is moved and nobody waits. Where windows overlap, tuples around the cut are in windows of
+both, so they are sent to both; it is over when the last window of the old owner is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from twin.change.migration import Flow
+from twin.change.strategies.component import Member, last_before
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.measure.ledger import EventRecord
+from twin.wiring.sharing import cut_after
+
+if TYPE_CHECKING:
+    from twin.change.reconfiguration import Reconfigurer
+
+Process = Generator[simpy.Event, Any, None]
+
+
+def smooth(change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord) -> Process:
+    """Moves key groups of one component."""
+    record.paused_s, record.bytes = 0.0, 0.0
+    at_us = cut_after(change.wiring)
+    over_us = last_before(members[-1].windows, at_us)
+    cuts = []
+    before = _copies(change, members)
+    for member in members:
+        alone = len(members) == 1 and not _needs_both(member)
+        cut = member.cut(flows, at_us, at_us if alone else over_us)
+        member.owners.cut(cut)
+        cuts.append(cut)
+    for member, cut in zip(members, cuts, strict=True):
+        yield from member.until(flows, cut.over_us)
+    for member, cut in zip(members, cuts, strict=True):
+        member.owners.over(cut)
+        member.settle(flows)
+        for flow in flows:
+            source = member.replica(flow.source)
+            assert isinstance(source, ComputeLogic | ConsolidateLogic)
+            source.drop_groups(list(flow.groups), cut.at_us)
+    record.detail["copies"] = _copies(change, members) - before
+
+
+def _needs_both(member: Member) -> bool:
+    """Whether a window around the cut must be whole at the old owner: nobody merges what two computes have of it."""
+    each = member.replicas[0]
+    return each.results if isinstance(each, ComputeLogic) else True
+
+
+def _copies(change: Reconfigurer, members: Sequence[Member]) -> int:
+    names = {member.name for member in members}
+    return sum(copied.n for (_, consumer), copied in change.world.copied.items() if consumer in names)

@@ -1,0 +1,281 @@
+"""A replica of a compute: state by key and pane of event time, handed over as its configuration says (Enorm, Fig. 5).
+
+Whatever form is modelled, a tuple is one addition to its pane: the form decides what is charged and what is sent. With
+a state a pane, the user's logic is executed once a tuple, and panes are sent. With a state a window, it is executed for
+each window that the tuple is in, and windows are sent when they are complete.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from twin.engine.event_time.content import Content, Expected, Known
+from twin.engine.event_time.dated import Dated, dated
+from twin.engine.event_time.timed import TimedLogic
+from twin.engine.logic import depart
+from twin.engine.segment import Segment
+from twin.event_windows.instances import Span, completed, covering
+from twin.event_windows.panes import Panes
+from twin.event_windows.window import EventWindow
+
+PANES, WINDOWS = "panes", "windows"
+
+
+class ComputeLogic(TimedLogic):
+    """windows: those that are made of its panes. results: whether it emits those windows itself. sharings: from which
+    event time on there is a state a pane, or one a window; a window is of the form that held at its beginning."""
+
+    __slots__ = (
+        "_executions",
+        "_panes_held",
+        "dropped_late",
+        "eager",
+        "execute_s",
+        "longest_us",
+        "modifications",
+        "panes",
+        "result_s",
+        "results",
+        "seats",
+        "sharings",
+        "windows",
+    )
+
+    def __init__(
+        self,
+        *,
+        panes: Panes | None,
+        windows: tuple[EventWindow, ...],
+        results: bool,
+        sharing: str,
+        execute_s: float,
+        result_s: float,
+        key_bytes: float,
+    ) -> None:
+        super().__init__(key_bytes)
+        self.panes = panes
+        self.eager = panes is None
+        self.windows = windows
+        self.results = results
+        self.execute_s = execute_s
+        self.result_s = result_s
+        self.longest_us = max([window.length_us for window in windows], default=0)
+        self.sharings: list[tuple[float, str]] = [(-math.inf, sharing)]
+        self.modifications: dict[int, str] = {}
+        self.dropped_late = 0
+        self.seats: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
+        self._panes_held: dict[int, Content] = {}
+        self._executions: dict[int, int] = {}
+
+    # tuples -----------------------------------------------------------------------------------------------------------
+
+    def plan(self, segment: Segment) -> float:
+        """The user's logic for each state, and what the sending thread does meanwhile."""
+        assert isinstance(segment, Dated)
+        work_s = segment.n * self.out.send_s if self.eager else 0.0
+        if self.execute_s > 0.0 and not segment.at_us < self.watermark_us:
+            work_s += segment.n * self.execute_s * self.executions(segment.at_us)
+        return work_s + (self.owed.pay(segment.n * self.station.service_s + work_s) if self.owed.work_s else 0.0)
+
+    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+        """The state is there; eager ones send the tuples on."""
+        assert isinstance(segment, Dated)
+        if self.audit is not None:
+            self.audit.taken.add(segment.digest)
+        if self.panes is None:
+            self.out.send(depart(segment, segment.n, first_s, last_s))
+        elif segment.at_us < self.watermark_us:
+            self.dropped_late += segment.n
+            self.dropped += segment.n
+            if self.audit is not None:
+                self.audit.late.add(segment.digest)
+        else:
+            self._remember(self.panes.pane(segment.at_us), segment)
+
+    def _remember(self, pane: int, segment: Dated) -> None:
+        content = self._panes_held.get(pane)
+        if content is None:
+            content = self._panes_held[pane] = self.nothing()
+        if isinstance(content, Known):
+            content.add(segment.key, (segment.n, segment.digest, segment.born0_s, segment.taken0_s))
+            return
+        assert isinstance(content, Expected)
+        part = self.seats.get((segment.law, segment.seat))
+        if part is None:
+            part = self.seats[segment.law, segment.seat] = self.ownership.laws[segment.law].parts(segment.seat)
+        content.add(segment.n, part)
+        assert self.panes is not None
+        span = self.panes.bounds(pane)
+        content.first_s = min(content.first_s, max(segment.born0_s, span.start / 1e6))
+        content.last_s = max(content.last_s, min(segment.born1_s, span.end / 1e6))
+        content.lag_s += segment.n * max(
+            0.0, (segment.taken0_s + segment.taken1_s - segment.born0_s - segment.born1_s) / 2
+        )
+
+    def executions(self, at_us: int) -> int:
+        """For how many states the user's logic is executed for a tuple of that time."""
+        if self.panes is None or not self.windows:
+            return 1
+        pane = self.panes.pane(at_us)
+        count = self._executions.get(pane)
+        if count is None:
+            starts = [each.start for window in self.windows for each in covering(window, at_us)]
+            forms = [self.sharing_at(start) for start in starts]
+            count = self._executions[pane] = forms.count(WINDOWS) + (1 if PANES in forms else 0)
+        return count
+
+    def sharing_at(self, start_us: int) -> str:
+        """The form of windows that begin then."""
+        return next(form for since, form in reversed(self.sharings) if start_us >= since)
+
+    def modify(self, cut_us: int) -> None:
+        """See TimedLogic: another form from then on."""
+        form = self.modifications.get(cut_us)
+        if form is not None and cut_us > self.sharings[-1][0]:
+            self.sharings.append((cut_us, form))
+            self._executions.clear()
+
+    # punctuations -----------------------------------------------------------------------------------------------------
+
+    def reach(self, before_us: float, now_us: int, at_s: float) -> float:
+        """Sends all panes and windows that have become complete."""
+        if self.panes is None:
+            return at_s
+        since_us = now_us if before_us == -math.inf else int(before_us)
+        first = min(self._panes_held, default=None)
+        if before_us == -math.inf and first is not None:
+            since_us = min(now_us, self.panes.bounds(first).start)
+        work_s = 0.0
+        for span in self._due(since_us, now_us):
+            content = self.allowed(span, self.over(span), own=self.results)
+            if content.tuples > 0.0:
+                work_s += self._hand_over(span, content, at_s)
+        self._forget(now_us)
+        if self.results:
+            return at_s
+        self.owed.work_s += work_s
+        return at_s if self.station.exact else at_s + work_s / self.station.processor.speed
+
+    def _due(self, since_us: int, now_us: int) -> list[Span]:
+        """Spans that are handed over, in the order of their ends."""
+        assert self.panes is not None
+        found = set[Span]()
+        if not self.results:
+            held = [self.panes.bounds(pane) for pane in self._panes_held]
+            found.update(span for span in held if since_us < span.end <= now_us and self._by_panes(span))
+        if self.results or any(form == WINDOWS for _, form in self.sharings):
+            for window in self.windows:
+                due = completed(window, since_us, now_us)
+                found.update(span for span in due if self.results or self.sharing_at(span.start) == WINDOWS)
+        return sorted(found, key=lambda span: (span.end, -span.start))
+
+    def _by_panes(self, pane: Span) -> bool:
+        """Whether any window that the pane is in is made of panes."""
+        if len(self.sharings) == 1:
+            return self.sharings[0][1] == PANES
+        windows = (each for window in self.windows for each in covering(window, pane.start))
+        return any(self.sharing_at(each.start) == PANES for each in windows)
+
+    def over(self, span: Span) -> Content:
+        """All that is held over a span."""
+        assert self.panes is not None
+        first, end = self.panes.of(span)
+        merged = self.nothing()
+        for pane in range(first, end):
+            content = self._panes_held.get(pane)
+            if content is not None:
+                merged.merge(content)
+        return merged
+
+    def _hand_over(self, span: Span, content: Content, at_s: float) -> float:
+        n = self.keys_in(content)
+        if self.results:
+            self._emit_results(span, content, n, at_s)
+            return 0.0
+        self.station.tuples_out += n
+        sent_s = [shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings]
+        return n * self.result_s + sum(sent_s)
+
+    def _emit_results(self, span: Span, content: Content, n: int, at_s: float) -> None:
+        """Complete windows leave as tuples; the work of it is the thread's, as that of partial results."""
+        self.owed.work_s += n * (self.result_s + self.out.send_s)
+        for piece in results_of(span, content, n, at_s):
+            self.out.send(piece)
+        if self.audit is not None and isinstance(content, Known):
+            for key, found in content.held.items():
+                self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
+
+    def _forget(self, now_us: int) -> None:
+        """What is in no window any more; until then consolidates may ask for it again."""
+        assert self.panes is not None
+        gone = [pane for pane in self._panes_held if self.panes.bounds(pane).end + self.longest_us <= now_us]
+        for pane in gone:
+            del self._panes_held[pane]
+        for pane in [pane for pane in self._executions if self.panes.bounds(pane).end <= now_us]:
+            del self._executions[pane]
+
+    # state ------------------------------------------------------------------------------------------------------------
+
+    def open_panes(self) -> dict[int, Content]:
+        """What has not been handed over: by pane."""
+        if self.panes is None:
+            return {}
+        keep_us = self.longest_us if self.results or any(form == WINDOWS for _, form in self.sharings) else 0
+        return {
+            pane: content
+            for pane, content in self._panes_held.items()
+            if self.panes.bounds(pane).end + keep_us > self.watermark_us
+        }
+
+    def window_bytes(self) -> float:
+        """See Logic."""
+        return self.key_bytes * sum([content.keys for content in self.open_panes().values()])
+
+    def take_groups(self, groups: list[int]) -> dict[int, Content]:
+        """Takes key groups' state out, as far as it has not been handed over."""
+        taken = {pane: content.only(groups) for pane, content in self.open_panes().items()}
+        for pane in taken:
+            self._panes_held[pane].drop(groups)
+        return taken
+
+    def give_groups(self, state: dict[int, Content]) -> None:
+        """Merges key groups' state into its own."""
+        for pane, content in state.items():
+            held = self._panes_held.get(pane)
+            if held is None:
+                held = self._panes_held[pane] = self.nothing()
+            held.merge(content)
+
+    def drop_groups(self, groups: list[int], since_us: int) -> None:
+        """What somebody else has too: their tuples from a time on."""
+        if self.panes is not None:
+            for pane, content in self._panes_held.items():
+                if self.panes.bounds(pane).start >= since_us:
+                    content.drop(groups)
+
+    def bytes_of(self, state: dict[int, Content]) -> float:
+        """Size of key groups' state."""
+        return self.key_bytes * sum([content.keys for content in state.values()])
+
+    def sent_spans(self, groups: list[int], since_us: int) -> dict[Span, Content]:
+        """What it has handed over of key groups, over spans that end after a time, and still has."""
+        if self.panes is None or self.watermark_us == -math.inf:
+            return {}
+        before_us = int(self.watermark_us)
+        return {span: self.over(span).only(groups) for span in self._due(min(since_us, before_us), before_us)}
+
+
+def results_of(span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
+    """Results of a window as tuples, whose event time is the last of the window; in an exact run one a key."""
+    if isinstance(content, Known) and n == len(content.held):
+        parts: list[tuple[int, Content]] = [(1, content.single(key)) for key in sorted(content.held)]
+    else:
+        parts = [(n, content)]
+    found = []
+    for count, part in parts:
+        born, taken = part.ages(count)
+        segment = Segment(count, at_s, at_s, born[0], born[1], taken[0], taken[1])
+        found.append(dated(segment, span.end - 1))
+    return found

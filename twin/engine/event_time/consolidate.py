@@ -1,0 +1,215 @@
+"""A replica of a consolidate: merges what comes over a span, and forms complete windows when all inputs are past them.
+
+Forming is a job of its own: meanwhile partial results wait. Which windows of a key group it emits follows from who has
+it (`Ownership`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from twin.engine.event_time.compute import results_of
+from twin.engine.event_time.content import Content, Known
+from twin.engine.event_time.dated import Dated, Partial
+from twin.engine.event_time.pieces import Pieces
+from twin.engine.event_time.timed import WATERMARK, TimedLogic
+from twin.engine.outcome import Outcome
+from twin.engine.segment import Segment
+from twin.engine.station.task import Task
+from twin.engine.streams.control import Mark
+from twin.event_windows.instances import Span, completed
+from twin.event_windows.panes import Panes
+from twin.event_windows.window import EventWindow
+
+if TYPE_CHECKING:
+    from twin.engine.draws import Draws
+
+State = list[dict[Span, Content]]
+"""Of key groups: their pieces by input."""
+
+
+class Complete(Outcome):
+    """Windows that leave together, and how far their sender is then."""
+
+    __slots__ = ("station", "watermark_us", "windows")
+
+    def __init__(self, windows: list[Dated], watermark_us: int, station: Task) -> None:
+        super().__init__([], station, [])
+        self.windows = windows
+        self.watermark_us = watermark_us
+        self.station = station
+
+    def leave(self, draws: Draws, at_s: float) -> None:
+        """See Outcome. Nothing that comes later overtakes them, and they do not overtake the punctuation before."""
+        for each in self.windows:
+            each.a_s = each.b_s = at_s
+            self.station.send(each)
+        for port in self.station.ports:
+            port.mark(Mark(WATERMARK, float(self.watermark_us), self.station.name, at_s))
+
+
+class ConsolidateLogic(TimedLogic):
+    """pieces: by input. formed, merged, merged_keys: windows, pieces and keys that went into them so far."""
+
+    __slots__ = (
+        "formed",
+        "longest_us",
+        "merge_s",
+        "merged",
+        "merged_keys",
+        "panes",
+        "pieces",
+        "result_s",
+        "results_per_key",
+        "windows",
+    )
+
+    def __init__(
+        self,
+        *,
+        panes: Panes,
+        windows: tuple[EventWindow, ...],
+        merge_s: float,
+        result_s: float,
+        results_per_key: float,
+        key_bytes: float,
+    ) -> None:
+        super().__init__(key_bytes)
+        self.panes = panes
+        self.windows = windows
+        self.longest_us = max(window.length_us for window in windows)
+        self.merge_s = merge_s
+        self.result_s = result_s
+        self.results_per_key = results_per_key
+        self.pieces: list[Pieces] = []
+        self.formed = 0
+        self.merged = 0
+        self.merged_keys = 0.0
+
+    def know_inputs(self, sides: list[tuple[EventWindow, ...]]) -> None:
+        """Of each input, the complete windows that it sends; none if it sends panes."""
+        self.pieces = [Pieces(self.nothing(), self.panes, windows) for windows in sides]
+
+    # partial results --------------------------------------------------------------------------------------------------
+
+    def plan(self, segment: Segment) -> float:
+        """Merging a result into its piece is the service."""
+        return self.owed.pay(segment.n * self.station.service_s) if self.owed.work_s else 0.0
+
+    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+        """Nothing leaves before a window is complete."""
+        assert isinstance(segment, Partial) and segment.inbox is not None
+        self.pieces[segment.inbox.side].add(self.panes.of(segment.span), segment.content)
+
+    # windows ----------------------------------------------------------------------------------------------------------
+
+    def reach(self, before_us: float, now_us: int, at_s: float) -> float:
+        """See TimedLogic: a job, if there is anything to form; then it tells its consumers itself."""
+        since_us = before_us
+        if before_us == -math.inf:
+            starts = [first for pieces in self.pieces if (first := pieces.first) is not None]
+            since_us = min(now_us, *(self.panes.bounds(first).start for first in starts)) if starts else now_us
+        ready, work_s = self._due(int(since_us), now_us)
+        self._forget(now_us)
+        self._form(ready, work_s, at_s)
+        return at_s
+
+    def tell(self, watermark_us: int, at_s: float) -> None:
+        """When what was formed has left."""
+
+    def _due(self, since_us: int, now_us: int) -> tuple[list[tuple[Span, Content]], float]:
+        """Windows that have become complete, with what key groups of its own hold, and the work of forming them."""
+        due: dict[int, set[Span]] = {}
+        for window in self.windows:
+            for span in completed(window, since_us, now_us):
+                due.setdefault(span.end, set()).add(span)
+        found, work_s = list[tuple[Span, Content]](), 0.0
+        for end_us in sorted(due):
+            ready, merging_s = self._ending(sorted(due[end_us], key=lambda span: -span.start))
+            found += ready
+            work_s += merging_s
+        return found, work_s
+
+    def _ending(self, spans: list[Span]) -> tuple[list[tuple[Span, Content]], float]:
+        """Windows that end together, with what they hold, and the work of merging it."""
+        windows = [self.panes.of(span) for span in spans]
+        formed = [pieces.form(windows) for pieces in self.pieces]
+        found, work_s = list[tuple[Span, Content]](), 0.0
+        for window, span in zip(windows, spans, strict=True):
+            total = self.nothing()
+            for by_window in formed:
+                content, keys, count = by_window[window]
+                total.merge(content)
+                work_s += keys * self.merge_s
+                self.merged += count
+                self.merged_keys += keys
+            mine = self.allowed(span, total, own=True)
+            if mine.tuples > 0.0:
+                found.append((span, mine))
+        return found, work_s
+
+    def _form(self, ready: list[tuple[Span, Content]], work_s: float, at_s: float) -> None:
+        """Does the work, sends the windows, and tells how far it is."""
+        results = list[Dated]()
+        watermark_us = int(self.watermark_us)
+        for span, content in ready:
+            n = self.keys_in(content)
+            self.formed += 1
+            work_s += self._ship(span, content, n, at_s)
+            if self.audit is not None and isinstance(content, Known):
+                for key, found in content.held.items():
+                    self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
+            results += self._results(span, content, n, at_s)
+        work_s += sum([each.n for each in results]) * (self.result_s + self.out.send_s)
+        self.station.job(Complete(results, watermark_us, self.station), work_s)
+
+    def _ship(self, span: Span, content: Content, n: int, at_s: float) -> float:
+        """To consolidates of longer windows."""
+        if not self.shippings:
+            return 0.0
+        self.station.tuples_out += n
+        sent_s = [shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings]
+        return n * self.result_s + sum(sent_s)
+
+    def _results(self, span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
+        """To all others."""
+        if len(self.shippings) == len(self.station.ports):
+            return []
+        if self.results_per_key != 1.0:
+            n = self.station.draws.rounded(n * self.results_per_key)
+        return results_of(span, content, n, at_s) if n else []
+
+    def _forget(self, now_us: int) -> None:
+        before = self.panes.pane(now_us - self.longest_us)
+        for pieces in self.pieces:
+            pieces.forget(before)
+
+    # state ------------------------------------------------------------------------------------------------------------
+
+    def window_bytes(self) -> float:
+        """See Logic."""
+        return self.key_bytes * sum([pieces.keys for pieces in self.pieces])
+
+    def take_groups(self, groups: list[int]) -> State:
+        """Takes key groups' pieces out."""
+        return [pieces.take(groups) for pieces in self.pieces]
+
+    def pieces_of(self, groups: list[int]) -> State:
+        """What it has of key groups."""
+        return [pieces.of(groups) for pieces in self.pieces]
+
+    def give_groups(self, state: State) -> None:
+        """Merges key groups' pieces into its own."""
+        for pieces, mine in zip(self.pieces, state, strict=True):
+            for span, content in mine.items():
+                pieces.add(span, content)
+
+    def drop_groups(self, groups: list[int], since_us: int) -> None:
+        """Somebody else forms their windows from a time on, and has all pieces of those; earlier ones are formed."""
+        for pieces in self.pieces:
+            pieces.drop(groups)
+
+    def bytes_of(self, state: State) -> float:
+        """Size of key groups' state."""
+        return self.key_bytes * sum([content.keys for side in state for content in side.values()])

@@ -1,0 +1,99 @@
+"""How partial results get to the consolidates that merge them: a key group's to whoever has it, for that span of time.
+
+A thread beside the operator's own sends them (Enorm, Section 5.1.1), so they wait for no credits. The work is charged
+to the operator (`Owed`), and the punctuations behind them never overtake them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twin.engine.event_time.content import Content, Known
+from twin.engine.event_time.dated import Partial
+from twin.engine.event_time.deal import Copied
+from twin.engine.event_time.ownership import Ownership
+from twin.event_windows.instances import Span
+
+if TYPE_CHECKING:
+    from twin.engine.station.task import Task
+    from twin.engine.streams.channel import Port
+
+
+class Owed:
+    """CPU work of a thread beside a task: while there is any, it gets as much of the core as the task's own tuples."""
+
+    __slots__ = ("work_s",)
+
+    def __init__(self) -> None:
+        self.work_s = 0.0
+
+    def pay(self, own_s: float) -> float:
+        """What is done of it beside so much of the task's own work."""
+        paid_s = self.work_s if self.work_s < own_s else own_s
+        self.work_s -= paid_s
+        return paid_s
+
+
+class Shipping:
+    """From one replica to one consumer. longest_us: of the consumer's windows. together: whether both are one
+    component, in which partial results stay where they are while a key group changes hands."""
+
+    __slots__ = ("copied", "longest_us", "ownership", "port", "task", "together")
+
+    def __init__(self, task: Task, port: Port, ownership: Ownership, copied: Copied, longest_us: int) -> None:
+        self.task = task
+        self.port = port
+        self.ownership = ownership
+        self.copied = copied
+        self.longest_us = longest_us
+        self.together = False
+
+    def ship(self, span: Span, content: Content, n: int, at_s: float, sender: int) -> float:
+        """Sends results of n keys over a span; returns the CPU seconds that it takes to send them."""
+        sent, work_s = 0, 0.0
+        for owner, groups in self._owners(span, sender):
+            part = content.only(groups)
+            if part.tuples <= 0.0:
+                continue
+            for piece in self._pieces(span, part, at_s):
+                sent += piece.n
+                work_s += self._send(piece, owner)
+        self.copied.n += sent - n
+        return work_s
+
+    def to(self, owner: int, span: Span, content: Content, at_s: float) -> float:
+        """Sends results again, to one owner; returns the CPU seconds that it takes."""
+        work_s = 0.0
+        for piece in self._pieces(span, content, at_s):
+            self.copied.n += piece.n
+            work_s += self._send(piece, owner)
+        return work_s
+
+    def _pieces(self, span: Span, content: Content, at_s: float) -> list[Partial]:
+        if isinstance(content, Known):
+            return [Partial(1, at_s, span, content.single(key)) for key in sorted(content.held)]
+        return [Partial(max(1, self.task.draws.rounded(content.keys)), at_s, span, content)]
+
+    def _send(self, piece: Partial, owner: int) -> float:
+        path = self.port.paths[owner]
+        self.port._transfer(path, piece)
+        return piece.n * path.send_s
+
+    def _owners(self, span: Span, sender: int) -> list[tuple[int, list[int]]]:
+        """Who needs which key groups' results over that span."""
+        owner_g = self.ownership.keys.owners().copy()
+        more: list[tuple[int, list[int]]] = []
+        for cut in self.ownership.cuts:
+            groups = list(cut.new)
+            if self.together:
+                owner_g[groups] = sender
+                continue
+            for_old, for_new = cut.needed(span, self.longest_us)
+            for group in groups:
+                owner_g[group] = cut.old[group] if for_old else cut.new[group]
+                if for_old and for_new:
+                    more.append((cut.new[group], [group]))
+        found = [(int(owner), np.flatnonzero(owner_g == owner).tolist()) for owner in np.unique(owner_g)]
+        return found + more

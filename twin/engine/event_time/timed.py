@@ -1,0 +1,152 @@
+"""What logics over event time share: how far their inputs are, held back while state is on its way to them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.content import Content, Groups, empty
+from twin.engine.event_time.ownership import Ownership
+from twin.engine.event_time.shipping import Owed, Shipping
+from twin.engine.logic import Logic
+from twin.engine.streams.control import Mark
+from twin.engine.streams.keys import KeyGroups
+from twin.event_windows.instances import Span
+
+WATERMARK, MODIFICATION, RELEASE = "watermark", "modification", "release"
+
+
+class TimedLogic(Logic):
+    """watermark_us: up to where it is done. held_us: by migration that is under way, beyond where it must not go; it
+    takes tuples meanwhile. emitted_us: of key groups that came from elsewhere, up to where their windows were handed
+    over there."""
+
+    __slots__ = (
+        "_told_s",
+        "audit",
+        "emitted_us",
+        "held_us",
+        "index",
+        "key_bytes",
+        "owed",
+        "ownership",
+        "shippings",
+        "watermark_us",
+    )
+
+    ownership: Ownership
+    """Who has which of its operator's key groups; set when all tasks are there."""
+
+    def __init__(self, key_bytes: float) -> None:
+        super().__init__()
+        self.heeds = True
+        self.key_bytes = key_bytes
+        self.watermark_us = -math.inf
+        self.emitted_us: dict[int, float] = {}
+        self.held_us: list[float] = []
+        self.index = 0
+        self.owed = Owed()
+        self.audit: Audit | None = None
+        self.shippings: list[Shipping] = []
+        self._told_s: dict[float, float] = {}
+
+    # what subclasses say -------------------------------------------------------------------------------------------
+
+    def reach(self, before_us: float, now_us: int, at_s: float) -> float:
+        """Does what is due as the watermark moves; returns when the last result left."""
+        raise NotImplementedError
+
+    def modify(self, cut_us: int) -> None:
+        """Something changes from that event time on."""
+
+    # control items -------------------------------------------------------------------------------------------------
+
+    def heed(self, mark: Mark) -> None:
+        """See Logic."""
+        alignment = self.station.alignment
+        assert alignment is not None
+        if mark.kind == RELEASE:
+            self.held_us.remove(mark.value)
+            self.proceed()
+            return
+        assert mark.inbox is not None
+        self._told_s[mark.value] = max(mark.b_s, self._told_s.get(mark.value, -math.inf))
+        if not alignment.take(mark.inbox.side, mark):
+            return
+        least = alignment.least(mark.kind)
+        if mark.kind == MODIFICATION:
+            self.modify(int(least))
+            self.station.mark(MODIFICATION, least)
+        else:
+            self.proceed()
+
+    def release(self, held_us: float) -> None:
+        """A migration is over: behind the tuples that waited for it, the task goes on to say how far it is."""
+        self.station.deliver(Mark(RELEASE, held_us, self.station.name, self.now_s))
+
+    def proceed(self) -> None:
+        """Goes on to where its inputs are."""
+        alignment = self.station.alignment
+        assert alignment is not None
+        least, before_us = min(alignment.least(WATERMARK), *self.held_us, math.inf), self.watermark_us
+        if least <= before_us:
+            return
+        told_s = [at_s for value, at_s in self._told_s.items() if value <= least]
+        self._told_s = {value: at_s for value, at_s in self._told_s.items() if value > least}
+        at_s = self.now_s if self.station.exact else max(self.station.free_s, *told_s)
+        self.watermark_us = least
+        self.tell(int(least), self.reach(before_us, int(least), at_s))
+        self.emitted_us = {group: us for group, us in self.emitted_us.items() if us > least}
+
+    def tell(self, watermark_us: int, at_s: float) -> None:
+        """Tells all consumers, behind what was sent so far."""
+        for port in self.station.ports:
+            port.mark(Mark(WATERMARK, float(watermark_us), self.station.name, at_s))
+
+    # state -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> float:
+        """The clock."""
+        return float(self.station.env.now)
+
+    @property
+    def groups(self) -> Groups:
+        """Of its operator."""
+        return self.ownership.groups
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Logic."""
+        self.index = replica
+
+    def nothing(self) -> Content:
+        """An empty piece of event time."""
+        return empty(self.groups, self.station.exact)
+
+    def held_bytes(self) -> float:
+        """See Logic."""
+        return self.window_bytes()
+
+    def held(self) -> float:
+        """None that count as tuples: its state is of keys."""
+        return 0.0
+
+    def allowed(self, span: Span, content: Content, own: bool) -> Content:
+        """What it hands over of a span: of all key groups but those whose windows up to there left from elsewhere.
+
+        own: of those only that are its own to emit.
+        """
+        refused = {group for group, us in self.emitted_us.items() if span.end <= us}
+        if own:
+            refused.update(np.flatnonzero(self.ownership.responsible(span) != self.index).tolist())
+        if not refused:
+            return content
+        return content.only([group for group in range(len(self.groups)) if group not in refused])
+
+    # sending ---------------------------------------------------------------------------------------------------------
+
+    def keys_in(self, content: Content) -> int:
+        """A whole number of them, one at least."""
+        return max(1, round(content.keys) if self.station.exact else self.station.draws.rounded(content.keys))

@@ -1,0 +1,135 @@
+"""Which queries can have windows over event time, and how their operators fit together (Enorm, Sections 4.2, 4.3).
+
+Enorm's Fig. 5 has four configurations: partial results into consolidates (5.1), complete windows into anything (5.2),
+complete windows into consolidates of longer ones (5.3), and tuples at once (5.4). Everything else is refused here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from twin.errors import BadInput
+from twin.event_windows.consolidation import form
+from twin.event_windows.instances import completed, instance
+from twin.event_windows.panes import Panes, panes_of
+from twin.event_windows.window import EventWindow
+
+if TYPE_CHECKING:
+    from twin.kinds.registry import AnyOperator
+    from twin.plan import ExecutionPlan
+    from twin.query import Query
+
+PHASES = 1000
+"""Instances of a window that are looked at, at most, whether shorter ones tile them."""
+
+
+def check_event_time(query: Query) -> None:
+    """Raises ValueError, with the remedy, if an operator over event time does not fit its neighbours."""
+    if not any(operator.needs_event_time for operator in query.operators):
+        return
+    for stream in query.streams:
+        if query.partitioning(stream).one_queue:
+            raise ValueError(
+                f"stream {stream.producer} -> {stream.consumer}: where windows are over event time, replicas cannot "
+                "share a queue, in which punctuations would be overtaken; use rebalance"
+            )
+    for operator in query.operators:
+        if operator.needs_event_time:
+            _check_way(query, operator)
+        consumers = [query.operator(stream.consumer) for stream in query.outputs(operator.name)]
+        for consumer in consumers:
+            if operator.hands_over == "partials" and not consumer.merges:
+                raise ValueError(
+                    f"{operator.name!r} hands partial results to {consumer.name!r}, which does not merge them; give it "
+                    "windows instead of partial_s, or a consolidate behind it"
+                )
+        if operator.merges:
+            _check_merging(query, operator)
+
+
+def check_together(query: Query, plan: ExecutionPlan) -> None:
+    """Raises ValueError unless what is combined with its compute has its key groups where that has them."""
+    for operator in query.operators:
+        if not getattr(operator, "combined", False):
+            continue
+        name = operator.name
+        producers = [query.operator(stream.producer) for stream in query.inputs(name)]
+        if len(producers) != 1 or producers[0].hands_over != "partials" or len(query.outputs(producers[0].name)) != 1:
+            raise ValueError(
+                f"{name!r} is combined, which takes one compute that nobody else reads; leave combined out"
+            )
+        compute = producers[0].name
+        if plan.locations(name) != plan.locations(compute):
+            raise ValueError(f"plan.placement.{name}: it is combined with {compute!r}; give both the same replicas")
+        if plan.key_groups.get(name) != plan.key_groups.get(compute):
+            raise ValueError(f"plan.key_groups.{name}: it is combined with {compute!r}; give both the same owners")
+
+
+def partial_panes(query: Query, name: str) -> Panes:
+    """The panes of an operator that hands over partial results: of all windows that are made of them."""
+    spec = query.operator(name)
+    windows = [
+        window for stream in query.outputs(name) for window in getattr(query.operator(stream.consumer), "windows", ())
+    ]
+    return panes_of(windows, getattr(spec, "partial_s", None))
+
+
+def _check_way(query: Query, operator: AnyOperator) -> None:
+    """Event times reach it, and all tuples of a key one replica."""
+    for name in query.ancestors(operator.name):
+        if query.operator(name).hands_over == "untimed":
+            raise ValueError(
+                f"{operator.name!r} needs event times, and the results of {name!r} have none, as its window is over "
+                "processing time; make it a compute with windows"
+            )
+    for stream in query.inputs(operator.name):
+        how = query.partitioning(stream)
+        if not how.keeps_keys:
+            raise ValueError(f"{how} into {operator.name!r} would part tuples of a key; use hash")
+        if stream.overflow == "drop" and operator.merges:
+            raise ValueError(f"stream {stream.producer} -> {stream.consumer}: partial results cannot be dropped; block")
+
+
+def _check_merging(query: Query, operator: AnyOperator) -> None:
+    mine: tuple[EventWindow, ...] = getattr(operator, "windows", ())
+    for stream in query.inputs(operator.name):
+        producer = query.operator(stream.producer)
+        if producer.hands_over != "partials" and not producer.merges:
+            raise ValueError(
+                f"{operator.name!r} merges partial results, and {producer.name!r} sends none; put a compute with "
+                "partial_s before it"
+            )
+        for field in ("keys", "key_groups"):
+            if getattr(producer, field) != getattr(operator, field):
+                raise ValueError(
+                    f"{operator.name!r} has {getattr(operator, field)} {field} and {producer.name!r}, whose results it "
+                    f"merges, has {getattr(producer, field)}; give both the same"
+                )
+        try:
+            if producer.merges:
+                _check_tiled(mine, getattr(producer, "windows", ()), producer.name)
+            else:
+                partial_panes(query, producer.name)
+        except BadInput as error:
+            raise ValueError(f"{operator.name!r} after {producer.name!r}: {error}") from None
+
+
+def _check_tiled(longer: tuple[EventWindow, ...], shorter: tuple[EventWindow, ...], name: str) -> None:
+    """Raises BadInput unless every instance of the longer windows is made of whole instances of the shorter."""
+    panes = panes_of([*longer, *shorter])
+    again_us = math.lcm(*(window.every_us for window in (*longer, *shorter)))
+    for window in longer:
+        for number in range(min(PHASES, again_us // window.every_us)):
+            due = instance(window, number)
+            ends: dict[int, list[int]] = {}
+            for other in shorter:
+                for piece in map(panes.of, completed(other, due.start, due.end)):
+                    ends.setdefault(piece.start, []).append(piece.end)
+            try:
+                form([panes.of(due)], ends)
+            except BadInput:
+                raise BadInput(
+                    f"a window of {window.length_s:g} s is not made of whole windows of {name!r}; give {name!r} "
+                    "windows that tile it"
+                ) from None

@@ -1,0 +1,137 @@
+"""What may happen to operators over event time while a job runs, and why something cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from twin.event_migrations import Strategy, combined_with, is_combined, why_not
+from twin.query import Query
+from twin.timed import Timed
+
+if TYPE_CHECKING:
+    from twin.deployment import Deployment
+
+
+class Repartition(Timed):
+    """All key groups of an operator over event time go to the replicas that are given, one a key group."""
+
+    kind: Literal["repartition"] = "repartition"
+    operator: str
+    owners: Annotated[tuple[int, ...], Field(description="the replica, from 0, of each key group")]
+    strategy: Annotated[Strategy | None, Field(description="absent: the one that costs least")] = None
+
+
+class Split(Timed):
+    """A consolidate that is one component with its compute becomes one of its own, at once."""
+
+    kind: Literal["split"] = "split"
+    operator: Annotated[str, Field(description="the consolidate")]
+    owners: Annotated[
+        tuple[int, ...] | None, Field(description="the replica of each of its key groups then; absent: where they are")
+    ] = None
+
+
+class Combine(Timed):
+    """A consolidate becomes one component with its compute: its key groups go to where that has them."""
+
+    kind: Literal["combine"] = "combine"
+    operator: Annotated[str, Field(description="the consolidate")]
+    strategy: Literal["disruptive", "smooth"] = "smooth"
+
+
+def check_timed_events(events: Iterable[Timed], deployment: Deployment, failing: bool) -> None:
+    """Raises ValueError, naming the event, if one cannot be done to operators over event time.
+
+    failing: whether a host fails. What is combined is followed through the events, in the order of their times.
+    """
+    query = deployment.query
+    timed = [operator.name for operator in query.operators if operator.needs_event_time]
+    if timed and failing:
+        raise ValueError(
+            f"a host fails, and state over event time, as that of {timed[0]!r}, is in no checkpoint; leave failures out"
+        )
+    combined = {name for name in timed if is_combined(query, name)}
+    for index, event in sorted(enumerate(events), key=lambda each: each[1].at_s):
+        _check(f"events.{index} ({getattr(event, 'kind', '')})", event, deployment, combined)
+
+
+def _check(where: str, event: Timed, deployment: Deployment, combined: set[str]) -> None:
+    query = deployment.query
+    match event:
+        case Repartition():
+            if not query.operator(event.operator).needs_event_time:
+                raise ValueError(f"{where}: {event.operator!r} is not over event time; move its key groups instead")
+            _check_owners(where, event.operator, event.owners, deployment)
+            _check_strategy(where, query, event.operator, event.strategy, combined)
+        case Split():
+            _check_pair(where, event.operator, deployment)
+            if event.operator not in combined:
+                raise ValueError(f"{where}: {event.operator!r} is not combined with its compute; combine it first")
+            if event.owners is not None:
+                _check_owners(where, event.operator, event.owners, deployment)
+            combined -= {event.operator, combined_with(query, event.operator) or ""}
+        case Combine():
+            other = _check_pair(where, event.operator, deployment)
+            if event.operator in combined:
+                raise ValueError(f"{where}: {event.operator!r} is combined with {other!r} already; split it first")
+            combined |= {event.operator, other}
+        case _:
+            strategy, operator = getattr(event, "strategy", None), getattr(event, "operator", None)
+            if operator is not None and query.operator(operator).needs_event_time:
+                _check_strategy(where, query, operator, strategy, combined)
+
+
+def _check_strategy(where: str, query: Query, name: str, strategy: Strategy | None, combined: set[str]) -> None:
+    obstacle = why_not(query, name, strategy, name in combined)
+    if obstacle:
+        raise ValueError(f"{where}: {obstacle}")
+
+
+def _check_pair(where: str, name: str, deployment: Deployment) -> str:
+    """The compute of a consolidate that may be one component with it."""
+    query, plan = deployment.query, deployment.plan
+    other = combined_with(query, name) if query.operator(name).merges else None
+    if other is None:
+        raise ValueError(f"{where}: {name!r} is no consolidate with one compute of its own, so it is never combined")
+    if plan.locations(name) != plan.locations(other):
+        raise ValueError(f"{where}: {name!r} and {other!r} have other replicas; give both the same to combine them")
+    return other
+
+
+def _check_owners(where: str, name: str, owners: tuple[int, ...], deployment: Deployment) -> None:
+    groups, replicas = getattr(deployment.query.operator(name), "key_groups", 0), deployment.plan.replicas(name)
+    if len(owners) != groups:
+        raise ValueError(f"{where}: {len(owners)} owners for the {groups} key groups of {name!r}; give one each")
+    for owner in owners:
+        if not 0 <= owner < replicas:
+            raise ValueError(f"{where}: {name!r} has no replica {owner}; it has {replicas}, counted from 0")
+
+
+def check_timed_move(query: Query, name: str, to: str | None, strategy: Strategy | None, where: str) -> None:
+    """Raises ValueError if what moves is a way of event time, on which nothing may be overtaken."""
+    if not _heeds(query, name):
+        if strategy is not None:
+            raise ValueError(f"{where}: {name!r} is not over event time; leave strategy out")
+        return
+    if to is not None:
+        raise ValueError(
+            f"{where}: replicas of {name!r} cannot move or be added, as punctuations would overtake tuples; move key "
+            "groups to a replica that there is"
+        )
+    obstacle = "" if query.operator(name).needs_event_time else why_not(query, name, strategy, combined=False)
+    if obstacle:
+        raise ValueError(f"{where}: {obstacle}")
+
+
+def check_timed_rescale(query: Query, name: str, where: str) -> None:
+    """Raises ValueError for operators whose replicas are known to those behind them."""
+    if _heeds(query, name):
+        raise ValueError(f"{where}: {name!r} brings event times, so its replicas stay; move its key groups instead")
+
+
+def _heeds(query: Query, name: str) -> bool:
+    timed = [operator.name for operator in query.operators if operator.needs_event_time]
+    return name in timed or any(name in query.ancestors(each) for each in timed)

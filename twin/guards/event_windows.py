@@ -1,0 +1,126 @@
+"""Every window over event time, in an exact run, against all tuples that came: each once, whole, and with nothing else.
+
+The oracle is brute force over what producers sent: it knows nothing of panes, partial results, owners or migrations.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.timed import TimedLogic
+from twin.event_windows.instances import completed
+from twin.event_windows.window import EventWindow
+from twin.query import Query
+from twin.wiring.world import World
+
+
+class Held(NamedTuple):
+    """Of a key in a window: tuples, and their digests together."""
+
+    tuples: int
+    digest: int
+
+
+Windows = dict[tuple[int, int, int], Held]
+"""By start and end in microseconds, and key."""
+
+
+class Came:
+    """Tuples of one operator by key, in the order of their event times. sure: whether none can be late; else those that
+    are still under way may be, and do not count."""
+
+    def __init__(self, audits: Iterable[Audit], sure: bool) -> None:
+        by_key: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for audit in audits:
+            for at_us, key, digest in audit.came:
+                if sure or (digest in audit.taken and digest not in audit.late):
+                    by_key[key].append((at_us, digest))
+        self._times: dict[int, list[int]] = {}
+        self._digests: dict[int, list[int]] = {}
+        for key, found in by_key.items():
+            found.sort()
+            self._times[key] = [at_us for at_us, _ in found]
+            so_far = [0]
+            for _, digest in found:
+                so_far.append(so_far[-1] ^ digest)
+            self._digests[key] = so_far
+
+    @property
+    def first_us(self) -> int | None:
+        """The earliest event time."""
+        return min((times[0] for times in self._times.values()), default=None)
+
+    def over(self, start_us: int, end_us: int) -> Iterator[tuple[int, Held]]:
+        """What a span holds of each key that is in it."""
+        for key, times in self._times.items():
+            first, end = bisect_left(times, start_us), bisect_left(times, end_us)
+            if end > first:
+                digests = self._digests[key]
+                yield key, Held(end - first, digests[first] ^ digests[end])
+
+
+def expected(windows: Iterable[EventWindow], came: Came, watermark_us: float) -> Windows:
+    """All that should have been emitted when everything before a time is there."""
+    first_us = came.first_us
+    if first_us is None or watermark_us == -math.inf:
+        return {}
+    return {
+        (span.start, span.end, key): held
+        for window in windows
+        for span in completed(window, min(first_us, int(watermark_us)), int(watermark_us))
+        for key, held in came.over(*span)
+    }
+
+
+def emitted(audit: Audit) -> tuple[Windows, list[tuple[int, int, int]]]:
+    """What was; and what was more than once."""
+    found: Windows = {}
+    twice = []
+    for start_us, end_us, key, tuples, digest in audit.emitted:
+        if (start_us, end_us, key) in found:
+            twice.append((start_us, end_us, key))
+        found[start_us, end_us, key] = Held(tuples, digest)
+    return found, twice
+
+
+def computes_of(query: Query, name: str) -> list[str]:
+    """The operators whose tuples an operator's windows are of: its own, or those of the computes that it merges."""
+    operator = query.operator(name)
+    if not operator.merges:
+        return [name]
+    return [each for stream in query.inputs(name) for each in computes_of(query, stream.producer)]
+
+
+def in_time(query: Query, name: str) -> bool:
+    """Whether the slack of all sources covers how far their tuples are out of order."""
+    sources = [query.operator(each) for each in query.ancestors(name) if query.operator(each).is_source]
+    return all(getattr(each, "slack_s", 0.0) >= getattr(each, "disorder_s", 0.0) for each in sources)
+
+
+def violation(query: Query, world: World) -> str:
+    """What is wrong with the windows of an exact run; empty if all are right."""
+    for name, audit in world.audits.items():
+        if query.operator(name).hands_over != "windows":
+            continue
+        audits = [world.audits[each] for each in computes_of(query, name)]
+        sure = in_time(query, name)
+        if sure and any(each.late for each in audits):
+            return f"{name!r} dropped tuples as late, though the slack of all sources covers their disorder"
+        came = Came(audits, sure)
+        far_us = [task.logic.watermark_us for task in world.tasks[name] if isinstance(task.logic, TimedLogic)]
+        found, twice = emitted(audit)
+        if twice:
+            return f"{name!r} emitted the window [{twice[0][0]}, {twice[0][1]}) us of key {twice[0][2]} more than once"
+        windows: tuple[EventWindow, ...] = tuple(dict.fromkeys(getattr(query.operator(name), "windows", ())))
+        least = expected(windows, came, min(far_us))
+        most = expected(windows, came, max(far_us))
+        for key in [key for key in least if found.get(key) != least[key]]:
+            return f"{name!r} emitted {found.get(key)} for {key}, and {least[key]} came"
+        for key in [key for key in found if most.get(key) != found[key]]:
+            return f"{name!r} emitted {found[key]} for {key}, and {most.get(key)} came"
+    return ""

@@ -1,0 +1,85 @@
+"""Computes: eager state by key over event time, which consolidates merge (Enorm, Sections 4.2 and 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from twin.columns import Columns
+from twin.event_windows.window import EventWindow, Seconds
+from twin.kinds.event_timed import EventTimed
+from twin.kinds.flow import Flow, Mixing
+from twin.kinds.mechanism import Computing
+
+Sharing = Literal["auto", "panes", "windows"]
+
+
+class Compute(EventTimed):
+    """Builds state from each tuple at once. What it hands over is its configuration (Enorm, Fig. 5).
+
+    With `partial_s`, partial results of panes of that length, which consolidates merge (5.1): one state a pane, or one
+    for each window (`sharing`; auto: what the cost model finds cheaper, looked at again as the run goes on). With
+    `windows`, a result a key and complete window, at its end (5.2). With neither, every tuple at once (5.4).
+    execute_time_s: of a tuple's service, the user's logic, which is executed once for each state that it belongs to.
+    """
+
+    does: ClassVar[str] = "keeps state by key over event time"
+    costs_like: ClassVar[str] = "aggregate"
+
+    kind: Literal["compute"] = "compute"
+    partial_s: Annotated[Seconds | None, Field(description="length of the partial windows that it hands over")] = None
+    windows: Annotated[tuple[EventWindow, ...], Field(description="complete windows that it emits")] = ()
+    sharing: Annotated[Sharing, Field(description="a state a pane or a window; auto: the cheaper")] = "auto"
+    execute_time_s: Annotated[
+        float,
+        Field(ge=0, le=10**4, description="CPU seconds of the user's logic a tuple and state, beside its service"),
+    ] = 0.0
+
+    @model_validator(mode="after")
+    def _check_form(self) -> Self:
+        if self.partial_s is not None and self.windows:
+            raise ValueError(
+                f"{self.name!r} has partial_s and windows; give partial_s for consolidates to merge, or windows"
+            )
+        if self.sharing != "auto" and self.partial_s is None:
+            raise ValueError(f"{self.name!r} has sharing without partial_s; only partial windows can be shared")
+        return self
+
+    @property
+    def hands_over(self) -> str:
+        """See OperatorBase."""
+        if self.partial_s is not None:
+            return "partials"
+        return "windows" if self.windows else "tuples"
+
+    @property
+    def one_to_one(self) -> bool:
+        """See OperatorBase."""
+        return self.hands_over == "tuples"
+
+    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
+        """Tuples as they came, or a key and its value."""
+        eager = self.hands_over == "tuples"
+        return super(EventTimed, self).columns_out(inputs) if eager else super().columns_out(inputs)
+
+    def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+        """A result a key and pane, or window; whatever the form, as a rate a second."""
+        if self.hands_over == "tuples":
+            return super().through(inputs, bursts, mixing)
+        total, together, burst_s = mixing.arriving(inputs, bursts)
+        spans = self.windows or (EventWindow(length_s=self.partial_s or 1.0),)
+        fires = sum(1e6 / each.every_us for each in spans)
+        each = [self.distinct(total * window.length_us / 1e6) * 1e6 / window.every_us for window in spans]
+        out = np.sum(each, axis=0)
+        often = np.where(total > 0, fires, 0.0)
+        held = total * max(window.length_us for window in spans) / 1e6
+        groups = np.divide(out, often, out=np.zeros_like(out), where=often > 0)
+        return Flow(inputs, total, out, held, often, groups, np.minimum(often, together), burst_s)
+
+    @property
+    def mechanism(self) -> Computing:
+        """See OperatorBase."""
+        return Computing(self.partial_s, self.windows, self.sharing, self.execute_time_s, self.state_bytes_per_key)

@@ -1,0 +1,63 @@
+"""Consolidates: complete windows from partial results, or from shorter complete windows (Enorm, Sections 4.2, 6.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from twin.event_windows.window import US_PER_S, EventWindow
+from twin.kinds.event_timed import EventTimed
+from twin.kinds.flow import Flow, Mixing
+from twin.kinds.mechanism import Consolidating
+
+
+class Consolidate(EventTimed):
+    """Merges the partial results of a key, and emits `results_per_key` tuples a key and complete window.
+
+    Its tuples are partial results, a key each. merge_time_s: CPU seconds a key and piece that goes into a window,
+    beside the service of each partial result.
+    """
+
+    merges: ClassVar[bool] = True
+    does: ClassVar[str] = "merges partial results into complete windows"
+    costs_like: ClassVar[str] = "map"
+
+    kind: Literal["consolidate"] = "consolidate"
+    windows: Annotated[tuple[EventWindow, ...], Field(min_length=1, description="complete windows that it forms")]
+    merge_time_s: Annotated[float, Field(ge=0, le=10**4, description="CPU seconds a key of each piece of a window")] = (
+        0.0
+    )
+    combined: Annotated[bool, Field(description="one component with its compute: key groups of both stay together")] = (
+        False
+    )
+    results_per_key: Annotated[float, Field(ge=0, le=1000, description="tuples emitted a key of a window")] = 1.0
+
+    @property
+    def hands_over(self) -> str:
+        """See OperatorBase."""
+        return "windows"
+
+    def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+        """Keys in a window, from those of partial results as long as its windows allow."""
+        total, _, burst_s = mixing.arriving(inputs, bursts)
+        pane_us = math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
+        seen = np.minimum(total * pane_us / US_PER_S / self.keys, 1.0 - 1e-9)  # of its keys, by a pane
+        tuples = -self.keys * np.log1p(-seen)  # that a pane must have had
+        each = [self.distinct(tuples * (window.length_us / pane_us)) for window in self.windows]
+        a_second = [US_PER_S / window.every_us for window in self.windows]
+        out = self.results_per_key * np.sum([keys * fires for keys, fires in zip(each, a_second, strict=True)], axis=0)
+        fires = np.where(total > 0, sum(a_second), 0.0)
+        held = total * max(window.length_us for window in self.windows) / US_PER_S
+        groups = np.divide(out, fires, out=np.zeros_like(out), where=fires > 0)
+        return Flow(inputs, total, out, held, fires, groups, fires, burst_s)
+
+    @property
+    def mechanism(self) -> Consolidating:
+        """See OperatorBase."""
+        return Consolidating(
+            self.windows, self.merge_time_s, self.results_per_key, self.state_bytes_per_key, self.combined
+        )

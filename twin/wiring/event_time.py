@@ -1,0 +1,162 @@
+"""Event time in a job: its panes, who tells whom how far it is, and where partial results go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.compute import PANES
+from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.event_time.deal import Copied, TimedDeal
+from twin.engine.event_time.ownership import Ownership
+from twin.engine.event_time.shipping import Shipping
+from twin.engine.event_time.timed import TimedLogic
+from twin.engine.streams.control import Alignment, Input
+from twin.event_time import partial_panes
+from twin.event_windows.panes import Panes, panes_of
+from twin.event_windows.window import US_PER_S, EventWindow
+from twin.wiring.sharing import Shared
+
+if TYPE_CHECKING:
+    from twin.engine.draws import Draws
+    from twin.engine.station.task import Task
+    from twin.query import Query, Stream
+    from twin.wiring.wiring import Wiring
+    from twin.wiring.world import World
+
+
+def as_window(panes: Panes) -> EventWindow:
+    """Panes as the instances of a tumbling window."""
+    return EventWindow(length_s=panes.length_us / US_PER_S, start_s=panes.offset_us / US_PER_S)
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """Of a query. Operators over event time, and those that bring it there, heed punctuations."""
+
+    query: Query
+
+    @cached_property
+    def timed(self) -> list[str]:
+        """Operators over event time, in data-flow order."""
+        return [operator.name for operator in self.query.topological if operator.needs_event_time]
+
+    @cached_property
+    def heeding(self) -> set[str]:
+        """Those and all that their tuples come from."""
+        return set(self.timed).union(*(self.query.ancestors(name) for name in self.timed))
+
+    def panes(self, name: str) -> Panes | None:
+        """Of an operator over event time; None for one that keeps its state forever."""
+        operator = self.query.operator(name)
+        windows: tuple[EventWindow, ...] = getattr(operator, "windows", ())
+        if operator.hands_over == "partials":
+            return partial_panes(self.query, name)
+        if operator.merges:
+            return panes_of([*windows, *(each for stream in self.query.inputs(name) for each in self._sent(stream))])
+        return panes_of(windows) if windows else None
+
+    def _sent(self, stream: Stream) -> tuple[EventWindow, ...]:
+        """Over which spans results come that are merged."""
+        producer = self.query.operator(stream.producer)
+        if producer.hands_over == "partials":
+            return (as_window(partial_panes(self.query, producer.name)),)
+        return tuple(getattr(producer, "windows", ()))
+
+    def sides(self, name: str) -> list[tuple[EventWindow, ...]]:
+        """By input of a consolidate, the windows that come whole; none where its own panes come."""
+        own, sent = self.panes(name), [self._sent(stream) for stream in self.query.inputs(name)]
+        assert own is not None
+        return [() if windows == (as_window(own),) else windows for windows in sent]
+
+    @cached_property
+    def finest(self) -> Panes:
+        """Of which all panes are made."""
+        found = [panes for name in self.timed if (panes := self.panes(name)) is not None]
+        return panes_of([as_window(panes) for panes in found]) if found else Panes(US_PER_S, 0)
+
+    def merged_windows(self, name: str) -> tuple[EventWindow, ...]:
+        """All windows that are made of an operator's panes."""
+        operator = self.query.operator(name)
+        if operator.hands_over != "partials":
+            return tuple(getattr(operator, "windows", ()))
+        behind = [self.query.operator(stream.consumer) for stream in self.query.outputs(name)]
+        return tuple(dict.fromkeys(window for each in behind for window in getattr(each, "windows", ())))
+
+
+def prepare(wiring: Wiring) -> None:
+    """Who has which key groups, before there are streams."""
+    world, times = wiring.world, wiring.event_times
+    for name in times.timed:
+        owners = world.owners[name] = Ownership(world.key_groups[name])
+        if wiring.exact:
+            world.audits[name] = Audit()
+        for task in world.tasks[name]:
+            logic = task.logic
+            assert isinstance(logic, TimedLogic)
+            logic.ownership, logic.audit = owners, world.audits.get(name)
+            if isinstance(logic, ConsolidateLogic):
+                logic.know_inputs(times.sides(name))
+
+
+def timed_deal(world: World, each: Stream, draws: Draws, first: int, producers: int) -> TimedDeal:
+    """The deal of a producer replica."""
+    ends = each.producer, each.consumer
+    copied = world.copied.setdefault(ends, Copied())
+    return TimedDeal(world.owners[each.consumer], draws, copied, world.audits.get(each.consumer), first, producers)
+
+
+def finish(wiring: Wiring) -> None:
+    """Alignments and ways of partial results, when all streams are there."""
+    world, times = wiring.world, wiring.event_times
+    live = set[str]()
+    for operator in wiring.query.topological:
+        if operator.name in times.heeding:
+            for index, task in enumerate(world.tasks[operator.name]):
+                _align(wiring, operator.name, index, task, live)
+    for name in times.timed:
+        for task in world.tasks[name]:
+            assert isinstance(task.logic, TimedLogic)
+            task.logic.shippings = _shippings(wiring, name, task)
+        if wiring.query.operator(name).hands_over == "partials":
+            _share(wiring, name)
+
+
+def _as_far(_kind: str, _value: float) -> None:
+    """Nothing is done but to pass it on."""
+
+
+def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) -> None:
+    """Its inputs: producers from which it may get tuples. live: tasks that any tuples can come from."""
+    inputs: list[Input] = []
+    for side, stream in enumerate(wiring.query.inputs(name)):
+        position = wiring.query.outputs(stream.producer).index(stream)
+        for producer in wiring.world.tasks[stream.producer]:
+            deal = producer.ports[position].deal
+            if producer.name in live and (deal.tags or deal.weights[index] > 0.0):
+                inputs.append((side, producer.name))
+    if inputs or wiring.query.operator(name).is_source:
+        live.add(task.name)
+    if inputs:
+        task.alignment = Alignment(inputs, _as_far)
+
+
+def _shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
+    world, found = wiring.world, []
+    for position, stream in enumerate(wiring.query.outputs(name)):
+        consumer = world.tasks[stream.consumer][0].logic
+        if isinstance(consumer, ConsolidateLogic):
+            copied = world.copied[stream.producer, stream.consumer]
+            owners = world.owners[stream.consumer]
+            shipping = Shipping(task, task.ports[position], owners, copied, consumer.longest_us)
+            shipping.together = bool(getattr(wiring.query.operator(stream.consumer), "combined", False))
+            found.append(shipping)
+    return found
+
+
+def _share(wiring: Wiring, name: str) -> None:
+    """The form in which a compute begins."""
+    if getattr(wiring.query.operator(name), "sharing", PANES) == "auto":
+        Shared(wiring, name).start()
