@@ -59,10 +59,19 @@ def job(operators, streams, rates, placement):
 @cache
 def jobs():
     """Two inputs; four replicas; a chain with a plan of its owner's; a second source into a union; busy hosts."""
-    two = ([source("l"), source("r"), JOIN, sink("out")], [("l", "match"), ("r", "match"), ("match", "out")])
+    two = (
+        [source("l", service_time_s=None), source("r", service_time_s=None), JOIN, sink("out", service_time_s=None)],
+        [("l", "match"), ("r", "match"), ("match", "out")],
+    )
     work = {"kind": "filter", "name": "work", "selectivity": 0.5}
-    chain = ([source("s"), work, sink("out")], [("s", "work"), ("work", "out")])
-    union = ([source("s"), source("t"), work, sink("out")], [("s", "work"), ("t", "work"), ("work", "out")])
+    chain = (
+        [source("s", service_time_s=None), work, sink("out", service_time_s=None)],
+        [("s", "work"), ("work", "out")],
+    )
+    union = (
+        [source("s", service_time_s=None), source("t", service_time_s=None), work, sink("out", service_time_s=None)],
+        [("s", "work"), ("t", "work"), ("work", "out")],
+    )
     every = {"s": "a", "work": "a", "out": "a"}
     return {
         "join": job(*two, {"l": 100, "r": 50}, dict.fromkeys(("l", "r", "match", "out"), "a")),
