@@ -40,17 +40,16 @@ def policies() -> dict[str, str]:
 
 def spaces() -> dict[str, str]:
     """Name and summary of every parameter space that `twin corpus --space` takes."""
-    from scenarios.spaces import wide
-    from scenarios.spaces.registry import SPACES
+    from scenarios.spaces.registry import SPACES, WIDE, WIDE_SUMMARY
 
-    return {**{name: _space(space) for name, space in sorted(SPACES.items())}, wide.NAME: wide.SUMMARY}
+    return {**{name: _space(space) for name, space in sorted(SPACES.items())}, WIDE: WIDE_SUMMARY}
 
 
 def families() -> dict[str, str]:
     """Name and summary of every family of the suite that `twin benchmark` takes."""
-    from scenarios.suite.registry import FAMILIES
+    from scenarios.suite.members import MEMBERS
 
-    return {name: f"{len(each.seeds)} scenarios: {each.summary}" for name, each in FAMILIES.items()}
+    return {name: f"{len(each.seeds)} scenarios: {each.summary}" for name, each in MEMBERS.items()}
 
 
 def experiments() -> dict[str, str]:

@@ -54,7 +54,7 @@ def benchmark(
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models
     from scenarios.planning.validation import validate
-    from scenarios.suite.registry import VERSION
+    from scenarios.suite.members import VERSION
     from scenarios.suite.registry import families as families_of
     from scenarios.telling import tables
     from twin.simulation import simulate

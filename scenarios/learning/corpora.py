@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_values
 from scenarios.spaces.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
-from scenarios.spaces.wide import NAME as WIDE
+from scenarios.spaces.registry import WIDE
 from scenarios.spaces.wide import WideScenarios
 from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput

@@ -9,8 +9,7 @@ import numpy as np
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
 from scenarios.spaces.generator import on_random_hardware, random_scenario
-from scenarios.spaces.registry import SPACES
-from scenarios.spaces.wide import NAME as WIDE
+from scenarios.spaces.registry import SPACES, WIDE
 from scenarios.spaces.wide import WideScenarios
 from twin.cluster import Host
 from twin.errors import BadInput, suggest

@@ -21,6 +21,7 @@ from optimizers.space_plans import SpacePlans
 from scenarios.spaces.generator import random_cluster, random_query
 from scenarios.spaces.parameter_space import COSTREAM
 from scenarios.spaces.random_engine import log_uniform, random_engine
+from scenarios.spaces.registry import WIDE
 from twin.cluster import Cluster, Host, Numa, Socket
 from twin.plan import ExecutionPlan
 from twin.query import AnyOperator, Map, Query, TimeWindow, Window, Windowed
@@ -29,8 +30,6 @@ from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.workload import Poisson, Workload
 
-NAME = "wide"
-SUMMARY = "random engines, queries with maps and measured joins, replicas and sockets; for models used as they are"
 SPACE = replace(
     COSTREAM,
     aggregate_functions=("min", "max", "mean", "avg", "sum", "count"),
@@ -62,12 +61,12 @@ class WideScenarios:
 
 def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
     """One draw; the run uses `seed` as well."""
-    rng = stream(seed, NAME)
+    rng = stream(seed, WIDE)
     length_s = log_uniform(rng, SHORTEST_S, LONGEST_S) if horizon_s is None else horizon_s
     query, rates = random_query(SPACE, rng)
     query = Query(operators=tuple(_changed(each, rng, length_s) for each in query.operators), streams=query.streams)
     base = Scenario(
-        name=f"{NAME}-{seed}",
+        name=f"{WIDE}-{seed}",
         query=query,
         cluster=(cluster := _cluster(rng)),
         plan=_somewhere(query, cluster, rng),

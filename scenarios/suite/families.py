@@ -33,7 +33,6 @@ class Family:
     """make: from a seed. space: of the plans that may be chosen. seeds: its members."""
 
     name: str
-    summary: str
     make: Callable[[int], Scenario]
     space: Space
     seeds: tuple[int, ...]

@@ -9,8 +9,7 @@ from optimizers.registry import OPTIMIZERS
 from scenarios import catalogue
 from scenarios.experiments.registry import EXPERIMENTS
 from scenarios.sources import summary
-from scenarios.spaces.registry import SPACES
-from scenarios.spaces.wide import NAME as WIDE
+from scenarios.spaces.registry import SPACES, WIDE
 from scenarios.suite.registry import FAMILIES
 
 
