@@ -35,7 +35,8 @@ def error_by_group(table: Mapping[str, Sequence[Any]], bounds: Mapping[str, floa
     grid[0][0].set_ylabel("median q-error")
     grid[1][0].set_ylabel("balanced accuracy")
     for row in grid:
-        row[-1].legend(fontsize=FONT_PT - 1, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        if row[-1].get_legend_handles_labels()[1]:  # a dimension may have no metric of a kind, and there be no bound
+            row[-1].legend(fontsize=FONT_PT - 1, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 

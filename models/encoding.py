@@ -83,7 +83,7 @@ def encode(deployments: Sequence[Deployment], horizons_s: Sequence[float]) -> En
         about.append([*description(deployment, its_facts), graphs[-1].utilisation])
     return Encoded(
         graphs=stack(graphs),
-        flat_GxF=np.array([flat_vector(its_facts) for its_facts in facts]),
+        flat_GxF=np.array([flat_vector(each, its_facts) for each, its_facts in zip(deployments, facts, strict=True)]),
         derived_GxD=np.array(derived).reshape(-1, len(FEATURES)),
         about_GxA=np.array(about).reshape(-1, len(ABOUT)),
     )

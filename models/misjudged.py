@@ -20,11 +20,16 @@ _SINGLE = ("result_us", "scan_us", "serialise_ns_per_byte", "deserialise_ns_per_
 
 @dataclass(frozen=True, slots=True)
 class Misjudged:
-    """Every CPU constant is off by a factor that is uniform on (1 - share, 1 + share), drawn for each run anew, so
-    that no error of the profile is systematic and could be learned. Raises BadInput unless 0 <= share < 1."""
+    """Every CPU constant is off by a factor that is uniform on (1 - share, 1 + share). Raises BadInput unless
+    0 <= share < 1.
+
+    fixed: the same factors in all runs, as a profile measured once has them: an error that can be learned. Else they
+    are drawn for each run anew, so that none is systematic, which no engine is like: the worst that can be.
+    """
 
     share: float
     seed: int = 0
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.share < 1:
@@ -33,11 +38,12 @@ class Misjudged:
     @property
     def name(self) -> str:
         """For file names and tables."""
-        return f"misjudged-{self.share:g}-{self.seed}"
+        return f"misjudged-{self.share:g}-{self.seed}" + ("-fixed" if self.fixed else "")
 
     def __call__(self, deployment: Deployment, run: str) -> Deployment:
-        """The deployment as it is believed to be. Costs that operators give themselves are constants as well."""
-        rng = stream(self.seed, f"misjudged/{run}")
+        """The deployment as it is believed to be. Costs that operators give themselves are constants as well: by kind
+        where the error is fixed, since each run has operators of its own."""
+        rng = stream(self.seed, "misjudged" if self.fixed else f"misjudged/{run}")
         engine = deployment.engine
         constants: dict[str, object] = {name: getattr(engine, name) * self._factor(rng) for name in _SINGLE}
         for name, kind in (("tuple_us", PerKind), ("value_us", PerType)):
@@ -47,11 +53,14 @@ class Misjudged:
         operators = tuple(
             operator
             if operator.service_time_s is None
-            else operator.model_copy(update={"service_time_s": operator.service_time_s * self._factor(rng)})
+            else operator.model_copy(update={"service_time_s": operator.service_time_s * self._own(operator.kind, rng)})
             for operator in deployment.query.operators
         )
         query = type(deployment.query)(operators=operators, streams=deployment.query.streams)
         return deployment.model_copy(update={"engine": believed, "query": query})
+
+    def _own(self, kind: str, rng: np.random.Generator) -> float:
+        return self._factor(stream(self.seed, f"misjudged/{kind}") if self.fixed else rng)
 
     def _factor(self, rng: np.random.Generator) -> float:
         return float(rng.uniform(1 - self.share, 1 + self.share))

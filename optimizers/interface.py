@@ -186,6 +186,9 @@ class Goaled(Protocol):
     def goal(self) -> str:
         """`objective` if it is the problem's."""
 
+    def required(self, problem: Problem) -> Requirements:
+        """What its answer must fulfil, whatever else may be better of it."""
+
 
 def by_objective(optimizer: Optimizer) -> bool:
     """Whether plans of better objective are better to it."""

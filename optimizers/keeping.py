@@ -11,7 +11,20 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from optimizers.interface import Candidate, Goaled, Optimizer, Problem, Ruled, Solution, Status, by_objective
+import numpy as np
+
+from optimizers.interface import (
+    OBJECTIVES,
+    Candidate,
+    Goaled,
+    Optimizer,
+    Problem,
+    Ruled,
+    Solution,
+    Status,
+    by_objective,
+)
+from optimizers.requirements import Requirements
 from optimizers.selection import Estimated, estimate, goodness, insane, said
 from twin.errors import BadInput
 
@@ -21,6 +34,9 @@ STOPPED = "stopped; the best so far"
 LATE = "time was up after {seconds:g} s; the best so far"
 JUDGED = 2
 """The given plan and the optimizer's, estimated side by side."""
+MARGIN = 0.03
+"""Relative; where neither plan keeps up, predictions that differ by less say nothing, as what is overloaded on sockets
+that others crowd is predicted to about a tenth."""
 CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
@@ -48,6 +64,10 @@ class Keeping:
     def ruled(self) -> bool:
         """Whether the optimizer has Costream's rules of its own."""
         return isinstance(self.optimizer, Ruled) and self.optimizer.ruled
+
+    def required(self, problem: Problem) -> Requirements:
+        """The optimizer's."""
+        return self.optimizer.required(problem) if isinstance(self.optimizer, Goaled) else problem.requirements
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space."""
@@ -86,7 +106,7 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
     if not problem.space.includes(problem.deployment, given.plan):
         return replace(found, message=said(found.message, OUTSIDE))
     mine, theirs = goodness(problem, judged).T
-    if tuple(theirs) < tuple(mine):
+    if tuple(theirs) < tuple(mine) and not _as_bad(mine, theirs):
         return found
     kept = replace(
         found,
@@ -96,7 +116,16 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
         alternatives=(other, *(each for each in found.alternatives if each.plan != given.plan))[: problem.alternatives],
         message=said(KEPT, insane(problem, given)),
     )
-    return kept if _agrees(found, given, other) else replace(kept, status=Status.FEASIBLE, bound=None)
+    if _agrees(found, given, other) or found.status is Status.INFEASIBLE:
+        return kept
+    refuted = OBJECTIVES[problem.objective] == "min" or found.bound is None or given.objective > found.bound
+    return replace(kept, status=Status.FEASIBLE, bound=None if refuted else found.bound)
+
+
+def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether neither plan keeps up, and what the found one gains (columns of `goodness`) is within the model's
+    error."""
+    return bool(mine[0] and theirs[0] and mine[1] == theirs[1] and abs(theirs[2] - mine[2]) <= MARGIN * abs(mine[2]))
 
 
 def _agrees(found: Solution, given: Candidate, other: Candidate) -> bool:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 
 from optimizers.estimating import joined
-from optimizers.interface import Optimizer, Problem, Solution, by_objective
+from optimizers.interface import Goaled, Optimizer, Problem, Solution, Status, by_objective
 from optimizers.keeping import STOPPED
 from optimizers.patience import Patience
 from optimizers.selection import Estimated, choose, estimate, said
@@ -26,6 +26,7 @@ class Proving:
     """The optimizer's solution and its next best, `count` >= 1 plans in all, judged by `truth`; and the given plan, if
     the optimizer looked at it.
 
+    An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
     `evaluations` counts those of both models. Nothing is proved about plans outside: `bound` is None.
     """
 
@@ -53,13 +54,37 @@ class Proving:
             plans.append(given)
         if patience.over:
             return replace(first, message=said(first.message, UNPROVED))
-        found = self._simulated(replace(problem, cost_model=self.truth), plans, patience)
+        asked = replace(problem, cost_model=self.truth)
+        if isinstance(self.optimizer, Goaled) and not by_objective(self.optimizer):
+            asked = replace(asked, requirements=self.optimizer.required(problem))
+            return self._first_that_holds(first, self._simulated(asked, plans, patience))
+        found = self._simulated(asked, plans, patience)
         evaluations = first.evaluations + len(found.plans)
         chosen = choose(problem, found, evaluations=evaluations, started_s=started_s, complete=False)
         if len(found.plans) < len(plans):
             chosen = replace(chosen, message=said(STOPPED, chosen.message))
         proved = given is not None and given in found.plans
         return replace(chosen, given=found.candidate(plans.index(given)) if given and proved else first.given)
+
+    def _first_that_holds(self, first: Solution, found: Estimated) -> Solution:
+        """Of an optimizer with another goal: its order stays, without the plans that do not do in the simulator."""
+        row = int(found.sane.argmax())
+        chosen = found.candidate(row)
+        refuted = f"{row} better plans did not bear it in simulation; this one does" if row else first.message
+        if not chosen.sane:
+            refuted = f"none of {len(found.plans)} plans bore it in simulation"
+        others = tuple(found.candidate(other) for other in range(len(found.plans)) if other != row)
+        return replace(
+            first,
+            status=Status.FEASIBLE,
+            plan=chosen.plan,
+            objective=chosen.objective,
+            bound=None,
+            evaluations=first.evaluations + len(found.plans),
+            alternatives=others,
+            message=refuted,
+            sane=chosen.sane,
+        )
 
     def _simulated(self, problem: Problem, plans: list[ExecutionPlan], patience: Patience) -> Estimated:
         """One after the other, until somebody stops."""

@@ -18,6 +18,7 @@ from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Statu
 from optimizers.rated import at_rate
 from twin.metrics import BINARY_METRICS, Narrowable
 from twin.plan import ExecutionPlan
+from twin.rates.model import RateModel
 
 RISK_STEP = 0.05
 """Of two plans that are both expected to fail, predicted probabilities closer than that say nothing."""
@@ -80,10 +81,17 @@ def fulfilled(problem: Problem, plans: Sequence[ExecutionPlan]) -> np.ndarray | 
         latencies = predicted(problem, plans, tuple(required.at_most))
         fulfils &= (np.stack(latencies, axis=1) <= list(required.at_most.values())).all(axis=1)
     if required.head_room:
-        ahead = replace(problem, scenario=at_rate(problem.scenario, required.factor))
+        ahead = lasting(replace(problem, scenario=at_rate(problem.scenario, required.factor)))
         backpressured, success = predicted(ahead, plans, BINARY_METRICS)
         fulfils &= (backpressured < 0.5) & (success >= 0.5)
     return fulfils
+
+
+def lasting(problem: Problem) -> Problem:
+    """The problem as it is in the long run, if its cost model can say that. What fills the channels is backpressured
+    sooner or later, be the run too short to show it."""
+    model = problem.cost_model
+    return replace(problem, cost_model=model.lasting()) if isinstance(model, RateModel) else problem
 
 
 def goodness(problem: Problem, found: Estimated) -> np.ndarray:

@@ -20,6 +20,7 @@ from scenarios.commands import (
     capacity,
     corpus,
     demo,
+    dry_run,
     export,
     importing,
     importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
@@ -60,6 +61,7 @@ GROUPS = (
     policies,
     capacity,
     sensitivity,
+    dry_run,
     report,
     corpus,
     learning,
@@ -108,7 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Interrupted as interrupted:
         status = _say(in_words(interrupted), INTERRUPTED)
     except BadInput as error:
-        status = _say(str(error), 2)
+        first, *others = error.mistakes or (str(error),)
+        status = _say(first, 2)
+        for each in others:
+            print(f"  {one_line(each)}", file=sys.stderr, flush=True)
     except Unfinished as error:
         status = _say(str(error), 1)
     except ClickException as error:

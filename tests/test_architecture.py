@@ -34,7 +34,7 @@ BELOW = {
     "twin.kinds": {"twin", "twin.event_windows"},
     "twin.partitionings": {"twin"},
     "twin.job": {"twin", "twin.kinds", "twin.partitionings"},
-    "twin.rates": {"twin", "twin.kinds", "twin.job"},
+    "twin.rates": {"twin", "twin.event_windows", "twin.kinds", "twin.job"},
     "twin.engine": {"twin", "twin.kinds", "twin.arrivals", "twin.event_windows", "twin.partitionings", "twin.rates"},
     "twin.wiring": {"twin", "twin.kinds", "twin.event_windows", "twin.job", "twin.rates", "twin.engine"},
     "twin.change": {"twin", "twin.kinds", "twin.event_windows", "twin.engine", "twin.wiring"},

@@ -69,7 +69,7 @@ def _of_cluster(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 def _of_keys(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for name, skew in scenario.workload.keys.items():
-        if skew.zipf > 0.0:
+        if skew.zipf > 0.0 or skew.shares:
             yield "skew", f"skewed keys of {name}"
         if skew.drift_every_s is not None:
             yield "drift", f"keys of {name} that drift"

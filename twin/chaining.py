@@ -88,12 +88,20 @@ def why_apart(query: Query, plan: ExecutionPlan, producer: str, consumer: str) -
             f"{how} deals the tuples of each of the {len(places)} replicas of {producer!r} to all of {consumer!r}; "
             "use forward, or one replica"
         )
+    timed = next((name for name in (producer, consumer) if _leads_to_event_time(query, name)), None)
+    if timed is not None:
+        return f"{timed!r} works in event time, or leads to what does, and punctuations travel in channels"
     if stream.overflow == "drop":
         return f"stream {producer} -> {consumer} drops what finds no room, and between fused operators is no channel"
     operator = query.operator(consumer)
     if isinstance(operator, KeyedOperator) and operator.key_groups is not None:
         return f"{consumer!r} has key_groups, which are dealt on a stream; it can only be the first"
     return ""
+
+
+def _leads_to_event_time(query: Query, name: str) -> bool:
+    timed = [each.name for each in query.operators if each.needs_event_time]
+    return any(name == each or name in query.ancestors(each) for each in timed)
 
 
 def _names(names: Sequence[str]) -> str:

@@ -77,6 +77,10 @@ class Host(Spec):
         float, Field(ge=0, le=10**6, description="outgoing, to any other host; not used where the cluster has links")
     ]
     tier: Tier | None = None
+    price_per_hour: Annotated[
+        float | None,
+        Field(gt=0, le=10**9, description="in any currency; absent: hosts are counted where prices matter"),
+    ] = None
     sockets: Annotated[tuple[Socket, ...], Field(description="absent: one socket")] = ()
     numa: Annotated[Numa | None, Field(description="absent: sockets are equally near")] = None
 

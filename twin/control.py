@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, SerializeAsAn
 
 from twin.deployment import Deployment
 from twin.errors import suggest
+from twin.event_time_events import Combine, Split
 from twin.events import Move, Rescale
 from twin.spec import Spec, parse
 
@@ -55,7 +56,8 @@ class PeriodStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Reconfiguration:
-    """What to change. Scalings come first; replica numbers of moves count as the policy saw them.
+    """What to change. Scalings come first, then operations on components over event time; replica numbers of moves
+    count as the policy saw them.
 
     reason: for people; alone, it says why nothing changes. figures: what the policy goes by, for the record. retire:
     whether replicas that these moves leave without key groups go away, as those that moves have made always do.
@@ -63,6 +65,7 @@ class Reconfiguration:
 
     moves: tuple[Move, ...] = ()
     rescales: tuple[Rescale, ...] = ()
+    operations: tuple[Split | Combine, ...] = ()
     reason: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     retire: bool = False

@@ -8,17 +8,18 @@ and exits with 1 as well.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MOST_CHARACTERS = 700
 """Of a message: more is a value that was given, not a word about it."""
 
 
 class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInterrupt does
-    """One line: where, what was given, what to do instead."""
+    """One line: where, what was given, what to do instead. mistakes: of several the lines, where each has its own."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
         super().__init__(one_line(message))
+        self.mistakes = tuple(one_line(each) for each in mistakes)
 
 
 def one_line(text: str) -> str:

@@ -68,11 +68,16 @@ def check_together(query: Query, plan: ExecutionPlan) -> None:
 
 def partial_panes(query: Query, name: str) -> Panes:
     """The panes of an operator that hands over partial results: of all windows that are made of them."""
-    spec = query.operator(name)
-    windows = [
-        window for stream in query.outputs(name) for window in getattr(query.operator(stream.consumer), "windows", ())
-    ]
-    return panes_of(windows, getattr(spec, "partial_s", None))
+    return panes_of(merged_windows(query, name), getattr(query.operator(name), "partial_s", None))
+
+
+def merged_windows(query: Query, name: str) -> tuple[EventWindow, ...]:
+    """All windows that are made of an operator's results; of one that emits windows, its own."""
+    operator = query.operator(name)
+    if operator.hands_over != "partials":
+        return tuple(getattr(operator, "windows", ()))
+    behind = [query.operator(stream.consumer) for stream in query.outputs(name)]
+    return tuple(dict.fromkeys(window for each in behind for window in getattr(each, "windows", ())))
 
 
 def _check_way(query: Query, operator: AnyOperator) -> None:

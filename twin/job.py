@@ -27,8 +27,9 @@ from twin.query import AnyOperator, Query, Stream
 class Edge:
     """A stream between two components, by their numbers.
 
-    bytes_each: size of a tuple on it. service_s: CPU seconds that a tuple of it costs its consumer on a reference core,
-    what windows and other hosts cost apart. memory_bytes: local memory traffic that it causes there.
+    bytes_each: size of a tuple on it. room: tuples that its channels into one replica hold. service_s: CPU seconds that
+    a tuple of it costs its consumer on a reference core, what windows and other hosts cost apart. memory_bytes: local
+    memory traffic that it causes there.
     """
 
     stream: Stream
@@ -36,6 +37,7 @@ class Edge:
     consumer: int
     how: Partitioning
     bytes_each: float
+    room: int
     service_s: float
     memory_bytes: float
 
@@ -198,6 +200,11 @@ class Job:
         return any(each.how.one_queue for each in self.inputs(name))
 
     @cached_property
+    def least_room(self) -> int:
+        """Of all edges; how much may travel together."""
+        return min((each.room for each in self.edges), default=self.engine.channel_tuples)
+
+    @cached_property
     def sources(self) -> tuple[Component, ...]:
         """Where tuples come from."""
         return tuple(each for each in self.components if each.operator.is_source)
@@ -257,9 +264,15 @@ def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Ed
         consumer=number[each.consumer],
         how=query.partitioning(each),
         bytes_each=engine.output_bytes(query, each.producer),
+        room=engine.room(_channels(deployment, each), engine.output_bytes(query, each.producer)),
         service_s=engine.service_s_of(query, query.operator(each.consumer), each.producer),
         memory_bytes=engine.memory_bytes_of(query, query.operator(each.consumer), each.producer),
     )
+
+
+def _channels(deployment: Deployment, each: Stream) -> int:
+    """Of a stream, into one replica of its consumer."""
+    return 1 if deployment.query.partitioning(each).paired else deployment.plan.replicas(each.producer)
 
 
 def _component(

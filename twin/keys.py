@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from twin.errors import suggest
 from twin.spec import Spec
@@ -25,12 +25,32 @@ class KeySkew(Spec):
     """How unevenly the tuples into an operator are spread over its key groups, and how that drifts.
 
     The k-th most frequent key group gets a share in proportion to k^-zipf; which one it is, the seed decides. Every
-    `drift_every_s` seconds a random `drift_share` of the key groups exchange their ranks.
+    `drift_every_s` seconds a random `drift_share` of the key groups exchange their ranks. Or each key group has the
+    share that was measured.
     """
 
     zipf: Annotated[float, Field(ge=0, le=10, description="exponent; 0: all key groups alike")] = 0.0
     drift_every_s: Annotated[float | None, Field(ge=1e-6, description="absent: no drift")] = None
     drift_share: Annotated[float, Field(gt=0, le=1, description="share of the key groups that exchange ranks")] = 0.1
+    shares: Annotated[
+        tuple[Annotated[float, Field(ge=0)], ...],
+        Field(
+            exclude_if=lambda shares: not shares,
+            description="instead: by key group, in any unit, such as tuples counted",
+        ),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.shares and (self.zipf or self.drift_every_s is not None):
+            raise ValueError("shares of key groups are measured; leave out zipf and drift_every_s")
+        if self.shares and not sum(self.shares) > 0:
+            raise ValueError("shares of key groups must not all be 0")
+        return self
+
+    def measured(self) -> np.ndarray:
+        """By key group, of all; they sum to 1. Empty if there are none. [groups]"""
+        return np.asarray(self.shares) / (sum(self.shares) or 1.0)
 
 
 def group_count(query: Query, name: str, replicas: int) -> int | None:
@@ -77,9 +97,25 @@ def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
                 raise ValueError(f"{where} names unknown operator {name!r}; {suggest(name, names)}")
             if counts[name] is None:
                 raise ValueError(f"{where} names {name!r}, which has no key groups; give the operator key_groups")
+    for name, skew in workload.keys.items():
+        if skew.shares:
+            _check_shares(query.operator(name), counts[name] or 0, skew)
     for name, groups in counts.items():
         if groups is not None:
             _check_owners(name, groups, plan.replicas(name), plan.key_groups.get(name))
+
+
+def _check_shares(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
+    if len(skew.shares) != groups:
+        raise ValueError(
+            f"workload.keys.{operator.name} has {len(skew.shares)} shares for {groups} key groups; give one each"
+        )
+    empty = np.flatnonzero((operator.values_by_key_group(groups) == 0) & (skew.measured() > 0))
+    if len(empty):
+        raise ValueError(
+            f"workload.keys.{operator.name} gives key group {empty[0]} a share, and none of the operator's groups is "
+            "in it; give it 0, or the operator more groups"
+        )
 
 
 def _check_owners(name: str, groups: int, replicas: int, owners: Sequence[int] | None) -> None:

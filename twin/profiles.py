@@ -144,6 +144,24 @@ class EngineProfile(Spec):
     channel_tuples: Annotated[
         int, Field(ge=1, le=10**12, description="credits: tuples on the way to, or queued at, one replica")
     ]
+    channel_buffers: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=10**6,
+            exclude_if=lambda buffers: buffers is None,
+            description="instead of channel_tuples: buffers that each channel, of a pair of replicas, holds",
+        ),
+    ] = None
+    gate_buffers: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=10**6,
+            exclude_if=lambda buffers: buffers == 0,
+            description="and those that all channels of a stream into one replica share",
+        ),
+    ] = 0.0
     memory: Memory
     memory_factor: Annotated[
         float,
@@ -178,7 +196,21 @@ class EngineProfile(Spec):
             raise ValueError(f"engine {self.name!r}: give batch_tuples or buffer_bytes, not both")
         if (self.batch_tuples > 1 or self.buffer_bytes is not None) and self.flush_s is None:
             raise ValueError(f"engine {self.name!r}: batches need flush_s, or the last tuples would never leave")
+        if self.channel_buffers is None and self.gate_buffers:
+            raise ValueError(f"engine {self.name!r}: gate_buffers need channel_buffers (perhaps 0); give both or none")
+        if self.channel_buffers is not None and self.buffer_bytes is None:
+            raise ValueError(f"engine {self.name!r}: channel_buffers need buffer_bytes, their size")
+        if self.channel_buffers == 0 and not self.gate_buffers:
+            raise ValueError(
+                f"engine {self.name!r}: channels hold nothing; give channel_buffers or gate_buffers above 0"
+            )
         return self
+
+    def room(self, channels: int, size: float) -> int:
+        """Tuples of that many bytes that a stream's channels into one replica hold, >= 1."""
+        if self.channel_buffers is None:
+            return self.channel_tuples
+        return max(1, int((channels * self.channel_buffers + self.gate_buffers) * self.batch_of(size)))
 
     def batch_of(self, size: float) -> int:
         """Tuples of that many bytes in a full batch, >= 1."""

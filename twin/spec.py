@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
@@ -50,25 +51,69 @@ class Spec(BaseModel):
 S = TypeVar("S", bound=Spec)
 
 
-def parse(spec: type[S], data: object, where: str = "") -> S:
+Path = tuple[int | str, ...]
+"""Keys and numbers of items that lead to a value."""
+MOST_TOLD = 20
+"""Mistakes that are listed."""
+
+
+def parse(spec: type[S], data: object, where: str = "", line: Callable[[Path], int | None] = lambda _: None) -> S:
     """`data` (plain mappings, lists, scalars) as a `spec`.
 
-    Raises BadInput with one line: the path inside `where`, the value, and the nearest known key or the bound.
+    line: where a path stands in a text, if that is known. Raises BadInput with one line a mistake: its line, its path
+    inside `where` with items by their names, the value, and the nearest known key or the bound.
     """
     try:
         return spec.model_validate(data)
     except ValidationError as error:
-        raise BadInput(_one_line(spec, error, where)) from None
+        raise _refusal([_told(spec, data, each, line) for each in _mistakes(spec, error)], where) from None
 
 
-def _one_line(spec: type[Spec], error: ValidationError, where: str) -> str:
+def _refusal(mistakes: list[str], where: str) -> BadInput:
+    if len(mistakes) == 1:
+        return BadInput(f"{where}{': ' if where else ''}{mistakes[0]}")
+    kept, more = mistakes[:MOST_TOLD], len(mistakes) - MOST_TOLD
+    kept += [f"and {more} more"] if more > 0 else []
+    head = f"{where}{': ' if where else ''}{len(mistakes)} mistakes"
+    return BadInput(f"{head}: {'; '.join(kept)}", [head, *kept])
+
+
+def _mistakes(spec: type[Spec], error: ValidationError) -> list[Any]:
+    """One a place, without what follows from others: a key that is missing because it is misspelt, a list that is too
+    short because its items are wrong."""
     problems = error.errors()
-    # a misspelt key is also a missing one; what was written explains more than what was not
-    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    path = ".".join(_readable(spec, first["loc"]))
-    place = ": ".join(part for part in (where, path) if part)
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{place + ': ' if place else ''}{_explain(spec, first)}{more}"
+    paths = [tuple(_readable(spec, each["loc"])) for each in problems]
+    kept: dict[Path, Any] = {}
+    for path, problem in zip(paths, problems, strict=True):
+        kind = problem["type"]
+        emptied = kind == "too_short" and any(other[: len(path)] == path and other != path for other in paths)
+        if not emptied and not (kind == "missing" and _misspelt(path, paths, problems)):
+            kept.setdefault(path, problem)
+    return list(kept.values())
+
+
+def _misspelt(path: Path, paths: list[Path], problems: list[Any]) -> bool:
+    """Whether a key like the last one of the path stands beside where it should."""
+    unknown = [each for each, problem in zip(paths, problems, strict=True) if problem["type"] == "extra_forbidden"]
+    beside = [str(each[-1]) for each in unknown if each[:-1] == path[:-1]]
+    return bool(get_close_matches(str(path[-1]), beside, n=1, cutoff=0.6))
+
+
+def _told(spec: type[Spec], data: object, problem: Any, line: Callable[[Path], int | None]) -> str:
+    path = tuple(_readable(spec, problem["loc"]))
+    number = line(path)
+    place = ": ".join(filter(None, ["" if number is None else f"line {number}", ".".join(_named(data, path))]))
+    return f"{place + ': ' if place else ''}{_explain(spec, problem)}"
+
+
+def _named(data: object, path: Path) -> Iterable[str]:
+    """The path with items by their names, as --set takes it; of those without one, their numbers."""
+    node: Any = data
+    for part in path:
+        item = isinstance(part, int) and isinstance(node, list | tuple) and -len(node) <= part < len(node)
+        node = node[part] if item else node.get(part) if isinstance(node, Mapping) else None
+        name = node.get("name") if item and isinstance(node, Mapping) else None
+        yield str(part) if name is None else str(name)
 
 
 def _explain(spec: type[Spec], problem: Any) -> str:
@@ -95,7 +140,7 @@ def _explain(spec: type[Spec], problem: Any) -> str:
     return f"{message}, got a {type(value).__name__}"
 
 
-def _keys_beside(spec: type[Spec], path: tuple[int | str, ...]) -> Iterable[str]:
+def _keys_beside(spec: type[Spec], path: Path) -> Iterable[str]:
     """The keys allowed where `path` ends, found by walking the JSON Schema of `spec`."""
     schema = spec.model_json_schema()
     node: Mapping[str, Any] = schema
@@ -136,7 +181,7 @@ def _properties(schema: Mapping[str, Any], node: Mapping[str, Any]) -> set[str]:
     return {name for choice in _alternatives(schema, node) for name in choice.get("properties", {})}
 
 
-def _readable(spec: type[Spec], path: tuple[int | str, ...]) -> Iterable[str]:
+def _readable(spec: type[Spec], path: Path) -> Iterable[int | str]:
     """`path` without what pydantic adds of its own: the tag of a union ('filter', 'count'), the name of a validator."""
     schema = spec.model_json_schema()
     node: Mapping[str, Any] = schema
@@ -144,7 +189,7 @@ def _readable(spec: type[Spec], path: tuple[int | str, ...]) -> Iterable[str]:
         choices = [_resolve(schema, node), *_alternatives(schema, node)]
         members = {tag for choice in choices for tag in choice.get("discriminator", {}).get("mapping", {})}
         if part not in members and not _VALIDATOR.match(str(part)):
-            yield str(part)
+            yield part
         node = _descend(schema, node, part)
 
 

@@ -84,15 +84,16 @@ def adapted(balance: Balance, solver: Solver, scaling: Scaling = never, *, stall
     groups that cannot be divided may fit nowhere without a larger load distance, and would stay for good."""
     held_h = np.bincount(balance.home_g, minlength=len(balance.capacity_h)) > 0
     empty = tuple(int(node) for node in np.flatnonzero(balance.marked_h & ~held_h))
-    plan = _planned(balance, solver, stalled=stalled)
+    plan = planned(balance, solver, stalled=stalled)
     decision = scaling(balance, plan)
     if decision:
         balance = scaled(balance, decision)
-        plan = _planned(balance, solver, stalled=stalled)
+        plan = planned(balance, solver, stalled=stalled)
     return Round(balance, plan, decision, empty)
 
 
-def _planned(balance: Balance, solver: Solver, *, stalled: bool) -> Assignment:
+def planned(balance: Balance, solver: Solver, *, stalled: bool) -> Assignment:
+    """The solver's plan; if stalled and it moves nothing off marked nodes, one that does."""
     plan = solver.solve(balance)
     waiting = balance.marked_h[plan.node_g]
     if not (stalled and waiting.any() and waiting.sum() == balance.marked_h[balance.home_g].sum()):

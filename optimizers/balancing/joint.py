@@ -51,7 +51,7 @@ class Joint:
         traffic = balance.traffic
         if traffic is None or not traffic.total:
             return self.inner.solve(balance)
-        hot_e = traffic.outstanding(self.score_factor)
+        hot_e = traffic.mutual(self.score_factor)
         together_e = hot_e & _together(traffic, balance.home_g)
         unit_g = units(balance, traffic, together_e, self.max_partition)
         node_g = gathered(balance, traffic, hot_e, unit_g, band=self.band, seconds=self.seconds)
@@ -61,6 +61,8 @@ class Joint:
         if not balance.serialising:
             return assignment(balance, node_g, counting_bound(balance))
         distance = relieved(balance, node_g).distance(node_g)  # of which no bound is known, as loads change
+        if distance > max(self.band, balance.distance(balance.home_g)):  # HiGHS ran out of time
+            return self.inner.solve(balance)
         return replace(assignment(balance, node_g, 0.0), distance=distance)
 
     def _balanced(

@@ -72,3 +72,11 @@ class Traffic:
         output_g = np.bincount(self.sender_e, self.rate_e, len(self.operator_g))
         average_g = output_g / np.maximum(downstream_o[self.operator_g], 1)
         return np.asarray(self.rate_e > score_factor * average_g[self.sender_e])
+
+    def mutual(self, score_factor: float) -> np.ndarray:
+        """[E] Whether a pair is outstanding for its receiver, too: more than a group upstream sends it on average.
+
+        A popular receiver alone makes no pairs: it hears of all alike.
+        """
+        other_way = Traffic(self.operator_g, self.receiver_e, self.sender_e, self.rate_e)
+        return np.asarray(self.outstanding(score_factor) & other_way.outstanding(score_factor))

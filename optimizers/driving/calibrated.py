@@ -17,7 +17,7 @@ from optimizers.driving.corrections import fitted
 from optimizers.driving.near import Near
 from optimizers.driving.physics import Weighed, surrounded, weigh
 from optimizers.driving.terms import terms
-from optimizers.interface import OBJECTIVES, Goaled, Optimizer, Problem, Solution
+from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.moves import climb
 from optimizers.selection import said
@@ -50,11 +50,6 @@ class Calibrated:
     def name(self) -> str:
         """The optimizer's, and how it is driven."""
         return f"{self.optimizer.name}+calibrated"
-
-    @property
-    def goal(self) -> str:
-        """The optimizer's."""
-        return self.optimizer.goal if isinstance(self.optimizer, Goaled) else "objective"
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput for an objective that is no latency, or if the optimizer cannot take the problem."""

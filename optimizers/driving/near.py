@@ -14,7 +14,7 @@ import numpy as np
 
 from optimizers.counted import as_plans
 from optimizers.driving.physics import weigh
-from optimizers.interface import Goaled, Optimizer, Problem, Solution
+from optimizers.interface import Optimizer, Problem, Solution
 from optimizers.selection import choose, estimate, said
 
 SHARE = 0.01
@@ -37,11 +37,6 @@ class Near:
     def name(self) -> str:
         """The optimizer's, and how it is driven."""
         return f"{self.optimizer.name}+near"
-
-    @property
-    def goal(self) -> str:
-        """The optimizer's."""
-        return self.optimizer.goal if isinstance(self.optimizer, Goaled) else "objective"
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the optimizer cannot take the problem."""

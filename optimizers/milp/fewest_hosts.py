@@ -1,11 +1,11 @@
 """The fewest or cheapest hosts that bear a job at its rate, with head room.
 
-A plan bears it if the cost model calls it free of backpressure at (1 + head room) times the offered rates. A program
-with linear loads proposes hosts; what it does not know (fetching between sockets, streams of spread operators) it
-learns from the rate model's answer on its own plan, as a higher demand of the operators, and is solved again. Where
-the numbers of replicas are free they begin at the fewest that will do, and are raised by steps while that might save a
-host. Nothing is cheaper than the fluid bound, where work flows like water and nothing is lost on the way.
-"""
+A plan bears it if the cost model calls it free of backpressure at (1 + head room) times the offered rates, for good:
+the rate model is asked of a day, in which deep channels fill. A program with linear loads proposes hosts; what it does
+not know (fetching between sockets, streams of spread operators) it learns from the rate model's answer on its own plan,
+as a higher demand of the operators, and is solved again. Where the numbers of replicas are free they begin at the
+fewest that will do, and are raised by steps while that might save a host. Nothing is cheaper than the fluid bound,
+where work flows like water and nothing is lost on the way."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from optimizers.milp.moves import climb
 from optimizers.milp.placing import USED, Placing
 from optimizers.milp.program import Outcome
 from optimizers.milp.replicas import replicated
+from optimizers.prices import prices_h
 from optimizers.rated import at_rate
 from optimizers.requirements import NOTHING_MORE
+from optimizers.selection import lasting
 from optimizers.space import Space, counts_of
-from twin.deployment import Deployment
-from twin.errors import BadInput, suggest
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -51,19 +51,20 @@ class Fewest:
 
 
 def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mapping[str, float]) -> Fewest:
-    """prices: by host, 1 of those not named. Raises BadInput for an unknown host."""
-    prices_h = _prices(problem.deployment, prices)
-    ahead = replace(problem, scenario=at_rate(problem.scenario, 1.0 + head_room), requirements=NOTHING_MORE)
-    prefers = Borne(ahead, prices_h)
+    """prices: by host, before those of the deployment. Raises BadInput for an unknown host."""
+    price_h = prices_h(problem.deployment, prices)
+    scenario = at_rate(problem.scenario, 1.0 + head_room)
+    ahead = lasting(replace(problem, scenario=scenario, requirements=NOTHING_MORE))
+    prefers = Borne(ahead, price_h)
     candidates = Candidates(problem, space, prefers, extra=1)
     job = PlacementCoefficients.of(ahead.deployment)
-    bound = fluid_bound(job, space, prices_h, TOLERATED)
+    bound = fluid_bound(job, space, price_h, TOLERATED)
     for more in MORE if space.free_replicas else (1.0,):
         if math.isinf(bound):
             break
         if more > 1.0 and (_price(candidates) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
             break
-        _propose(ahead, job, space, candidates, prices_h, more)
+        _propose(ahead, job, space, candidates, price_h, more)
     given = counts_of(problem.deployment, problem.deployment.plan)
     balanced = [] if math.isfinite(_price(candidates)) else _balanced(job, space, candidates)
     candidates.look_at([*balanced, given], always=True)
@@ -81,7 +82,7 @@ def _propose(
     job: PlacementCoefficients,
     space: Space,
     candidates: Candidates,
-    prices_h: np.ndarray,
+    price_h: np.ndarray,
     more: float,
 ) -> None:
     """Looks at plans on the cheapest hosts, until one bears the job."""
@@ -89,7 +90,7 @@ def _propose(
     if space.free_replicas:
         job = replicated(job, space, most, more)
     for _ in range(ROUNDS):
-        found = Placing(job, space, "hosts", most=most, prices_h=prices_h).solve(candidates.limits)
+        found = Placing(job, space, "hosts", most=most, prices_h=price_h).solve(candidates.limits)
         if found.counts_ol is None or candidates.left <= 0:
             return
         before = _price(candidates)
@@ -124,11 +125,3 @@ def _learned(
     return learned, most * min(0.99, max(0.5, USED / pressure)) if (
         works_o <= job.operators.work * 1.001
     ).all() else most
-
-
-def _prices(deployment: Deployment, prices: Mapping[str, float]) -> np.ndarray:
-    names = [host.name for host in deployment.cluster.hosts]
-    for name in prices:
-        if name not in names:
-            raise BadInput(f"unknown host {name!r} has a price; {suggest(name, names)}")
-    return np.array([float(prices.get(name, 1.0)) for name in names])

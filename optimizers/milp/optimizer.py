@@ -22,7 +22,9 @@ from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.moves import climb
 from optimizers.milp.program import Limits
 from optimizers.milp.youngest import youngest
+from optimizers.prices import priced
 from optimizers.rated import at_rate
+from optimizers.requirements import Requirements
 from optimizers.selection import dealt_anew, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -44,6 +46,12 @@ class Milp:
     name: str = "milp"
     goal: Goal = "objective"
     ruled: bool = False
+
+    def required(self, problem: Problem) -> Requirements:
+        """What its answer must fulfil: head room, if hosts are bought and nothing else is said."""
+        required = problem.requirements
+        usual = self.goal == "hosts" and required.head_room is None
+        return replace(required, head_room=HEAD_ROOM) if usual else required
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the space names what the job does not have, or holds no plan of it."""
@@ -78,8 +86,8 @@ class Milp:
         return replace(best, message=f"the plan bears {found.factor:.3g} times the offered rates")
 
     def _hosts(self, problem: Problem) -> Solution:
-        required = problem.requirements
-        head_room = HEAD_ROOM if required.head_room is None else required.head_room
+        required = self.required(problem)
+        head_room = required.head_room or 0.0
         found = fewest_hosts(problem, problem.space, head_room, required.prices)
         best = self._best(problem, found.candidates)
         used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
@@ -90,7 +98,9 @@ class Milp:
             status = Status.INFEASIBLE if proved else Status.FEASIBLE
             return replace(best, status=status, message=f"no plan was found that bears {ahead}")
         hosts = f"1 host ({used[0]}) bears" if len(used) == 1 else f"{len(used)} hosts ({', '.join(used)}) bear"
-        return replace(best, message=f"{hosts} {ahead}{_says(found, by_rates, priced=bool(required.prices))}")
+        return replace(
+            best, message=f"{hosts} {ahead}{_says(found, by_rates, priced=priced(problem.deployment, required.prices))}"
+        )
 
     def _best(self, problem: Problem, candidates: Candidates) -> Solution:
         """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""

@@ -17,6 +17,7 @@ from optimizers.milp.candidates import Candidates
 from optimizers.milp.placing import Placing
 from optimizers.milp.program import Outcome
 from optimizers.space import Space
+from twin.job import compile
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -50,7 +51,7 @@ def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bo
         and not space.spreads(problem.deployment)
         and not problem.scenario.plan.key_groups  # programs take contiguous ranges
         and not job.bursty
-        and problem.deployment.engine.channel_tuples >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))
+        and compile(problem.deployment).least_room >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))
     )
 
 

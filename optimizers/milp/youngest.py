@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optimizers.counted import as_plans
 from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.moves import climb
@@ -24,6 +25,8 @@ from twin.rates.model import RateModel
 
 TOO_MUCH = 1.02
 """Utilisation above which the rate model calls every plan backpressured."""
+SOON, MANY = 0.1, 100
+"""Share of the run in which backpressure is to show, and plans that are asked, before all are said to be overloaded."""
 GAPS = ((200, GAP), (600, 1e-2), (math.inf, 3e-2))
 """Relative gap to which programs are solved, of what placement can change, by operators times sockets up to which it is
 asked for: small changes find the rest sooner."""
@@ -56,6 +59,7 @@ def youngest(problem: Problem, space: Space) -> Youngest:
     candidates.look_at(starts, always=True)
     climb(candidates, problem.deployment, space, starts=starts if _rough(problem, space) else ())
     overloaded = isinstance(problem.cost_model, RateModel) and not job.bursty and _too_much(balanced)
+    overloaded = overloaded and _shows(problem, candidates)
     proof = Proof(None, closed=False)
     sane = len(candidates) > 0 and candidates.candidate(candidates.best).sane
     if sane and admissible(problem, job, space):
@@ -77,6 +81,16 @@ def _rough(problem: Problem, space: Space) -> bool:
 
 def _plans(found: Placed) -> list[np.ndarray]:
     return [] if found.counts_ol is None else [found.counts_ol]
+
+
+def _shows(problem: Problem, candidates: Candidates) -> bool:
+    """Whether what is overloaded is backpressured long before the end of the run: channels may be too deep for it."""
+    if not len(candidates) or not isinstance(problem.cost_model, RateModel):
+        return False
+    soon = RateModel(horizon_s=SOON * problem.cost_model.run_s(problem.scenario))
+    plans = as_plans(problem.deployment, np.stack([candidates.counts(row) for row in candidates.ranking[:MANY]]))
+    found = soon.predict(problem.scenario, plans)
+    return bool((found["backpressured"] * found["success"] > 0.5).all())
 
 
 def _too_much(balanced: Placed | None) -> bool:

@@ -8,7 +8,7 @@ those before it; a statistic that makes no sense is noted, and moves nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,7 @@ from optimizers.policies.room import can_move, continues, stood_still
 from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.event_migrations import Strategy, is_combined
 from twin.events import Move
 from twin.keys import key_groups_of
 from twin.spec import Spec
@@ -43,6 +44,13 @@ class Round(Spec):
         float, Field(ge=0, le=100, description="percentage points off the mean at which hosts are left alone")
     ] = 1.0
     every_periods: Annotated[int, Field(ge=1, description="periods of a round; loads are means over them")] = 1
+    strategy: Annotated[
+        Strategy | None,
+        Field(
+            exclude_if=lambda strategy: strategy is None,
+            description="by which key groups over event time move; absent: the one that costs least",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
@@ -76,12 +84,32 @@ class BalanceSpec(Round, PolicySpec):
         return search if self.solver == "search" else Flux(best_fit=self.solver == "flux-best-fit")
 
 
+class InRounds(Protocol):
+    """What rounds ask of their options."""
+
+    @property
+    def band(self) -> float:
+        """Percentage points off the mean at which hosts are left alone."""
+
+    @property
+    def every_periods(self) -> int:
+        """Periods of a round."""
+
+    @property
+    def budget(self) -> Budget:
+        """What a round may spend."""
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """By which key groups over event time move; None: the one that costs least."""
+
+
 @dataclass
 class Rounds:
     """Remembers the periods of the round. Raises BadInput for a job without key groups that can move."""
 
     deployment: Deployment
-    spec: Round
+    spec: InRounds
     solver: Solver
     name: str
     operators: list[str] = field(init=False)
@@ -121,11 +149,20 @@ class Rounds:
             return None
         figures = {"load_distance": before, "planned": found.distance, "bound": found.bound}
         reason = f"load distance {before:.3g}, planned {found.distance:.3g}"
-        return Reconfiguration(moves=here.moves(found.node_g), reason=reason, figures=figures)
+        moves = tuple(self._by_strategy(move) for move in here.moves(found.node_g))
+        return Reconfiguration(moves=moves, reason=reason, figures=figures)
+
+    def _by_strategy(self, move: Move) -> Move:
+        """Of operators over event time."""
+        if self.spec.strategy is None or not self.deployment.query.operator(move.operator).needs_event_time:
+            return move
+        return move.model_copy(update={"strategy": self.spec.strategy})
 
     def _movable(self, operator: str) -> bool:
         deployment = self.deployment
-        if key_groups_of(deployment.query.operator(operator)) is None:
+        spec = deployment.query.operator(operator)
+        follows = spec.merges and is_combined(deployment.query, operator)  # it goes where its compute goes
+        if key_groups_of(spec) is None or follows:
             return False
         probe = Move(operator=operator, key_groups=(0,), to_replica=0)
         return can_move(probe, deployment, deployment.plan.placement)

@@ -81,7 +81,7 @@ class Collocating(Rounds):
 
     def _round(self, here: GroupMap) -> Reconfiguration | None:
         balance = here.balance(self.spec.budget, with_traffic=True)
-        pairs = balance.traffic is not None and balance.traffic.outstanding(self.solver.score_factor).any()
+        pairs = balance.traffic is not None and balance.traffic.mutual(self.solver.score_factor).any()
         found = (self.solver if pairs else self.solver.inner).solve(balance)
         if balance.violation(found.node_g) or not gained(balance, found):
             return None
@@ -99,20 +99,18 @@ def gained(balance: Balance, found: Assignment) -> bool:
 
 def figures(balance: Balance, found: Assignment) -> dict[str, float]:
     """For the record of a decision: load distances and collocation factors, as they are and as planned."""
-    return {
-        "load_distance": balance.distance(balance.home_g),
-        "planned": distance(balance, found),
-        "collocation": together(balance),
-        "planned_collocation": collocation(found),
-    }
+    told = {"load_distance": balance.distance(balance.home_g), "planned": distance(balance, found)}
+    if balance.traffic is None:
+        return told
+    return told | {"collocation": together(balance), "planned_collocation": collocation(found)}
 
 
 def reason(balance: Balance, found: Assignment) -> str:
     """For people."""
-    return (
-        f"load distance {balance.distance(balance.home_g):.3g}, planned {distance(balance, found):.3g}; "
-        f"traffic on one host {together(balance):.3g} %, planned {collocation(found):.3g} %"
-    )
+    told = f"load distance {balance.distance(balance.home_g):.3g}, planned {distance(balance, found):.3g}"
+    if balance.traffic is None:
+        return told
+    return f"{told}; traffic on one host {together(balance):.3g} %, planned {collocation(found):.3g} %"
 
 
 def distance(balance: Balance, found: Assignment) -> float:

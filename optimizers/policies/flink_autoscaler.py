@@ -82,7 +82,7 @@ class Evaluated(NamedTuple):
 
 
 class FlinkAutoscaler:
-    """Remembers its window, and when each operator was first called to shrink."""
+    """window: periods that are measured. Remembers when each operator was first called to shrink."""
 
     name = "flink-autoscaler"
 
@@ -92,7 +92,7 @@ class FlinkAutoscaler:
         places = deployment.plan.placement
         names = [each.name for each in deployment.query.operators]
         self._scalable = [name for name in names if can_rescale(name, places[name][:1], deployment)]
-        self._window: deque[PeriodStatistics] = deque(maxlen=spec.metrics_window_periods)
+        self.window: deque[PeriodStatistics] = deque(maxlen=spec.metrics_window_periods)
         self._skip = spec.stabilization_interval_periods
         self._last: PeriodStatistics | None = None
         self._fewer: dict[str, list[tuple[float, int]]] = {}  # when how many were called for, since the first time
@@ -101,34 +101,35 @@ class FlinkAutoscaler:
         """New replica counts once the window is full and an operator is out of bounds."""
         last, self._last = self._last, statistics
         if (last is not None and not continues(last, statistics)) or stood_still(statistics, self.deployment):
-            self._window.clear()
+            self.window.clear()
             self._skip = self.spec.stabilization_interval_periods
         if self._skip:
             self._skip -= 1
             return None
-        self._window.append(statistics)
-        if len(self._window) < self.spec.metrics_window_periods:
+        self.window.append(statistics)
+        if len(self.window) < self.spec.metrics_window_periods:
             return None
         return rescaled(self.deployment, statistics, self.replicas_wanted())
 
     def replicas_wanted(self) -> dict[str, int]:
         """By operators that change; empty if all of them are within the bounds."""
-        evaluated, lagging = self._evaluated(), self._lagging()
+        evaluated, lagging = self.evaluated(), self._lagging()
         wanted = {name: self._wanted(name, evaluated[name]) for name in self._scalable}
         changed = {name: count for name, count in wanted.items() if count != self._present(name)}
         return changed if any(self._out_of_bounds(evaluated[name], lagging) for name in changed) else {}
 
     # what is measured ------------------------------------------------------------------------------------------------
 
-    def _evaluated(self) -> dict[str, Evaluated]:
+    def evaluated(self) -> dict[str, Evaluated]:
+        """All operators, over the window, which is not empty."""
         query, found = self.deployment.query, dict[str, Evaluated]()
-        seconds = sum(each.length_s for each in self._window)
-        catch_up_s = self.spec.catch_up_duration_periods * self._window[-1].length_s
+        seconds = sum(each.length_s for each in self.window)
+        catch_up_s = self.spec.catch_up_duration_periods * self.window[-1].length_s
         for operator in query.topological:
             name = operator.name
             if operator.is_source:
                 target = self._sum(name, "arrived") / seconds
-                lag = self._window[-1].operators[name]["backlog"]
+                lag = self.window[-1].operators[name]["backlog"]
                 catch_up = lag / catch_up_s if catch_up_s else 0.0
             else:
                 target = catch_up = 0.0
@@ -142,7 +143,7 @@ class FlinkAutoscaler:
 
     def _true_rate(self, name: str) -> float:
         """Input over busy time; inf where nothing came, as nothing is known then."""
-        busy_s = sum(each.operators[name]["busyTimeMsPerSecond"] / 1000 * each.length_s for each in self._window)
+        busy_s = sum(each.operators[name]["busyTimeMsPerSecond"] / 1000 * each.length_s for each in self.window)
         taken = self._sum(name, "numRecordsIn")
         return taken / busy_s if taken and busy_s else math.inf
 
@@ -152,17 +153,17 @@ class FlinkAutoscaler:
 
     def _lagging(self) -> bool:
         """Whether a source lags by more than the threshold, at the rate at which it takes tuples."""
-        seconds = sum(each.length_s for each in self._window)
-        last = self._window[-1]
+        seconds = sum(each.length_s for each in self.window)
+        last = self.window[-1]
         allowed_s = self.spec.backlog_processing_lag_threshold_periods * last.length_s
         rates = {each.name: self._sum(each.name, "numRecordsIn") / seconds for each in self.deployment.query.sources}
         return any(last.operators[name]["backlog"] > allowed_s * rate for name, rate in rates.items())
 
     def _sum(self, name: str, column: str) -> float:
-        return float(sum(each.operators[name][column] for each in self._window))
+        return float(sum(each.operators[name][column] for each in self.window))
 
     def _present(self, name: str) -> int:
-        return len(self._window[-1].placement[name])
+        return len(self.window[-1].placement[name])
 
     # what follows from it --------------------------------------------------------------------------------------------
 
@@ -176,9 +177,13 @@ class FlinkAutoscaler:
         upper, lower = (1.0, 0.0) if lagging else (target + boundary, target - boundary)
         return each.true_rate < each.capacity(upper) or each.true_rate > each.capacity(lower, self._restart_share)
 
+    def wanted_rate(self, each: Evaluated) -> float:
+        """What an operator should be capable of taking, in tuples a second."""
+        return each.capacity(self.spec.target_utilization, self._restart_share)
+
     def _wanted(self, name: str, each: Evaluated) -> int:
         spec, present = self.spec, self._present(name)
-        factor = each.capacity(spec.target_utilization, self._restart_share) / each.true_rate
+        factor = self.wanted_rate(each) / each.true_rate
         factor = min(max(factor, 1.0 - spec.scale_down_max_factor), 1.0 + spec.scale_up_max_factor)
         count = max(math.ceil(factor * present - ROUNDING), min(present, spec.vertex_min_parallelism))
         most = max(present, spec.vertex_max_parallelism)
@@ -191,7 +196,7 @@ class FlinkAutoscaler:
 
     def _delayed(self, name: str, present: int, count: int) -> int:
         """The most that was called for once the interval is over; until then what there is."""
-        last = self._window[-1]
+        last = self.window[-1]
         called = self._fewer.setdefault(name, [])
         called.append((last.end_s, count))
         if last.end_s - called[0][0] < self.spec.scale_down_interval_periods * last.length_s - ROUNDING:

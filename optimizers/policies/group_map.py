@@ -34,11 +34,16 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupMap:
-    """Of the last of some periods; loads are means over all of them. operators: whose key groups may move."""
+    """Of the last of some periods; loads are means over all of them. operators: whose key groups may move.
+
+    more: hosts without replicas that key groups may go to as well. marked: hosts that they are to leave.
+    """
 
     deployment: Deployment
     periods: Sequence[PeriodStatistics]
     operators: Sequence[str]
+    more: frozenset[str] = frozenset()
+    marked: frozenset[str] = frozenset()
 
     def balance(self, budget: Budget, with_traffic: bool = False) -> Balance:
         """Loads by CPU and by state, in percent of a host; a host's memory, before it slows down, is a limit.
@@ -65,6 +70,7 @@ class GroupMap:
             state_g=np.concatenate([state_g, other_h]),
             memory_h=self.deployment.engine.memory.onset * ram_h,
             fixed_g=np.arange(len(ends_g)) >= len(home_g),
+            kill_h=np.array([host in self.marked for host in self.hosts]),
             traffic=traffic,
         )
         if with_traffic and found.bottleneck == "cpu":
@@ -104,7 +110,7 @@ class GroupMap:
     @property
     def hosts(self) -> list[str]:
         """[H] nodes by name."""
-        return sorted(set(self.replicas.values()))
+        return sorted(self.more.union(self.replicas.values()))
 
     @property
     def home_g(self) -> np.ndarray:
@@ -141,6 +147,7 @@ class GroupMap:
 
     def _replicas_h(self) -> np.ndarray:
         count = Counter(self.replicas.values())
+        count.update({host: len(self.operators) for host in self.more})  # one of each may be made there
         return np.array([count[host] for host in self.hosts], dtype=float)
 
     def _memory_mb(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

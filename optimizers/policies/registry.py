@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optimizers.policies.adaptation import AdaptationSpec
 from optimizers.policies.balance import BalanceSpec
+from optimizers.policies.cola import ColaSpec
 from optimizers.policies.collocate import AlbicSpec, JointSpec
 from optimizers.policies.ds2 import Ds2Spec
 from optimizers.policies.flink_autoscaler import FlinkAutoscalerSpec
 from optimizers.policies.flux import FluxSpec
 from optimizers.policies.monitoring import MonitoringSpec
 from optimizers.policies.relieve import RelieveSpec
+from optimizers.policies.split_combine import SplitCombineSpec
 from twin.control import PolicySpec
 
 POLICIES: Mapping[str, type[PolicySpec]] = {
     spec.model_fields["name"].default: spec
     for spec in (
+        AdaptationSpec,
         AlbicSpec,
         BalanceSpec,
+        ColaSpec,
         Ds2Spec,
         FlinkAutoscalerSpec,
         FluxSpec,
         JointSpec,
         MonitoringSpec,
         RelieveSpec,
+        SplitCombineSpec,
     )
 }

@@ -20,6 +20,7 @@ from twin.engine.measure.standard_errors import few_results
 from twin.errors import BadInput
 from twin.guards.effort import require_feasible
 from twin.guards.fidelity import settled
+from twin.run import Run
 from twin.scenario import Scenario
 
 STARTED_S = 2.0
@@ -30,10 +31,14 @@ Job = tuple[Scenario, int]
 
 
 def outcome(scenario: Scenario, seed: int) -> Outcome:
-    """Of one run, without the warning that it says little alone."""
-    made = run(scenario, seed)
+    """Of one run."""
+    return outcome_of(run(scenario, seed))
+
+
+def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -> Outcome:
+    """What is kept of a run, without the warning that it says little alone. course: besides its measures."""
     alone = few_results(made.metrics.throughput_per_s, made.standard_errors)
-    return Outcome(measures(made), tuple(each for each in made.warnings if each not in alone))
+    return Outcome(measures(made), tuple(each for each in made.warnings if each not in alone), course)
 
 
 def effort_s(scenario: Scenario) -> float:

@@ -19,8 +19,8 @@ from twin.errors import BadInput
 from twin.profiles import EngineProfile
 from twin.scenario import Scenario
 
-HIDDEN = ("channel_tuples", "service_scv")
-"""Constants that CPU time does not show and latencies and slowed sources do."""
+SCV = "service_scv"
+"""How uneven services are, which latencies tell; what channels hold, slowed sources do."""
 LEAST_POINTS = 2
 OUTLIER = 5.0
 """A row that is this many typical errors off contradicts the others."""
@@ -28,7 +28,7 @@ OUTLIER = 5.0
 
 @dataclass(frozen=True)
 class Calibration:
-    """What the points say of a job's engine. costs: unit costs by name; hidden: HIDDEN constants by name.
+    """What the points say of a job's engine. costs: unit costs by name; hidden: other constants by name.
 
     tried: all structures, best first; none where there is no CPU time. odd: rows that contradict the others.
     """
@@ -143,12 +143,23 @@ def _at_work(points: Sequence[Point], costs: Sequence[UnitCost]) -> list[UnitCos
 
 
 def _hidden_costs(engine: EngineProfile, points: Sequence[Point]) -> list[UnitCost]:
-    """Of HIDDEN, those that the readings have to do with."""
+    """What CPU time does not show, and the readings have to do with."""
     slowed = any(share < KEEPS_UP for point in points for share in point.delivered.values())
     timed = any(point.latency_s is not None for point in points)
-    names = [name for name, shown in zip(HIDDEN, (slowed, timed), strict=True) if shown]
-    units = {"channel_tuples": "tuples", "service_scv": ""}
+    names = [*([_capacity(engine)] if slowed else []), *([SCV] if timed else [])]
+    units = {"channel_tuples": "tuples", "channel_buffers": "buffers", "gate_buffers": "buffers", SCV: ""}
     return [UnitCost(name, units[name], max(float(getattr(engine, name)), 1e-3)) for name in names]
+
+
+def _capacity(engine: EngineProfile) -> str:
+    """What stands for all that channels hold; in buffers, the others follow it."""
+    return (
+        "channel_tuples"
+        if engine.channel_buffers is None
+        else "channel_buffers"
+        if engine.channel_buffers
+        else "gate_buffers"
+    )
 
 
 def _values(costs: Sequence[UnitCost], logs_k: np.ndarray) -> dict[str, float]:
@@ -159,8 +170,10 @@ def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EnginePr
     values: dict[str, float | int] = dict(hidden)
     if "channel_tuples" in values:
         values["channel_tuples"] = max(1, round(values["channel_tuples"]))
-    if "service_scv" in values:
-        values["service_scv"] = min(100.0, values["service_scv"])
+    if SCV in values:
+        values[SCV] = min(100.0, values[SCV])
+    if "channel_buffers" in values and engine.channel_buffers:
+        values["gate_buffers"] = engine.gate_buffers * values["channel_buffers"] / engine.channel_buffers
     return engine.model_copy(update=values)
 
 

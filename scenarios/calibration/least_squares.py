@@ -21,6 +21,9 @@ FIRST_ERROR = 1e-6
 ROUNDS = 4
 UNSAID = 1.0
 """What a cost is compared with, in its unit, where the profile has 0."""
+FAR = 3.0
+"""A row that is more typical errors off than this counts for less (Huber), if ENOUGH rows are left to judge by."""
+ENOUGH = 10
 FLOORS = (0.01, 0.1, 1.0)
 """Of a core: up to it errors of readings are absolute, above it relative; the likeliest of these is taken."""
 
@@ -63,7 +66,9 @@ def _weighted(rows: Rows, costs: Sequence[UnitCost], weight_r: np.ndarray) -> Li
     freedom = max(1, len(rows.cores_r) - shown)
     asked_r = (rows.cores_r - rows.base_r) * weight_r
     need_rk, errors_r, values_k, error = rows.need_rk, asked_r, prior_k, FIRST_ERROR
+    plain_r = weight_r
     for _ in range(ROUNDS):
+        asked_r = (rows.cores_r - rows.base_r) * weight_r
         need_rk, used_k = rows.need_rk * weight_r[:, None] * scale_k, scale_k
         pull = error / PRIOR_SPREAD
         stacked = np.vstack([need_rk, pull * np.eye(len(costs))])
@@ -71,7 +76,17 @@ def _weighted(rows: Rows, costs: Sequence[UnitCost], weight_r: np.ndarray) -> Li
         errors_r, values_k = asked_r - need_rk @ found_k, found_k * scale_k
         error = max(LEAST_ERROR, float(np.sqrt((errors_r**2).sum() / freedom)))
         scale_k = np.maximum(scale_k, values_k)
+        weight_r = plain_r * _huber(errors_r * plain_r / weight_r, freedom)
     information_kk = need_rk.T @ need_rk / error**2 + np.eye(len(costs)) / PRIOR_SPREAD**2
     covariance_kk = np.linalg.inv(information_kk) * np.outer(used_k, used_k)
-    deviance = 2.0 * len(asked_r) * float(np.log(error)) - 2.0 * float(np.log(weight_r).sum())
-    return LinearFit(values_k, covariance_kk, weight_r, errors_r, freedom, deviance)
+    deviance = 2.0 * len(asked_r) * float(np.log(error)) - 2.0 * float(np.log(plain_r).sum())
+    errors_r = (rows.cores_r - rows.base_r - rows.need_rk @ values_k) * plain_r
+    return LinearFit(values_k, covariance_kk, plain_r, errors_r, freedom, deviance)
+
+
+def _huber(errors_r: np.ndarray, freedom: int) -> np.ndarray:
+    """Square roots of the weights that rows keep."""
+    if freedom < ENOUGH:
+        return np.ones_like(errors_r)
+    far = FAR * max(float(np.median(np.abs(errors_r))) / 0.6745, LEAST_ERROR)
+    return np.asarray(np.sqrt(np.minimum(1.0, far / np.maximum(np.abs(errors_r), 1e-12))))

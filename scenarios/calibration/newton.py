@@ -13,7 +13,7 @@ import numpy as np
 from scipy import optimize
 
 from scenarios.calibration.point import KEEPS_UP, Point
-from scenarios.calibration.predicting import Predicted, predict
+from scenarios.calibration.predicting import predict
 from twin.scenario import Scenario
 
 DELIVERED_ERROR, LATENCY_ERROR = 0.05, 0.1
@@ -30,6 +30,7 @@ MOST = 8
 
 Apply = Callable[[Scenario, np.ndarray], Scenario]
 """A scenario under parameters: logs of ratios to what the profile says."""
+Misses = Callable[[Point, Scenario], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,24 @@ def fit(
     count: int,
     costs: int,
     report: Callable[[int, int], None] | None = None,
+    *,
+    misses: Misses | None = None,
+    spread: float = SPREAD,
 ) -> NewtonFit:
-    """The parameters that explain what sources deliver, and latencies. costs: the first so many share the machine's
-    factor; the others stand for themselves."""
-    calls = 0
+    """The parameters that explain what sources deliver, and latencies.
+
+    costs: the first so many share the machine's factor; the others stand for themselves. misses: how far off a point is
+    under a scenario, in standard deviations of its readings. spread: of a parameter, a priori.
+    """
+    calls, found_misses = 0, misses or missed
 
     def residuals(logs_k: np.ndarray) -> np.ndarray:
         nonlocal calls
         calls += 1
         if report is not None:
             report(min(calls, _budget(count)), _budget(count))
-        misses = [miss for point in points for miss in _misses(point, predict(apply(point.scenario, logs_k)))]
-        return np.array([*misses, *_prior(logs_k, costs)])
+        off = [miss for point in points for miss in found_misses(point, apply(point.scenario, logs_k))]
+        return np.array([*off, *_prior(logs_k, costs, spread)])
 
     def slopes(logs_k: np.ndarray) -> np.ndarray:
         here = residuals(logs_k)
@@ -87,19 +94,23 @@ def _robust(residuals_r: np.ndarray) -> float:
     return float((np.sqrt(1.0 + residuals_r**2) - 1.0).sum())
 
 
-def _prior(logs_k: np.ndarray, costs: int) -> list[float]:
+def _prior(logs_k: np.ndarray, costs: int, spread: float) -> list[float]:
     shared = logs_k[:costs]
     machine = float(shared.mean()) if costs else 0.0
     own = [*(shared - machine), *logs_k[costs:]]
-    return [*(each / SPREAD for each in own), machine / MACHINE_SPREAD]
+    return [*(each / spread for each in own), machine / MACHINE_SPREAD]
 
 
-def _misses(point: Point, predicted: Predicted) -> list[float]:
-    """Of one point, in standard deviations of its readings."""
-    found = []
+def missed(point: Point, scenario: Scenario) -> list[float]:
+    """What sources deliver and the latency of a point, against the rate model's, in standard deviations of readings."""
+    predicted, found = predict(scenario), []
     for source, share in point.delivered.items():
-        behind = predicted.margin[source] - float(np.log(max(share, 1e-9)))
-        found.append((behind if share < KEEPS_UP else min(0.0, predicted.margin[source])) / DELIVERED_ERROR)
+        found.append(behind(predicted.margin[source], share))
     if point.latency_s is not None and point.latency_s > 0 and np.isfinite(predicted.latency_s):
         found.append(float(np.log(max(predicted.latency_s, 1e-9) / point.latency_s)) / LATENCY_ERROR)
     return found
+
+
+def behind(margin: float, share: float) -> float:
+    """How far off a source is that delivers that share. It is censored: one that keeps up has a margin of 0 or more."""
+    return (margin - float(np.log(max(share, 1e-9))) if share < KEEPS_UP else min(0.0, margin)) / DELIVERED_ERROR

@@ -66,6 +66,7 @@ def mlc(
     ram_mb: Annotated[float, typer.Option("--ram-mb", metavar="MB", help="Of the machine.")] = 64_000.0,
     name: Annotated[str, typer.Option("--name", help="Of the host.")] = "server",
     out: Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")] = None,
+    _seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -19,7 +19,9 @@ AtMost = Annotated[
 ]
 Prices = Annotated[
     list[str] | None,
-    typer.Option("--price", metavar="HOST=P,...", help="Of hosts, for milp-hosts; 1 of those not named."),
+    typer.Option(
+        "--price", metavar="HOST=P,...", help="Of hosts, for milp-hosts; of others price_per_hour of the file, or 1."
+    ),
 ]
 
 

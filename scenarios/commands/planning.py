@@ -27,7 +27,7 @@ Objective = Annotated[
     str | None,
     typer.Option(
         "--objective",
-        help="processing_latency_s, e2e_latency_s or throughput_per_s; default: what the optimizer works towards.",
+        help="processing_latency_s, e2e_latency_s, throughput_per_s, or (optimize) price; default: the optimizer's.",
     ),
 ]
 Seconds = Annotated[
@@ -53,6 +53,8 @@ Drive = Annotated[
         "Default: near for milp, else free.",
     ),
 ]
+PRICE, BUYER = "price", "milp-hosts"
+"""The objective that one optimizer has: the cheapest hosts that bear the job with head room."""
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
 
 
@@ -65,7 +67,9 @@ def register(app: typer.Typer) -> None:
 def optimize(
     scenario: ScenarioName,
     set_: Set = None,
-    optimizer: Annotated[str, typer.Option("--optimizer", metavar="NAME", help="See `twin list`.")] = "local-search",
+    optimizer: Annotated[
+        str | None, typer.Option("--optimizer", metavar="NAME", help="See `twin list`. Default: local-search.")
+    ] = None,
     model: Annotated[
         str,
         typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What a plan is judged by."),
@@ -106,9 +110,10 @@ def optimize(
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
     `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
-    `twin optimize numa-cluster --optimizer milp-hosts --head-room 0.1 --price node-1=2` ·
+    `twin optimize numa-cluster --objective price --head-room 0.1 --price node-1=2` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
+    from optimizers.prices import price_of, priced, prices_h
     from optimizers.registry import optimizer_by_name
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
@@ -123,7 +128,9 @@ def optimize(
         check_free(out)
     loaded = scenario_of(scenario, set_, seed=seed)
     space.check(loaded)
+    optimizer, objective = _buying(optimizer, objective)
     objective = purpose([optimizer_by_name(optimizer)], objective)
+    prices_h(loaded, requirements.prices)
     costs = cost_model(model)
     blind = blindness(loaded, [costs])
     _say_blindness(terminal, loaded.name, blind)
@@ -157,10 +164,25 @@ def optimize(
     if between is not None:
         low, high = (tables.seconds(each) if objective.endswith("latency_s") else f"{each:.3g}" for each in between)
         told.append(f"in nine runs of ten it should be between {low} and {high}, by the model's errors on other runs")
+    if priced(loaded, requirements.prices):
+        price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
+        document |= {"price": price, "given_price": before}
+        told = [*told, f"hosts cost {price:g} (as given {before:g})"]
     document |= {"interval": between, "blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
     terminal.result(document, *told)
     if heard.pressed:
         raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
+
+
+def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
+    """The optimizer, and the target metric if one is asked for; the lowest price is the goal of one optimizer."""
+    from twin.errors import BadInput
+
+    if objective != PRICE:
+        return optimizer or "local-search", objective
+    if optimizer not in (None, BUYER):
+        raise BadInput(f"--objective {PRICE} is the goal of {BUYER}, not of {optimizer}; leave one of the two out")
+    return BUYER, None
 
 
 def _say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:

@@ -17,6 +17,7 @@ from scenarios.learning import corpora
 from scenarios.planning import planner, validation
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from scenarios.telling.progress import Audience
+from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import Scenario
@@ -53,6 +54,7 @@ class Outcome:
     settings: Settings
     scenario: Scenario
     naive: Run
+    learned: Run
     training_rows: int
     accuracy: Table
     predictions: dict[str, list[Any]]
@@ -101,6 +103,7 @@ def play(out: Path, settings: Settings, audience: Audience) -> Outcome:
         settings=settings,
         scenario=scenario,
         naive=naive,
+        learned=simulate(scenario.with_plan(learned_plan(rows))),
         training_rows=len(dataset),
         accuracy=accuracy,
         predictions=learner.predictions(model, dataset, OBJECTIVE),
@@ -171,6 +174,12 @@ def prove(scenario: Scenario, model: LearnedCostModel, settings: Settings) -> li
         references=settings.references,
     )
     return [replace(row, cost_model=rival.cost_model.name) for row, rival in zip(rows, rivals, strict=True)]
+
+
+def learned_plan(rows: Sequence[validation.ValidationRow]) -> ExecutionPlan:
+    """Of the search that asked the learned model."""
+    chosen = next(row for row in rows if "learned" in row.optimizer)
+    return ExecutionPlan.model_validate({"placement": chosen.plan})
 
 
 def _in_words(run: Run) -> str:

@@ -9,13 +9,34 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from scenarios.demo.loop import Outcome
+from figures.job_map import job_map
+from scenarios.demo.loop import Outcome, learned_plan
 from scenarios.planning.validation import ValidationRow
+from scenarios.telling.job_maps import drawn
 from scenarios.telling.tables import seconds
 from twin.flow import nominal_rates
 from twin.query import AnyOperator
 from twin.version import VERSION
 
+CLOSE = 0.01
+"""Relative; latencies that differ by less are as good."""
+OPERATORS = ("operator", "what it does", "reads from", "tuples/s in", "naive plan", "learned plan")
+HOSTS = ("host", "tier", "CPU (100 % = one core)", "memory", "bandwidth out", "latency out")
+REGRETS = ("plan by", "latency predicted", "latency simulated", "in the simulator", "regret", "effort of planning")
+ACCURACY = ("quantity", "model", "runs", "q-error, median / 95 %", "accuracy (balanced)")
+QUANTITIES = {
+    "throughput_per_s": "results a second",
+    "processing_latency_s": "processing latency",
+    "e2e_latency_s": "end-to-end latency",
+    "backpressured": "falls behind",
+    "success": "gives results",
+}
+MODELS = {
+    "trees-ratio": "boosted trees on the rate model's answer",
+    "flat-log": "Flat Vector, log labels",
+    "flat-raw": "Flat Vector",
+    "rates": "rate model, not trained",
+}
 TEMPLATE = Path(__file__).parent / "templates" / "report.html"
 
 
@@ -26,8 +47,10 @@ def page(outcome: Outcome, pictures: Mapping[str, bytes], out: Path) -> str:
     values = {
         "version": VERSION,
         "out": escape(str(out)),
-        "verdict": escape(verdict(naive, learned)),
+        "verdict": escape(f"{verdict(naive, learned)} {credit(learned, unlearned(rows))}".strip()),
         "rate": f"{sum(law.mean_rate_per_s for law in outcome.scenario.workload.arrivals.values()):,.0f}",
+        "naive_map": job_map(drawn(outcome.scenario, outcome.naive).picture),
+        "learned_map": job_map(drawn(outcome.scenario.with_plan(learned_plan(rows)), outcome.learned).picture),
         "operators": _operators(outcome),
         "hosts": _hosts(outcome),
         "runs": str(outcome.settings.runs),
@@ -36,10 +59,12 @@ def page(outcome: Outcome, pictures: Mapping[str, bytes], out: Path) -> str:
         "replications": str(outcome.settings.replications),
         "references": str(learned.references),
         "horizon": f"{outcome.scenario.run.horizon_s:g}",
-        "stages": _html_rows([stage, f"{spent_s:.1f} s"] for stage, spent_s in outcome.seconds.items()),
+        "stages": _html_rows(
+            ("stage", "wall time"), ([stage, f"{spent_s:.1f} s"] for stage, spent_s in outcome.seconds.items())
+        ),
         "total": f"{sum(outcome.seconds.values()):.0f}",
-        "regrets": _html_rows(_regret(row) for row in rows),
-        "accuracy": _html_rows(_accuracy(outcome)),
+        "regrets": _html_rows(REGRETS, (_regret(row) for row in rows)),
+        "accuracy": _html_rows(ACCURACY, _accuracy(outcome)),
         "test_runs": str(outcome.accuracy.runs),
         "seed": str(outcome.settings.seed),
         **{name.removesuffix(".png"): _inline(png) for name, png in pictures.items()},
@@ -55,6 +80,27 @@ def verdict(naive: ValidationRow, learned: ValidationRow) -> str:
     if not learned.success or learned.backpressured:
         return f"{text} The plan that the learned model chose does not keep up either ({after})."
     return f"{text} Under the plan that the learned model chose it keeps up, and a result is {after} old."
+
+
+def unlearned(rows: Sequence[ValidationRow]) -> ValidationRow | None:
+    """The best plan that was chosen without learning and without simulating; None if none keeps up."""
+    told = [row for row in rows if "learned" not in row.optimizer and "simulations" not in row.optimizer]
+    kept = [row for row in told if row.success and not row.backpressured and row.simulated is not None]
+    return min(kept, key=lambda row: row.simulated or math.inf, default=None)
+
+
+def credit(learned: ValidationRow, other: ValidationRow | None) -> str:
+    """Whether learning added anything, as far as these plans tell."""
+    if other is None or other.simulated is None:
+        return "" if learned.backpressured else "No plan chosen without learning keeps up."
+    named = f"{other.optimizer}: {seconds(other.simulated)}, planned in {seconds(other.plan_s)}"
+    if not learned.success or learned.backpressured or learned.simulated is None:
+        return f"Learning made it worse: a plan that was chosen without it keeps up ({named})."
+    noise = (learned.ci95 or 0.0) + (other.ci95 or 0.0) + CLOSE * other.simulated
+    if learned.simulated >= other.simulated - noise:
+        found = "a plan as good" if learned.simulated <= other.simulated + noise else "a better plan"
+        return f"Learning added nothing here: without it {found} was found ({named})."
+    return f"Without learning the best plan found was worse ({named})."
 
 
 def _regret(row: ValidationRow) -> list[str]:
@@ -76,7 +122,8 @@ def _regret(row: ValidationRow) -> list[str]:
 def _accuracy(outcome: Outcome) -> Iterable[list[str]]:
     for row in outcome.accuracy.rows:
         error = "-" if row.q50 is None else f"{row.q50:.2f} / {row.q95:.2f}"
-        yield [row.metric, row.model, str(row.rows), error, "-" if row.accuracy is None else f"{row.accuracy:.0%}"]
+        quantity, model = QUANTITIES.get(row.metric, row.metric), MODELS.get(row.model, f"learned ({row.model})")
+        yield [quantity, model, str(row.rows), error, "-" if row.accuracy is None else f"{row.accuracy:.0%}"]
 
 
 def _operators(outcome: Outcome) -> str:
@@ -84,15 +131,18 @@ def _operators(outcome: Outcome) -> str:
     rates = nominal_rates(scenario.query, scenario.workload.arrivals)
     learned = next(row for row in outcome.rows if "learned" in row.optimizer)
     return _html_rows(
-        [
-            operator.name,
-            f"{operator.kind}: {operator.does}",
-            _from(outcome, operator),
-            f"{rates[operator.name].in_per_s:,.0f}",
-            ", ".join(scenario.plan.placement[operator.name]),
-            str((learned.plan or {}).get(operator.name, "-")),
-        ]
-        for operator in scenario.query.topological
+        OPERATORS,
+        (
+            [
+                operator.name,
+                f"{operator.kind}: {operator.does}",
+                _from(outcome, operator),
+                f"{rates[operator.name].in_per_s:,.0f}",
+                ", ".join(scenario.plan.placement[operator.name]),
+                str((learned.plan or {}).get(operator.name, "-")),
+            ]
+            for operator in scenario.query.topological
+        ),
     )
 
 
@@ -102,20 +152,30 @@ def _from(outcome: Outcome, operator: AnyOperator) -> str:
 
 def _hosts(outcome: Outcome) -> str:
     return _html_rows(
-        [
-            host.name,
-            host.tier or "-",
-            f"{host.cpu_percent:g} %",
-            f"{host.ram_mb:,.0f} MB",
-            f"{host.bandwidth_mbps:,.0f} Mbit/s",
-            f"{host.latency_ms:g} ms",
-        ]
-        for host in outcome.scenario.cluster.hosts
+        HOSTS,
+        (
+            [
+                host.name,
+                host.tier or "-",
+                f"{host.cpu_percent:g} %",
+                f"{host.ram_mb:,.0f} MB",
+                f"{host.bandwidth_mbps:,.0f} Mbit/s",
+                f"{host.latency_ms:g} ms",
+            ]
+            for host in outcome.scenario.cluster.hosts
+        ),
     )
 
 
-def _html_rows(rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+def _html_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Heading and body of a table; each cell knows its heading, which stands beside it where the page is narrow."""
+    head = "".join(f"<th>{escape(each)}</th>" for each in headings)
+    cells = (
+        [f'<td data-of="{escape(of)}">{escape(cell)}</td>' for of, cell in zip(headings, row, strict=True)]
+        for row in rows
+    )
+    body = "\n".join(f"<tr>{''.join(each)}</tr>" for each in cells)
+    return f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
 
 
 def _inline(png: bytes) -> str:

@@ -9,6 +9,9 @@ from scenarios.experiments.albic import fig6 as albic_fig6
 from scenarios.experiments.albic import fig8 as albic_fig8
 from scenarios.experiments.albic import fig10 as albic_fig10
 from scenarios.experiments.albic import fig11 as albic_fig11
+from scenarios.experiments.albic import fig12 as albic_fig12
+from scenarios.experiments.albic import fig13 as albic_fig13
+from scenarios.experiments.albic import fig14 as albic_fig14
 from scenarios.experiments.albic import grid
 from scenarios.experiments.briskstream import (
     fig3,
@@ -78,6 +81,9 @@ _ALL: tuple[Experiment, ...] = (
     albic_fig8.FIG8,
     albic_fig10.FIG10,
     albic_fig11.FIG11,
+    albic_fig12.FIG12,
+    albic_fig13.FIG13,
+    albic_fig14.FIG14,
     ENORM_FIG14,
     ENORM_FIG15,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel
 
 import optimizers.policies  # noqa: F401  # so that a file can name one
 from scenarios.files import registry
-from scenarios.files.yaml_text import parse_text, to_text
+from scenarios.files.yaml_text import line_of, parse_text, to_text
 from twin.cluster import Cluster
 from twin.errors import BadInput
 from twin.numa import cluster_name
@@ -24,16 +25,18 @@ MAX_BYTES = 20_000_000
 def load(name_or_path: str) -> Scenario:
     """The scenario of that library name, or in that YAML file. Files that it names lie relative to its own folder.
 
-    Raises BadInput, in one line, if there is no such name or file, if it is not YAML (with the line), or if it does
-    not describe a scenario (with the path of the key).
+    Raises BadInput if there is no such name or file, if it is not YAML (with the line), or if it does
+    not describe a scenario (with line and path of every mistake).
     """
     path = registry.find(name_or_path)
-    return parse(Scenario, _with_paths(_mapping(path), path.parent), where=name_or_path)
+    text = read_text(path)
+    data = _with_paths(_as_mapping(parse_text(text, str(path)), str(path)), path.parent)
+    return parse(Scenario, data, where=name_or_path, line=partial(line_of, text))
 
 
 def parse_scenario(text: str, where: str) -> Scenario:
     """The scenario in a YAML text; `where` names the text in errors. Raises BadInput as `load` does."""
-    return parse(Scenario, _as_mapping(parse_text(text, where), where), where=where)
+    return parse(Scenario, _as_mapping(parse_text(text, where), where), where=where, line=partial(line_of, text))
 
 
 def dump(scenario: Scenario) -> str:
@@ -54,10 +57,6 @@ def json_schema() -> dict[str, Any]:
         if tags:
             definition["required"] = sorted({*definition.get("required", []), *tags})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def _mapping(path: Path) -> Mapping[str, Any]:
-    return _as_mapping(parse_text(read_text(path), str(path)), str(path))
 
 
 def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ an operator may be called `on`); `1e6` is a number. What `to_text` writes, `pars
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -144,6 +144,28 @@ def parse_text(text: str, where: str) -> object:
         raise BadInput(f"{where}: not readable as YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise BadInput(f"{where}: nested too deeply for a scenario file; flatten it") from None
+
+
+def line_of(text: str, path: Sequence[int | str]) -> int | None:
+    """The line, from 1, of what a path of keys and numbers leads to, or of the nearest thing above it; None if nothing
+    can be found."""
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    line = None if node is None else node.start_mark.line + 1
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            pair = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
 
 
 def _hint(error: yaml.MarkedYAMLError) -> str:

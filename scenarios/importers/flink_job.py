@@ -21,7 +21,8 @@ SOUND = 0.1
 class Vertex:
     """One or more chained operators. steps: what they are. Rates are of all replicas together; None: not measured.
 
-    inputs: ids of producers, with how they ship. hosts: of the replicas, or none. busy, backpressured: shares of time.
+    inputs: ids of producers, with how they ship. hosts: of the replicas, or none; dealt: tuples that each has taken,
+    or none. busy, backpressured: shares of time.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Vertex:
     replicas: int
     key_groups: int
     hosts: tuple[str, ...]
+    dealt: tuple[float, ...]
     in_per_s: float
     out_per_s: float
     in_bytes_per_s: float
@@ -128,6 +130,7 @@ def _vertex(
         replicas=replicas,
         key_groups=int(given.get("maxParallelism", 128)),
         hosts=_hosts(answers, number, managers, name),
+        dealt=_dealt(answers, number),
         in_per_s=rates["read-records"],
         out_per_s=rates["write-records"],
         in_bytes_per_s=rates["read-bytes"],
@@ -207,6 +210,13 @@ def _hosts(answers: Answers, number: int, managers: Mapping[str, str], name: str
             raise BadInput(f"{answers.where}: a subtask of {name} is on task manager {manager!r}, which is not listed")
         hosts.append(managers[manager])
     return tuple(hosts)
+
+
+def _dealt(answers: Answers, number: int) -> tuple[float, ...]:
+    detail = answers.details[number] if number < len(answers.details) else None
+    subtasks = (detail or {}).get("subtasks", ())
+    counts = [_number((each.get("metrics") or {}).get("read-records")) for each in subtasks]
+    return tuple(each for each in counts if each is not None) if None not in counts else ()
 
 
 def _steps(description: str) -> tuple[str, ...]:

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from scenarios.importers.flink_job import FlinkJob, Vertex
 from twin.errors import BadInput
+from twin.keys import contiguous
 from twin.profiles import FLINK
+from twin.query import Aggregate
 from twin.scenario import Scenario
 from twin.spec import parse
 
@@ -24,11 +28,18 @@ BANDWIDTH_MBPS, LATENCY_MS = 10_000.0, 0.1
 """Between machines. Assumed: the API does not say."""
 SLOWED = 0.05
 """A source that is backpressured for more of its time delivers less than it is offered."""
+UNEVEN = 1.1
+"""Of the mean, what the busiest replica gets where keys are unevenly spread."""
 ONE_FOR_ONE = 0.01
 """Counters of input and output are read at different moments: ratios this near to 1 are 1."""
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
+CAPACITY = {
+    "channel_buffers": ("taskmanager.network.memory.buffers-per-channel", 2.0),
+    "gate_buffers": ("taskmanager.network.memory.floating-buffers-per-gate", 8.0),
+}
+"""Of the profile: the key of Flink's configuration, and its own default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,10 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
         "query": {"operators": operators, "streams": streams},
         "cluster": {"hosts": [_host(machine) for machine in job.machines]},
         "plan": {"placement": placement},
-        "workload": {"arrivals": {k: {"law": "constant", "rate_per_s": v} for k, v in arrivals.items()}},
+        "workload": {
+            "arrivals": {k: {"law": "constant", "rate_per_s": v} for k, v in arrivals.items()},
+            "keys": _keys(job, names, operators, notes),
+        },
         "engine": _engine(job),
     }
     rows = tuple(_reading(names[each.id], each, arrivals) for each in job.vertices)
@@ -125,6 +139,30 @@ def _window(text: str) -> dict[str, Any] | None:
     if found := re.search(r"HOP\(.*?size=\[(\d+) (\w+)\].*?slide=\[(\d+) (\w+)\]", text):
         return {"policy": "time", "size_s": _seconds(found, 1), "slide_s": _seconds(found, 3)}
     return None
+
+
+def _keys(
+    job: FlinkJob, names: Mapping[str, str], operators: list[dict[str, Any]], notes: list[str]
+) -> dict[str, dict[str, list[float]]]:
+    """Shares of key groups where replicas got tuples unevenly: a replica's, over its key groups that have keys."""
+    found = {}
+    for vertex, given in zip(job.vertices, (each for each in operators if each["name"] in names.values()), strict=True):
+        groups, replicas = given.get("key_groups"), vertex.replicas
+        if groups is None or len(vertex.dealt) != replicas or not sum(vertex.dealt):
+            continue
+        if max(vertex.dealt) * replicas < UNEVEN * sum(vertex.dealt):
+            continue
+        owners = np.array(contiguous(groups, replicas))
+        filled = parse(Aggregate, given).values_by_key_group(groups) > 0
+        count = np.bincount(owners, filled, minlength=replicas)
+        if any(dealt and not keys for dealt, keys in zip(vertex.dealt, count.tolist(), strict=True)):
+            notes.append(
+                f"{vertex.name}: its replicas share the input unevenly, in a way that its groups do not explain"
+            )
+            continue
+        shares = np.where(filled, np.array(vertex.dealt)[owners] / np.maximum(count, 1.0)[owners], 0.0)
+        found[names[vertex.id]] = {"shares": shares.tolist()}
+    return found
 
 
 def _seconds(found: re.Match[str], group: int) -> float:
@@ -188,6 +226,12 @@ def _host(machine: Any) -> dict[str, Any]:
 def _engine(job: FlinkJob) -> dict[str, Any]:
     """The profile `flink` with the job's own buffers."""
     engine = FLINK.model_dump(mode="json")
+    for name, (key, default) in CAPACITY.items():
+        text = job.settings.get(key, str(default))
+        try:
+            engine[name] = float(text)
+        except ValueError:
+            raise BadInput(f"{key} is {text!r}; a number of buffers is expected") from None
     if BUFFER in job.settings:
         engine["buffer_bytes"] = _bytes(job.settings[BUFFER])
     if TIMEOUT in job.settings:

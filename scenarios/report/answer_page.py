@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from figures.svg import element
+from scenarios.asking.control_measures import MEANINGS as CONTROL
+from scenarios.asking.dry_run import MEANINGS
 from scenarios.asking.folder import QUESTION
 from scenarios.report.html_tables import tables
 from scenarios.report.page import page, paragraph, section
-from scenarios.telling import capacity_tables, comparison_tables, sensitivity_tables
+from scenarios.telling import capacity_tables, comparison_tables, dry_run_tables, policy_tables, sensitivity_tables
 from scenarios.telling.wide import Wide
 from twin.errors import BadInput
 
@@ -98,10 +100,24 @@ def _sensitivity(document: Document) -> Told:
     return Told(f"{document['scenario']}: sensitivity", [first], [], [sensitivity_tables.of_inputs(document)])
 
 
+def _dry_run(document: Document) -> Told:
+    sentences = [f"{each[:1].upper()}{each[1:]}." for each in dry_run_tables.sentences(document)]
+    table = dry_run_tables.of_measures(document, MEANINGS)
+    return Told(f"{document['scenario']}: a change tried", sentences, list(document["warnings"]), [table])
+
+
+def _policies(document: Document) -> Told:
+    table = policy_tables.of_policies(document, CONTROL)
+    sentences, notes = list(changes(document)), list(comparison_tables.notes(document))
+    return Told(f"{document['scenario']}: policies", sentences, notes, [table])
+
+
 TELLERS: Mapping[str, Callable[[Document], Told]] = {
     "whatif": _comparison,
     "compare": _comparison,
     "capacity": _capacity,
     "sensitivity": _sensitivity,
+    "dry-run": _dry_run,
+    "compare-policies": _policies,
 }
 """By command."""

@@ -16,7 +16,7 @@ def place(value: float, error: float) -> int:
     """
     digits = max(FEWEST_DIGITS, 1 + math.floor(-math.log10(error / value)))
     found = math.floor(math.log10(value)) - digits + 1
-    return found if error >= 0.5 * 10.0**found else found - 1
+    return found if error > 0.5 * 10.0**found else found - 1
 
 
 def digits(value: float, error: float) -> int:

@@ -68,3 +68,12 @@ def test_replicates_are_compared_within_a_configuration() -> None:
     assert rows["throughput_per_s"].q95 == pytest.approx(1.95)
     assert rows["backpressured"].accuracy == 1.0
     assert replicate_rows(of_deployments(deployments[:1], labels[:1])) == []
+
+
+def test_how_far_an_estimate_is_below_everything_that_was_seen_does_not_count() -> None:
+    """Fourteen results in 240 s are the fewest here; a tree's negative throughput is as wrong as none."""
+    truth = np.array([14 / 240, 1.0, 2.0])
+    for below in (-5.0, 0.0, 1e-9):
+        found = row("throughput_per_s", "m", truth, np.array([1.0, below, 2.0]))
+        assert found.q95 is not None and found.q95 < 18
+    assert row("throughput_per_s", "m", truth, truth).q95 == 1

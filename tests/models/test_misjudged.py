@@ -8,6 +8,7 @@ import pytest
 from models.encoding import Text, encode, encode_texts
 from models.misjudged import Misjudged
 from tests.models.deployments import random_deployment
+from tests.twin.worlds import chain
 from twin.errors import BadInput
 
 
@@ -41,6 +42,28 @@ def test_the_same_run_is_misjudged_the_same_way_whatever_beside_it() -> None:
     np.testing.assert_array_equal(together.graphs.context_GxC[2], alone.graphs.context_GxC[0])
     assert not np.array_equal(together.graphs.rates_GxA, encode(jobs, [240.0] * 3).graphs.rates_GxA)
     assert Misjudged(0.2, seed=2)(jobs[0], "run0") != wrong(jobs[0], "run0")
+
+
+def test_a_fixed_error_is_that_of_the_engine_in_all_runs() -> None:
+    """So that a model can learn it, as that of a profile which was measured once."""
+    fixed = Misjudged(0.2, seed=1, fixed=True)
+    jobs = [random_deployment(seed) for seed in range(6)]
+    factors = [constants(fixed(job, run).engine) / constants(job.engine) for job in jobs for run in ("a", "b")]
+    assert np.allclose(factors, factors[0], rtol=1e-9) and np.ptp(factors[0]) > 0.05
+    assert np.all(np.abs(factors[0] - 1) <= 0.2 + 1e-12)
+    other = Misjudged(0.2, seed=2, fixed=True)(random_deployment(0), "a").engine
+    assert not np.allclose(constants(other) / constants(random_deployment(0).engine), factors[0])
+    assert fixed.name != Misjudged(0.2, seed=1).name
+
+
+def test_a_fixed_error_of_operators_own_costs_is_by_kind() -> None:
+    job = chain(
+        [{"kind": "map", "name": name, "service_time_s": each} for name, each in (("m", 1e-3), ("n", 3e-3))], 10
+    )
+    believed = Misjudged(0.5, seed=3, fixed=True)(job, "run").query.operators
+    pairs = zip(believed, job.query.operators, strict=True)
+    shares = {own.name: (each.service_time_s or 0.0) / own.service_time_s for each, own in pairs if own.service_time_s}
+    assert shares["m"] == pytest.approx(shares["n"]) and shares["m"] != 1.0
 
 
 def test_a_share_that_is_none() -> None:

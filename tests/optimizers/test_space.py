@@ -117,7 +117,7 @@ def test_what_is_claimed_of_sockets_is_true_of_all_plans(seed, space):
     job = small_job(seed, sockets=2)
     everything = brute_force(job)
     everything = everything[space.holds(job, everything)]
-    problem = asked(job, "throughput_per_s", space=space)
+    problem = asked(job, "throughput_per_s", space=space, budget=150)
     if not len(everything):
         return
     for name in ("rlas", "rlas-placement"):

@@ -7,7 +7,9 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -226,6 +228,25 @@ def test_values_can_be_set_wherever_a_scenario_is_taken():
     planned = [twin("optimize", "smart-grid", "--budget", 5, "--set", each, "--json") for each in sets]
     slow, quick = (json.loads(each.stdout) for each in planned)
     assert slow["predicted"] > quick["predicted"]
+
+
+def test_no_command_takes_a_scenario_and_not_its_values() -> None:
+    from typer.main import get_command
+
+    def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+        if hasattr(command, "commands"):
+            for key, each in command.commands.items():
+                yield from leaves(each, f"{name} {key}")
+        else:
+            yield name, command
+
+    taking = {}
+    for name, command in leaves(get_command(cli.app), "twin"):
+        options = {option for parameter in command.params for option in parameter.opts}
+        words = {str(parameter.metavar).rstrip(".") for parameter in command.params}
+        if words & {"SCENARIO", "SCENARIO|RUN"}:
+            taking[name] = "--set" in options
+    assert len(taking) >= 8 and all(taking.values()), taking
 
 
 def test_every_command_takes_json_seed_and_quiet_and_shows_an_example():

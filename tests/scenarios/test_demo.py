@@ -8,13 +8,17 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from scenarios.demo.folder import OWN, prepare
-from scenarios.demo.loop import Settings
+from scenarios.demo.loop import Outcome, Settings
+from scenarios.demo.page import credit, page, unlearned
 from scenarios.files import scenario_file
+from scenarios.planning.validation import ValidationRow
 from twin.errors import BadInput
+from twin.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = """
@@ -98,6 +102,64 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+
+def row(optimizer: str, simulated: float, *, behind: bool = False, ci95: float = 0.0) -> ValidationRow:
+    plan = scenario_file.load("smart-grid").plan.model_dump(mode="json")["placement"]
+    state = {"simulated": simulated, "ci95": ci95, "backpressured": behind, "success": True}
+    told = {"predicted": simulated, "regret": 0.0, "plan_s": 0.5, "evaluations": 10, "references": 3, "plan": plan}
+    return ValidationRow(
+        scenario="s", optimizer=optimizer, cost_model="m", objective="e2e_latency_s", status="feasible", **state, **told
+    )
+
+
+@pytest.mark.parametrize(
+    ("learned", "others", "says"),
+    [
+        (
+            row("l", 1.0),
+            [row("search, rate model", 1.003)],
+            "added nothing here: without it a plan as good was found",
+        ),
+        (row("l", 1.0, ci95=0.2), [row("heuristic", 1.1)], "added nothing"),
+        (
+            row("l", 1.0),
+            [row("search, rate model", 0.8)],
+            "added nothing here: without it a better plan was found",
+        ),
+        (row("l", 1.0), [row("search, rate model", 1.5)], "without learning the best plan found was worse"),
+        (
+            row("l", 1.0),
+            [row("search, rate model", 0.5, behind=True)],
+            "no plan chosen without learning keeps up",
+        ),
+        (row("l", 9.0, behind=True), [row("heuristic", 1.5)], "learning made it worse"),
+        (row("l", 9.0, behind=True), [row("search, 40 simulations", 1.5)], ""),
+    ],
+)
+def test_learning_gets_the_credit_that_it_deserves(learned, others, says):
+    assert says in credit(learned, unlearned([*others, row("search, learned model", 0.1)])).lower()
+
+
+def test_a_page_is_read_at_the_width_of_a_phone_and_shows_the_query_on_its_hosts():
+    """Where it is narrow, each cell has its heading beside it; no table needs its width."""
+    scenario = scenario_file.load("smart-grid")
+    rows = [row("naive (as in the file)", 40.0, behind=True), row("search, learned model", 1.0)]
+    error = {"metric": "e2e_latency_s", "model": "flat-raw", "rows": 10, "q50": 1.2, "q95": 3.0, "accuracy": None}
+    table = SimpleNamespace(rows=[SimpleNamespace(**error)], runs=10)
+    outcome = Outcome(
+        settings=Settings(), scenario=scenario, naive=simulate(scenario), learned=simulate(scenario), training_rows=1,
+        accuracy=table, predictions={}, curve={}, rows=rows, seconds={"training": 1.0},
+    )  # fmt: skip
+    text = page(outcome, dict.fromkeys(("regret.png", "predictions.png", "training.png"), b"x"), Path("demo"))
+    tags = Page()
+    tags.feed(text)
+    assert tags.open == [] and "$" not in text
+    assert text.count("<svg") == 2 and "house-average" in text[text.index("<svg") :]
+    body = text[text.index("<body") :]
+    assert body.count("<td") == body.count("<td data-of=") > 50
+    assert "@media (max-width: 40rem)" in text and "content: attr(data-of)" in text
+    assert "e2e_latency_s" not in body and "Flat Vector" in body
 
 
 @pytest.mark.spark

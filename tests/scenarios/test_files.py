@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenarios import cli
 from scenarios.files import registry, scenario_file
 from scenarios.files.overrides import set_value, set_values
 from scenarios.files.yaml_text import parse_text, to_text
@@ -144,11 +145,15 @@ def test_schema_knows_every_key_of_the_library() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("selectivity: 0.1", "selectivty: 0.1", ["query.operators.1", "selectivty", "did you mean 'selectivity'?"]),
-        ("selectivity: 0.1", "selectivity: 1.5", ["query.operators.1.selectivity", "1.5"]),
-        ("selectivity: 0.1", "selectivity: a lot", ["query.operators.1.selectivity", "'a lot'"]),
-        ("selectivity: 0.1", "selectivity: .nan", ["query.operators.1.selectivity", "nan"]),
-        ("kind: sink", "kind: snk", ["query.operators.2", "snk"]),
+        (
+            "selectivity: 0.1",
+            "selectivty: 0.1",
+            ["line 9: query.operators.hot", "selectivty", "did you mean 'selectivity'?"],
+        ),
+        ("selectivity: 0.1", "selectivity: 1.5", ["query.operators.hot.selectivity", "1.5"]),
+        ("selectivity: 0.1", "selectivity: a lot", ["query.operators.hot.selectivity", "'a lot'"]),
+        ("selectivity: 0.1", "selectivity: .nan", ["query.operators.hot.selectivity", "nan"]),
+        ("kind: sink", "kind: snk", ["query.operators.dashboard", "snk"]),
         ("hot: edge-1", "hot: edge-9", ["plan.placement.hot", "'edge-9'", "edge-1"]),
         ("producer: hot", "producer: hott", ["'hott'", "did you mean 'hot'?"]),
         ("rate_per_s: 800", "rate_per_s: -1", ["rate_per_s", "-1"]),
@@ -259,3 +264,52 @@ def test_bad_set_is_one_line(assignment: str, expected: str) -> None:
     assert "--set" in str(caught.value)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+MISTAKEN = """name: x
+query:
+  operators:
+    - {name: sensors, kind: source, columns: {ints: 2, strings: 0, doubles: 2}}
+    - {name: hot, kind: filter, selectivty: 0.1}
+    - name: dashboard
+      kind: snk
+  streams: [{producer: sensors, consumer: hot}, {producer: hot, consumer: dashboard}]
+cluster:
+  hosts:
+    - &box {name: edge-1, cpu_percent: -100, ram_mb: 2000, bandwidth_mbps: 50, latency_ms: 20}
+    - {<<: *box, name: cloud-1, cpu_percent: 400, ram_mb: lots}
+    - {name: far, cpu_percent: 100, ram_mb: 2000, bandwidth_mbps: 50}
+plan:
+  placement: {sensors: edge-1, hot: {edge-1: x}, dashboard: cloud-1}
+workload:
+  arrivals:
+    sensors: {law: poissn, rate_per_s: 800}
+"""
+
+
+def test_all_mistakes_are_told_at_once_by_line_and_name() -> None:
+    with pytest.raises(BadInput) as refused:
+        scenario_file.parse_scenario(MISTAKEN, "mine.yaml")
+    head, *mistakes = refused.value.mistakes
+    assert head == f"mine.yaml: {len(mistakes)} mistakes"
+    assert [": ".join(each.split(": ")[:2]) for each in mistakes] == [
+        "line 5: query.operators.hot.selectivty",
+        "line 6: query.operators.dashboard",
+        "line 11: cluster.hosts.edge-1.cpu_percent",
+        "line 12: cluster.hosts.cloud-1.ram_mb",
+        "line 13: cluster.hosts.far.latency_ms",
+        "line 15: plan.placement.hot",
+        "line 18: workload.arrivals.sensors",
+    ]
+    assert "\n" not in str(refused.value) and "did you mean 'poisson'?" in mistakes[-1]
+
+
+def test_the_command_lists_them_and_one_mistake_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.yaml"
+    for text, lines in ((MISTAKEN, 8), (MISTAKEN.replace("name: x", "name: [x"), 1)):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["run", str(path)])
+        found = capsys.readouterr().err.splitlines()
+        assert stopped.value.code == 2 and len(found) == lines and found[0].startswith("twin: ")
+        assert all(line.startswith("  line ") for line in found[1:])

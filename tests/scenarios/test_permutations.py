@@ -144,7 +144,7 @@ def test_features_do_not_know_the_order(seed: int, order: int) -> None:
         operators = {fact.spec.name: raw_row(fact.spec.kind, fact) for fact in facts}
         graph = joint_graph(each, facts, answer=answer)
         derived = derived_vector(each, facts, answer, 240.0)
-        seen.append((operators, nodes(graph), list(derived), flat_vector(facts), graph.context))
+        seen.append((operators, nodes(graph), list(derived), flat_vector(each, facts), graph.context))
     first, second = seen
     assert first[0] == {name: EXACT(row) for name, row in second[0].items()}
     for one, other in zip(first[1:], second[1:], strict=True):

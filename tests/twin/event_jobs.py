@@ -15,9 +15,8 @@ from twin.scenario import Scenario
 from twin.spec import parse
 from twin.wiring.world import World
 
-HOSTS = [
-    {"name": f"h{i}", "cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 2} for i in range(3)
-]
+HOST = {"cpu_percent": 100, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 2}
+HOSTS = [*({**HOST, "name": f"h{i}"} for i in range(3)), {**HOST, "name": "ends", "cpu_percent": 1600}]
 KEYED = {"keys": 12, "key_groups": 4}
 WINDOWS = [{"length_s": 2}, {"length_s": 3, "every_s": 1}]
 
@@ -53,7 +52,7 @@ def job(
     """source -> compute -> merge -> sink, or other operators in a row, or with streams of their own."""
     chain = operators or [source(), compute(), consolidate(), sink()]
     names = [each["name"] for each in chain]
-    replicas = {each["name"]: ["h0", "h1", "h2"] if "key_groups" in each else "h0" for each in chain}
+    replicas = {each["name"]: ["h0", "h1", "h2"] if "key_groups" in each else "ends" for each in chain}
     sources = [each["name"] for each in chain if each["kind"] == "source"]
     document: dict[str, Any] = {
         "query": {

@@ -13,6 +13,7 @@ from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
+from twin.rates.keys import crowding
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -256,3 +257,31 @@ def test_distinct_groups_under_skew_match_brute_force(fidelity: str) -> None:
     brute = [len(set(rng.choice(200, size=300, p=shares))) for _ in range(400)]
     run = simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=20, fidelity=fidelity)))
     assert run.metrics.throughput_per_s == pytest.approx(np.mean(brute) * 10, rel=0.03)
+
+
+MEASURED = [5.0] * 8 + [1.0] * 24
+"""Of 32 key groups, dealt to four replicas in ranges: the first gets 40 of 64."""
+
+
+def test_measured_shares_are_what_replicas_get() -> None:
+    """Those of the simulator, and what the rate model takes the hottest replica to get."""
+    job = keyed(1000, 4, {"shares": MEASURED})
+    built = Wiring(job, RunSettings(fidelity="exact", horizon_s=30)).build()
+    owned = np.bincount(contiguous(32, 4), np.array(MEASURED) / 64)
+    assert built.key_groups["m"].shares() == pytest.approx(owned.tolist())
+    crowd = crowding(job, ("m",), np.array([[4.0, 2.0]]), {})
+    assert crowd is not None and crowd[0] == pytest.approx([4 * 40 / 64, 2 * 48 / 64])
+
+
+@pytest.mark.parametrize(
+    ("skew", "words"),
+    [
+        ({"shares": [1.0, 2.0]}, "2 shares for 32 key groups"),
+        ({"shares": MEASURED, "zipf": 1.0}, "leave out zipf"),
+        ({"shares": [0.0] * 32}, "must not all be 0"),
+        ({"shares": [-1.0] * 32}, "greater than or equal to 0"),
+    ],
+)
+def test_shares_that_cannot_be(skew: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        keyed(1000, 4, skew)

@@ -34,7 +34,7 @@ class Controller:
         decision = self.policy.decide(statistics)
         if decision is None:
             return
-        if not (decision.moves or decision.rescales):
+        if not (decision.moves or decision.rescales or decision.operations):
             self._note(decision.reason)
             return
         self._noted = ""
@@ -56,11 +56,16 @@ class Controller:
             "reason": decision.reason,
             "moves": len(decision.moves),
             "rescales": {each.operator: len(each.placement) for each in decision.rescales},
+            **({"operations": [each.kind for each in decision.operations]} if decision.operations else {}),
             **decision.figures,
         }
         if self.latency_s > 0.0:
             yield change.env.timeout(self.latency_s)
-        for requests in ([change.rescale(each) for each in decision.rescales], self._moves(decision)):
+        for requests in (
+            [change.rescale(each) for each in decision.rescales],
+            [change.operate(each) for each in decision.operations],
+            self._moves(decision),
+        ):
             if requests:
                 yield change.env.all_of([change.env.process(request) for request in requests])
         change.under_way -= 1

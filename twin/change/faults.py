@@ -16,6 +16,7 @@ from twin.engine.streams.channel import UNBOUNDED
 from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.route import destination
 from twin.events import Failure, LinkDegradation, SlowDown
+from twin.wiring.streams import room_of
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
@@ -151,10 +152,10 @@ class Recovery:
         for name, tasks in world.tasks.items():
             for task in tasks:
                 self._stop_task(name, task)
-        capacity = self.wiring.engine.channel_tuples
-        for inbox in (inbox for inboxes in world.inboxes.values() for inbox in inboxes):
-            inbox.credits = capacity if isinstance(inbox.task, Task) else UNBOUNDED
-            inbox.waiters.clear()
+        for edge in self.wiring.job.edges:
+            for inbox in world.inboxes[edge.ends]:
+                inbox.credits = room_of(self.wiring, edge.stream) if isinstance(inbox.task, Task) else UNBOUNDED
+                inbox.waiters.clear()
         results = sum(counted(task) for task in self._tasks())
         duplicates = results - self.checkpoint.counted
         self.checkpoint.counted = results  # if it is needed again, only what comes after the restart counts anew

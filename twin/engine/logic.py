@@ -160,7 +160,7 @@ class Logic:
 
     # of each of several operators, by number -----------------------------------------------------------------------
 
-    def parts(self) -> int:
+    def operators(self) -> int:
         """How many there are."""
         return 1
 

@@ -153,6 +153,7 @@ def _crowded(job: Job) -> list[str]:
     lines = [
         operator.crowded(len(query.inputs(operator.name)), keys.get(operator.name, KeySkew()).zipf)
         for operator in query.operators
+        if not keys.get(operator.name, KeySkew()).shares
     ]
     return [line for line in lines if line]
 

@@ -41,7 +41,7 @@ class Cut:
     @cached_property
     def cap(self) -> int:
         """Tuples that travel together at most, where a channel is not idle."""
-        return 1 if self.settings.fidelity == "exact" else max(1, self.job.engine.channel_tuples // 2)
+        return 1 if self.settings.fidelity == "exact" else max(1, self.job.least_room // 2)
 
     @cached_property
     def _span_s(self) -> float:

@@ -49,10 +49,11 @@ class JobArrays:
         self.result_o = np.array([each.result_s for each in components])
         services_s = {each.name: tuple(edge.service_s for edge in job.inputs(each.name)) for each in components}
         services_s |= {each.name: (each.service_s,) for each in job.sources}
-        self.channels = Channels(job.engine.channel_tuples, services_s, horizon_s=horizon_s)
+        self.channels = Channels(job.least_room, services_s, horizon_s=horizon_s)
         self.bytes_s = self.bytes_o[self.producer_s]
         flushes = job.engine.flush_s is not None
         self.batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
+        self.buffer_s = np.array([float(job.engine.batch_of(each.bytes_each)) for each in edges])
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in job.deployment.workload.arrivals.items()}
         places = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
         self.column = {Location(hosts[number].name, socket): index for index, (number, socket) in enumerate(places)}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.rates.layout import Layout
+from twin.rates.room import room_sn
 
 if TYPE_CHECKING:
     from twin.rates.load import Load
@@ -33,12 +34,12 @@ def burst_blocking(
     at that operator's pace, and the window's operator is blocked meanwhile. An operator with other inputs has only the
     time for this one that those leave. used_on: of its time an operator works; pace_sn: utilisation of a stream.
     """
-    job, capacity = layout.job, layout.job.deployment.engine.channel_tuples
+    job, capacity_sn = layout.job, np.broadcast_to(room_sn(layout), pace_sn.shape)
     found: dict[int, np.ndarray] = {}
     for o in job.windowed:
         fires = fires_on[o]
         size = np.divide(out_on[o], fires, out=np.zeros_like(fires), where=fires > 0)
-        if not (size > capacity).any():
+        if not (size > capacity_sn.min()).any():
             continue
         worst = np.zeros(layout.size)
         ahead = [(s, np.zeros(layout.size)) for s in job.outputs[o]]  # with the results that fit in before
@@ -46,7 +47,7 @@ def burst_blocking(
             s, room = ahead.pop()
             consumer, sent = job.consumer_s[s], np.maximum(out_on[job.producer_s[s]], 1e-12)
             each = out_on[o] / sent  # results of the window that make a tuple here
-            room = room + capacity * layout.replicas_on[consumer] / layout.copies_sn[s] * each
+            room = room + capacity_sn[s] * layout.replicas_on[consumer] / layout.copies_sn[s] * each
             used = used_on[consumer]
             mine = sent / np.maximum(in_on[consumer], 1e-12)
             here = used * mine / np.maximum(1.0 - used * (1.0 - mine), 0.05)

@@ -231,13 +231,15 @@ def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> S
     rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s])
     copies_s = np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)
     per_replica_s = rate_s * copies_s / replicas_o[job.consumer_s]
+    channels_s = np.where(job.forward_s, 1.0, replicas_o[job.producer_s])
+    room_s = np.array([engine.room(int(n), size) for n, size in zip(channels_s, job.bytes_s, strict=True)])
     return StreamCoefficients(
         send=rate_s * copies_s * job.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
         receive=rate_s * job.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
         bytes_per_s=rate_s * copies_s * job.bytes_s,
         tuple_bytes=job.bytes_s,
         rate_per_s=rate_s,
-        credits_per_s=per_replica_s / engine.channel_tuples,
+        credits_per_s=per_replica_s / room_s,
     )
 
 
@@ -254,6 +256,4 @@ def _places(job: JobArrays) -> PlaceCoefficients:
 
 def _bursty(job: JobArrays, flow: dict[str, Flow]) -> bool:
     windows = [flow[job.names[o]] for o in job.windowed]
-    return any(
-        float(each.out_per_s[0]) > job.deployment.engine.channel_tuples * float(each.fires_per_s[0]) for each in windows
-    )
+    return any(float(each.out_per_s[0]) > job.channels.credits * float(each.fires_per_s[0]) for each in windows)

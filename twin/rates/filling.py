@@ -13,6 +13,7 @@ import numpy as np
 
 from twin.rates.layout import Layout
 from twin.rates.load import Load
+from twin.rates.room import room_sn
 
 
 def credits_sn(layout: Layout) -> np.ndarray:
@@ -20,7 +21,7 @@ def credits_sn(layout: Layout) -> np.ndarray:
     job = layout.job
     replicas_sn = layout.replicas_on[job.consumer_s].copy()
     replicas_sn[[job.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
-    return np.asarray(replicas_sn * job.deployment.engine.channel_tuples)
+    return np.asarray(replicas_sn * room_sn(layout))
 
 
 def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray) -> np.ndarray:

@@ -44,10 +44,12 @@ def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[in
     groups = group_count(query, name, replicas)
     assert groups is not None
     populated = np.flatnonzero(query.operator(name).values_by_key_group(groups))
-    shares = zipf_shares(len(populated), skew.zipf)
+    shares = np.sort(skew.measured())[::-1] if skew.shares else zipf_shares(len(populated), skew.zipf)
     if any(query.partitioning(each).two_choices for each in query.inputs(name)):
         # even, but for what the most frequent key group alone brings to its two candidates
         return max(1.0, replicas * float(shares[0]) / min(2, replicas))
+    if skew.shares:
+        return replicas * float(np.bincount(owners or contiguous(groups, replicas), skew.measured()).max())
     return replicas * _hottest(shares, np.array(owners or contiguous(groups, replicas))[populated], replicas)
 
 

@@ -35,6 +35,7 @@ from twin.rates.filling import Measured, behind_s, filled, filling_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queues import mmc_wait_s
+from twin.rates.room import room_sn
 from twin.rates.throttle import felt
 
 RHO_MAX = 0.98
@@ -181,7 +182,7 @@ def _channels_s(
         return link_sn
     sent_sn = found.out_on[job.producer_s] * layout.copies_sn
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
-    inside_sn = job.deployment.engine.channel_tuples / np.maximum(per_replica_sn, 1e-9)
+    inside_sn = room_sn(layout) / np.maximum(per_replica_sn, 1e-9)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
         inside_sn = link_sn + (inside_sn - link_sn) * jam_sn

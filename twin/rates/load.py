@@ -20,6 +20,7 @@ from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.bursts import burst_blocking
 from twin.rates.cores import share_cores
 from twin.rates.layout import Layout
+from twin.rates.room import room_sn
 from twin.rates.sockets import Cells
 
 
@@ -136,7 +137,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         used_on = layout.worst(cells.busy_cn / cells.speed_cn)
         busy_cn, busy_on, service_on = cells.busy_cn, layout.mean(cells.busy_cn), layout.mean(cells.service_cn)
     nic_sn, nic_hn = _nics(layout, sent_sn)
-    credits_sn = per_replica_sn * layout.latency_sn / engine.channel_tuples
+    credits_sn = per_replica_sn * layout.latency_sn / room_sn(layout)
     if job.windowed:
         pace_sn = np.maximum(nic_sn, credits_sn)
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():

@@ -9,7 +9,7 @@ waits for batches, and `context_switch`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,8 @@ PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
 SEEN = frozenset({"sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"})
 """Of what is beyond a plain job (`twin.blindness`)."""
+LASTING_S = 86_400.0
+"""Of a run in the long run: a day."""
 SHARPNESS = 20.0
 """Steepness of the probability of backpressure in the log of the utilisation: 12 % at 0.9, 50 % at 1, 87 % at 1.1."""
 
@@ -60,6 +62,10 @@ class RateModel:
         horizon_s, words = self.run_s(scenario), unseen_of(scenario, SEEN)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
+
+    def lasting(self) -> RateModel:
+        """Of runs so long that whatever is overloaded shows it, however deep the channels are."""
+        return replace(self, horizon_s=LASTING_S)
 
     def run_s(self, deployment: Deployment) -> float:
         """Length of the run that is predicted."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from twin.engine.event_time.audit import Audit
-from twin.engine.event_time.compute import PANES
+from twin.engine.event_time.compute import PANES, ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.event_time.content import Content
 from twin.engine.event_time.deal import Copied, TimedDeal
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.event_time.shipping import Shipping
 from twin.engine.event_time.timed import TimedLogic
 from twin.engine.streams.control import Alignment, Input
-from twin.event_time import partial_panes
+from twin.event_migrations import combined_with
+from twin.event_time import merged_windows, partial_panes
+from twin.event_windows.instances import Span
 from twin.event_windows.panes import Panes, panes_of
 from twin.event_windows.window import US_PER_S, EventWindow
 from twin.wiring.sharing import Shared
@@ -79,11 +83,7 @@ class EventTimes:
 
     def merged_windows(self, name: str) -> tuple[EventWindow, ...]:
         """All windows that are made of an operator's panes."""
-        operator = self.query.operator(name)
-        if operator.hands_over != "partials":
-            return tuple(getattr(operator, "windows", ()))
-        behind = [self.query.operator(stream.consumer) for stream in self.query.outputs(name)]
-        return tuple(dict.fromkeys(window for each in behind for window in getattr(each, "windows", ())))
+        return merged_windows(self.query, name)
 
 
 def prepare(wiring: Wiring) -> None:
@@ -150,10 +150,22 @@ def _shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
         if isinstance(consumer, ConsolidateLogic):
             copied = world.copied[stream.producer, stream.consumer]
             owners = world.owners[stream.consumer]
-            shipping = Shipping(task, task.ports[position], owners, copied, consumer.longest_us)
+            made_s = task.logic.result_s if isinstance(task.logic, ComputeLogic | ConsolidateLogic) else 0.0
+            shipping = Shipping(task, task.ports[position], owners, copied, consumer.longest_us, made_s)
             shipping.together = bool(getattr(wiring.query.operator(stream.consumer), "combined", False))
+            if combined_with(wiring.query, name) == stream.consumer:
+                shipping.here = _here(world, stream.consumer, world.tasks[name].index(task))
             found.append(shipping)
     return found
+
+
+def _here(world: World, consumer: str, index: int) -> Callable[[Span, Content], None] | None:
+    """To the consolidate that is, or may be, one component with a compute of that index."""
+    if index >= len(world.tasks[consumer]):
+        return None
+    logic = world.tasks[consumer][index].logic
+    assert isinstance(logic, ConsolidateLogic)
+    return partial(logic.add, 0)
 
 
 def _share(wiring: Wiring, name: str) -> None:

@@ -74,7 +74,8 @@ def _blocks(job: Job, component: Component, windowed: AnyOperator) -> bool:
     """Whether the results of one evaluation, of all replicas, are more than the channels of a consumer hold."""
     out_per_s = job.rates[component.operators[-1].name].out_per_s
     at_once = out_per_s / max(job.rates[windowed.name].fires_per_s, 1e-300)
-    room = job.engine.channel_tuples
     return any(
-        at_once > room * job.components[each.consumer].replicas for each in job.outputs(component.name) if each.blocks
+        at_once > each.room * job.components[each.consumer].replicas
+        for each in job.outputs(component.name)
+        if each.blocks
     )

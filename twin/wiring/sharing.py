@@ -14,8 +14,10 @@ import simpy
 
 from twin.engine.event_time.compute import PANES, WINDOWS, ComputeLogic
 from twin.engine.event_time.source import TimedSource
-from twin.event_windows.forms import Form, UnitCosts, cost, period_of
+from twin.event_migrations import is_combined
+from twin.event_windows.forms import Form, cost
 from twin.event_windows.window import US_PER_S
+from twin.rates.forms import period_of_job, unit_costs
 
 if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
@@ -27,11 +29,7 @@ class Shared:
     def __init__(self, wiring: Wiring, name: str) -> None:
         self.wiring = wiring
         self.name = name
-        self.operator = wiring.query.operator(name)
         self.windows = wiring.event_times.merged_windows(name)
-        panes = wiring.event_times.panes(name)
-        assert panes is not None
-        self.panes = panes
         self.form = PANES
 
     @property
@@ -51,28 +49,13 @@ class Shared:
         """The form that costs less CPU at that rate, without migrations."""
         if tuples_per_s <= 0.0:
             return self.form
-        operator = self.operator
-        keys, groups = getattr(operator, "keys", 1), getattr(operator, "key_groups", 1)
-        period = period_of(self.windows, self.panes, tuples_per_s, keys, groups)
-        together = all(
-            getattr(self.wiring.query.operator(stream.consumer), "combined", False)
-            for stream in self.wiring.query.outputs(self.name)
-        )
+        job = self.wiring.job
+        period = period_of_job(job, self.name, tuples_per_s)
+        together = is_combined(job.query, self.name)
         forms = (Form.COMBINED_PANES, Form.COMBINED_WINDOWS) if together else (Form.SPLIT_PANES, Form.SPLIT_WINDOWS)
-        panes_s, windows_s = (cost(form, period, self._costs()).cpu_s for form in forms)
+        costs = unit_costs(job, self.name, period)
+        panes_s, windows_s = (cost(form, period, costs).cpu_s for form in forms)
         return WINDOWS if windows_s < panes_s else PANES
-
-    def _costs(self) -> UnitCosts:
-        """Of the compute's logic; and of sending a result, to a consolidate on another host, and merging it."""
-        job, engine = self.wiring.job, self.wiring.engine
-        size = engine.output_bytes(self.wiring.query, self.name)
-        across_s = size * (engine.serialise_ns_per_byte + engine.deserialise_ns_per_byte) * 1e-9
-        behind = [job.component(stream.consumer) for stream in self.wiring.query.outputs(self.name)]
-        received_s = sum(each.service_s for each in behind) / len(behind)
-        merge_s = max(getattr(each.operator, "merge_time_s", 0.0) for each in behind)
-        ship_s = across_s + received_s + engine.result_us * 1e-6 * (self.operator.service_time_s is None)
-        execute_s = getattr(self.operator, "execute_time_s", 0.0)
-        return UnitCosts(execute_s=execute_s, ship_s=ship_s, merge_s=merge_s, pause_s=0.0)
 
     def _looking(self) -> Generator[simpy.Event, Any, None]:
         env = self.wiring.world.env

@@ -97,7 +97,7 @@ def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
 def room_of(wiring: Wiring, each: Stream) -> int:
     """Credits of a channel; partial results wait for none."""
     merged = wiring.query.operator(each.consumer).merges
-    return UNBOUNDED if merged else wiring.engine.channel_tuples
+    return UNBOUNDED if merged else wiring.job.edge(each).room
 
 
 def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool | Buffer], room: int) -> list[Inbox]:

@@ -52,7 +52,7 @@ class Wiring:
         self.exact = settings.fidelity == "exact"
         self.hosts = {host.name: host for host in deployment.cluster.hosts}
         self.locations = {operator.name: each.places for each in self.job.components for operator in each.operators}
-        self.cap = 1 if self.exact else max(1, self.engine.channel_tuples // 2)
+        self.cap = 1 if self.exact else max(1, self.job.least_room // 2)
         self.span_s = 0.0 if self.exact else resolution(self.job, settings).span_s
         self.replayable = replayable
         self.noise = self.engine.noise if settings.noise else Noise()

@@ -148,7 +148,7 @@ _REGRET = (
     "Regret: Lp over the best known plan's, minus 1; infinite where the plan is backpressured or fails and the best "
     "known is not or does not. The mean is over the others."
 )
-_FLAT = "Flat Vector sees no placement, so all candidates tie and it keeps the first valid random one."
+_FLAT = "Flat Vector sees which hosts are used and what leaves them, not which operator is where."
 NOTES = (_SPEED_UP, _REGRET, _FLAT, "Intervals are bootstrapped over the queries.")
 
 

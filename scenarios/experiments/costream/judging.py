@@ -55,7 +55,8 @@ def line(model: str, runs: int | None, rows: Iterable[Row], **more: Any) -> dict
     found: dict[str, Any] = {"model": model, "runs": runs, **dict.fromkeys(SHORT), **more}
     for row in rows:
         measures = ("accuracy",) if row.metric in BINARY_METRICS else ("q50", "q95")
-        found |= cells(row.metric, [getattr(row, measure) for measure in measures])
+        errors = [getattr(row, f"{measure}_se") for measure in measures]
+        found |= cells(row.metric, [getattr(row, measure) for measure in measures], errors)
         found |= {f"{row.metric}_{measure}_se": getattr(row, f"{measure}_se") for measure in measures}
     return found
 
@@ -68,14 +69,15 @@ def published(model: str, reported: Reported, **more: Any) -> dict[str, Any]:
     return found
 
 
-def cells(metric: str, values: Sequence[float | None]) -> dict[str, Any]:
-    """(median, 95 %) of q-errors or (accuracy,), as text and as numbers."""
+def cells(metric: str, values: Sequence[float | None], errors: Sequence[float | None] = (None, None)) -> dict[str, Any]:
+    """(median, 95 %) of q-errors or (accuracy,), as text with their standard errors, if known, and as numbers."""
     if metric in BINARY_METRICS:
-        (accuracy,) = values
-        text = None if accuracy is None else f"{accuracy:.1%}"
+        accuracy, error = values[0], errors[0]
+        text = None if accuracy is None else f"{accuracy:.1%}" + ("" if error is None else f" ± {error:.1%}")
         return {metric: text, f"{metric}_accuracy": accuracy}
     q50, q95 = values
-    text = None if q50 is None or q95 is None else f"{_factor(q50)} / {_factor(q95)}"
+    shown = [_factor(q) + _beside(error) for q, error in zip(values, errors, strict=True) if q is not None]
+    text = " / ".join(shown) if len(shown) == 2 else None
     return {metric: text, f"{metric}_q50": q50, f"{metric}_q95": q95}
 
 
@@ -85,3 +87,7 @@ def _factor(value: float) -> str:
         if value < below:
             return format(value, form)
     return f"{value:,.0f}"
+
+
+def _beside(error: float | None) -> str:
+    return "" if error is None else f" ± {error:.2g}"

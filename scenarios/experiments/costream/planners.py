@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from optimizers.costream import Costream
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer
 from optimizers.local_search import LocalSearch
-from optimizers.random_plan import RandomPlan
 from optimizers.space import Space
 from scenarios.experiments.recipes import label, main_corpus
 from scenarios.experiments.sizes import Sizes
@@ -21,7 +20,7 @@ from twin.rates.model import RateModel
 
 if TYPE_CHECKING:
     from models.checkpoint import Ensemble
-    from models.contestants import Fitted
+    from models.contestants import Fitted, FittedTrees
 
 OBJECTIVE = "processing_latency_s"
 NEEDED = (OBJECTIVE, *BINARY_METRICS)
@@ -47,10 +46,12 @@ class Models:
 
     paper: CostModel
     ours: CostModel
+    flat: CostModel
 
 
 def learned(workspace: Workspace, sizes: Sizes) -> Models:
     """Trained on the main corpus; asked for the metrics that a choice needs."""
+    from models.flat_costs import FlatCosts
     from models.prediction import LearnedCostModel
     from scenarios.experiments.costream import rivals
 
@@ -59,7 +60,9 @@ def learned(workspace: Workspace, sizes: Sizes) -> Models:
         workspace.fitted(rivals.paper(sizes), recipe, metrics=NEEDED),  # a network a metric
         workspace.fitted(rivals.ours(sizes), recipe),  # one for all metrics, which other experiments ask for as well
     )
-    return Models(*(LearnedCostModel(each.name, ensembles(each)).only(NEEDED) for each in fitted))
+    flat = workspace.fitted(rivals.flat(), recipe, metrics=NEEDED)
+    paper, ours = (LearnedCostModel(each.name, ensembles(each)).only(NEEDED) for each in fitted)
+    return Models(paper, ours, FlatCosts(trees_of(flat)))
 
 
 def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
@@ -73,18 +76,29 @@ def ensembles(fitted: Fitted) -> tuple[Ensemble, ...]:
     return fitted.model.ensembles
 
 
+def trees_of(fitted: Fitted) -> FittedTrees:
+    """The trees of a fitted contestant, whatever metrics they were trained for. Raises TypeError if it has none."""
+    from models.contestants import FittedTrees
+
+    if isinstance(fitted, Joined):
+        parts = [trees_of(part) for part in fitted.parts]
+        return replace(parts[0], by_metric={name: each for part in parts for name, each in part.by_metric.items()})
+    if not isinstance(fitted, FittedTrees):
+        raise TypeError(f"{fitted.name} has no trees")
+    return fitted
+
+
 def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]:
     """By the name that tables show. Each may ask its model about `candidates` plans.
 
-    seed: of the run that is planned for; what is simulated to prove a choice has other seeds. Flat Vector sees no
-    placement, so all candidates tie, and it keeps the first.
+    seed: of the run that is planned for; what is simulated to prove a choice has other seeds.
     """
     rates = RateModel()
     searched = LocalSearch()
     proved = proving(searched, seed, PROVED)
     found = (
         Bound(HEURISTIC, Governor(), rates, 1),
-        Bound(FLAT, RandomPlan(), rates, 1),
+        Bound(FLAT, Costream(), models.flat, candidates),
         Bound(PAPER, Costream(), models.paper, candidates),
         Bound(OURS, Costream(), models.ours, candidates),
         Bound(SEARCHED, searched, models.ours, candidates),
@@ -97,10 +111,11 @@ def planners(models: Models, seed: int, candidates: int) -> dict[str, Optimizer]
 
 def key_of(workspace: Workspace, sizes: Sizes) -> dict[str, object]:
     """Everything about the planners that decides what they choose."""
+    from models.flat_vector import FLAT_VERSION
     from scenarios.experiments.costream import rivals
 
     return {
-        "models": [repr(rivals.paper(sizes)), repr(rivals.ours(sizes))],
+        "models": [repr(rivals.paper(sizes)), repr(rivals.ours(sizes)), repr(rivals.flat()), FLAT_VERSION],
         "corpus": label(main_corpus(sizes, workspace.seed)),
         "candidates": sizes.candidates,
         "proved": PROVED,

@@ -40,6 +40,11 @@ def paper(sizes: Sizes, **network: Any) -> Contestant:
     return Networks(name, found.settings.model_copy(update={"network": changed}))
 
 
+def flat() -> Contestant:
+    """Flat Vector on raw labels, as the paper's."""
+    return CONTESTANTS["flat-raw"]
+
+
 def paper_on_logs(sizes: Sizes) -> Contestant:
     """The paper's network with regressions on log labels, which tell small costs apart as the MSLE does not."""
     found = _sized(CONTESTANTS["paper"], sizes, sizes.members)

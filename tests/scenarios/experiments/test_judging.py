@@ -44,7 +44,7 @@ def test_a_line_has_text_and_numbers_and_what_is_missing_is_none():
         Row("backpressured", "m", 10),
     ]
     cells = line("m", 10, rows)
-    assert cells["throughput_per_s"] == "1.012 / 12.3"
+    assert cells["throughput_per_s"] == "1.012 ± 0.01 / 12.3 ± 2"
     assert cells["throughput_per_s_q95"] == 12.3
     assert cells["throughput_per_s_q50_se"] == 0.01
     assert cells["success"] == "94.5%"

@@ -27,7 +27,11 @@ def coarse(settings: RunSettings) -> RunSettings:
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
-    models = planners.Models(RateModel(horizon_s=10.0, name="paper"), RateModel(horizon_s=40.0, name="ours"))
+    models = planners.Models(
+        RateModel(horizon_s=10.0, name="paper"),
+        RateModel(horizon_s=40.0, name="ours"),
+        RateModel(horizon_s=20.0, name="flat"),
+    )
     monkeypatch.setattr(planners, "learned", lambda *_: models)
     monkeypatch.setattr(planners, "key_of", lambda *_: {"stub": True})
     monkeypatch.setattr(planners, "PROVED", 2)

@@ -70,6 +70,7 @@ def managers() -> dict[str, Any]:
 
 CONFIG = [
     {"key": "taskmanager.memory.segment-size", "value": "16kb"},
+    {"key": "taskmanager.network.memory.floating-buffers-per-gate", "value": "4"},
     {"key": "execution.buffer-timeout", "value": "50 ms"},
 ]
 

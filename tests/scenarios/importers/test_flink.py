@@ -68,6 +68,7 @@ def test_the_scenario_does_what_the_job_did() -> None:
     assert parse.tuple_bytes == pytest.approx(50, rel=1e-2)
     assert scenario.plan.replicas("parse-clean") == 2
     assert [host.cpu_percent for host in scenario.cluster.hosts] == [400, 400]
+    assert (scenario.engine.channel_buffers, scenario.engine.gate_buffers) == (2, 4), "one default, one configured"
     assert scenario.engine.buffer_bytes == 16 * 1024 and scenario.engine.flush_s == 0.05
     assert "parse -> clean" in scenario.description
     assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario
@@ -106,6 +107,17 @@ def test_a_slowed_source_says_that_more_is_offered(tmp_path: Path) -> None:
     assert told.readings[0]["offered_per_s"] == 4000 and told.readings[0]["out_per_s"] == 1000
     with pytest.raises(BadInput, match="no such source; there are gen"):
         scenario_of(read_job(answers), {"parse-clean": 1.0})
+
+
+def test_uneven_keys_become_shares_of_key_groups(tmp_path: Path) -> None:
+    """Of two replicas of the window one gets three times as much; the simulator then deals so."""
+    uneven = detail(2)
+    for subtask, taken in zip(uneven["subtasks"], (30_000, 10_000), strict=True):
+        subtask["metrics"] = {"read-records": taken}
+    imported = scenario_of(read_job(from_folder(save(tmp_path / "answers", **{"job_v2_detail.json": uneven}))), {})
+    shares = imported.scenario.workload.keys["window"].measured()
+    assert shares[:64].sum() == pytest.approx(0.75) and shares.sum() == pytest.approx(1.0)
+    assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
 
 
 def test_missing_metrics_are_noted_not_invented(tmp_path: Path) -> None:

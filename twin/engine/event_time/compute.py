@@ -195,8 +195,7 @@ class ComputeLogic(TimedLogic):
             self._emit_results(span, content, n, at_s)
             return 0.0
         self.station.tuples_out += n
-        sent_s = [shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings]
-        return n * self.result_s + sum(sent_s)
+        return sum([shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings])
 
     def _emit_results(self, span: Span, content: Content, n: int, at_s: float) -> None:
         """Complete windows leave as tuples; the work of it is the thread's, as that of partial results."""

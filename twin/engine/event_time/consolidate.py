@@ -100,7 +100,11 @@ class ConsolidateLogic(TimedLogic):
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Nothing leaves before a window is complete."""
         assert isinstance(segment, Partial) and segment.inbox is not None
-        self.pieces[segment.inbox.side].add(self.panes.of(segment.span), segment.content)
+        self.add(segment.inbox.side, segment.span, segment.content)
+
+    def add(self, side: int, span: Span, content: Content) -> None:
+        """Results over a span are there."""
+        self.pieces[side].add(self.panes.of(span), content)
 
     # windows ----------------------------------------------------------------------------------------------------------
 
@@ -162,15 +166,16 @@ class ConsolidateLogic(TimedLogic):
                     self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
             results += self._results(span, content, n, at_s)
         work_s += sum([each.n for each in results]) * (self.result_s + self.out.send_s)
-        self.station.job(Complete(results, watermark_us, self.station), work_s)
+        self.station.evaluate(
+            Complete(results, watermark_us, self.station), work_s, max(at_s, self.station.free_s), False
+        )
 
     def _ship(self, span: Span, content: Content, n: int, at_s: float) -> float:
         """To consolidates of longer windows."""
         if not self.shippings:
             return 0.0
         self.station.tuples_out += n
-        sent_s = [shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings]
-        return n * self.result_s + sum(sent_s)
+        return sum([shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings])
 
     def _results(self, span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
         """To all others."""

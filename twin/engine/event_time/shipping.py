@@ -6,6 +6,7 @@ to the operator (`Owed`), and the punctuations behind them never overtake them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,13 +38,18 @@ class Owed:
 
 
 class Shipping:
-    """From one replica to one consumer. longest_us: of the consumer's windows. together: whether both are one
-    component, in which partial results stay where they are while a key group changes hands."""
+    """From one replica to one consumer. longest_us: of the consumer's windows. made_s: CPU seconds of a result, beside
+    sending it. together: whether both are one component: then partial results are `here` at once, cost nothing, and
+    stay while a key group changes hands."""
 
-    __slots__ = ("copied", "longest_us", "ownership", "port", "task", "together")
+    __slots__ = ("copied", "here", "longest_us", "made_s", "ownership", "port", "task", "together")
 
-    def __init__(self, task: Task, port: Port, ownership: Ownership, copied: Copied, longest_us: int) -> None:
+    def __init__(
+        self, task: Task, port: Port, ownership: Ownership, copied: Copied, longest_us: int, made_s: float
+    ) -> None:
         self.task = task
+        self.made_s = made_s
+        self.here: Callable[[Span, Content], None] | None = None
         self.port = port
         self.ownership = ownership
         self.copied = copied
@@ -56,6 +62,9 @@ class Shipping:
         for owner, groups in self._owners(span, sender):
             part = content.only(groups)
             if part.tuples <= 0.0:
+                continue
+            if self.together and owner == sender and self.here is not None:
+                self.here(span, part)
                 continue
             for piece in self._pieces(span, part, at_s):
                 sent += piece.n
@@ -79,7 +88,7 @@ class Shipping:
     def _send(self, piece: Partial, owner: int) -> float:
         path = self.port.paths[owner]
         self.port._transfer(path, piece)
-        return piece.n * path.send_s
+        return piece.n * (self.made_s + path.send_s)
 
     def _owners(self, span: Span, sender: int) -> list[tuple[int, list[int]]]:
         """Who needs which key groups' results over that span."""

@@ -308,7 +308,7 @@ class Chain(Logic):
         """See Logic."""
         return self.steps[-1].logic.sink()
 
-    def parts(self) -> int:
+    def operators(self) -> int:
         """See Logic."""
         return len(self.steps)
 

@@ -70,7 +70,7 @@ class OperatorMeter:
 
     def _ports(self, task: Task) -> Sequence[Port]:
         """The last of several operators has them."""
-        return task.ports if self.number + 1 == task.logic.parts() else ()
+        return task.ports if self.number + 1 == task.logic.operators() else ()
 
     def _state_bytes(self, task: Task) -> float:
         return task.logic.part(self.number).window_bytes() + (0.0 if self.number else task.state_bytes)

@@ -197,7 +197,13 @@ class KeyGroups:
 
 
 def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.ndarray:
-    """The key groups that have keys, in a random order of frequency, with their Zipf weights put in place."""
+    """The key groups that have keys, in their order of frequency, with their weights put in place.
+
+    It is random, and they are Zipf's, but where they were measured.
+    """
+    if skew.shares:
+        groups.reweigh(skew.measured())
+        return np.argsort(-groups.weights, kind="stable")[: np.count_nonzero(groups.distinct)]
     order = rng.permutation(np.flatnonzero(groups.distinct > 0))
     _rank(groups, order, skew.zipf)
     return np.asarray(order)

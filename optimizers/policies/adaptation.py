@@ -1,0 +1,153 @@
+"""ALBIC's adaptation framework (Algorithm 1) in a running job: balance, decide on hosts, balance again, carry it out.
+
+Hosts of the cluster that the job does not use are there to be added; one that is to go is marked, gives its key groups
+away within the budget of the rounds, and is left when it has none. What decides on hosts can be chosen: loads as they
+are measured (the paper's), or what DS2 or Flink's autoscaler find that operators should take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from optimizers.balancing.adaptation import Decision, Utilisation, planned
+from optimizers.balancing.albic import Albic
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.interface import Assignment, Solver
+from optimizers.balancing.joint import Joint
+from optimizers.balancing.search import Search
+from optimizers.policies.balance import SEARCHED, Round, Rounds
+from optimizers.policies.collocate import figures, gained, reason
+from optimizers.policies.group_map import GroupMap
+from optimizers.policies.pressure import By, Pressure, pressure
+from optimizers.policies.room import can_move, continues, stood_still
+from twin.control import PeriodStatistics, PolicySpec, Reconfiguration
+from twin.deployment import Deployment
+from twin.events import Move
+from twin.plan import Location
+
+
+class AdaptationSpec(Round, PolicySpec):
+    """What of it can be set."""
+
+    name: Literal["adaptation"] = "adaptation"
+    solver: Annotated[Literal["search", "albic", "joint"], Field(description="as in docs/albic.md")] = "search"
+    scaling: Annotated[By | Literal["never"], Field(description="what decides on hosts")] = "measured"
+    low: Annotated[float, Field(gt=0, lt=100, description="mean load (percent) below which hosts go")] = 40.0
+    target: Annotated[float, Field(gt=0, lt=100, description="mean load to come to by adding or removing hosts")] = 60.0
+    high: Annotated[float, Field(gt=0, le=100, description="load of a host, as planned, above which hosts come")] = 85.0
+    calm_rounds: Annotated[int, Field(ge=1, description="that call for fewer hosts before one goes")] = 3
+
+    @model_validator(mode="after")
+    def _check_thresholds(self) -> Self:
+        if not self.low < self.target < self.high:
+            raise ValueError(f"low < target < high is needed, got {self.low:g}, {self.target:g}, {self.high:g}")
+        return self
+
+    def start(self, deployment: Deployment) -> Adapting:
+        """For one run."""
+        by: By = "measured" if self.scaling == "never" else self.scaling
+        asked = pressure(by, deployment, self.target / 100.0)
+        return Adapting(deployment, self, self._solver(), self.name, options=self, asked=asked)
+
+    def _solver(self) -> Solver:
+        search = Search(looks=SEARCHED, band=self.band)
+        if self.solver == "albic":
+            return Albic(share=0.6, inner=search)
+        return Joint(band=max(self.band, 3.0), seconds=5.0, inner=search) if self.solver == "joint" else search
+
+
+@dataclass(kw_only=True)
+class Adapting(Rounds):
+    """joined: hosts that were added and have no replicas yet. marked: those that are to go."""
+
+    options: AdaptationSpec
+    asked: Pressure
+    joined: set[str] = field(default_factory=set)
+    marked: set[str] = field(default_factory=set)
+    _last: PeriodStatistics | None = None
+    _calm: int = 0
+    _waiting: int = 0  # key groups on marked hosts, a round ago
+
+    def decide(self, statistics: PeriodStatistics) -> Reconfiguration | None:
+        """At the end of a round: moves, with those that hosts which come or go ask for."""
+        last, self._last = self._last, statistics
+        if (last is None or continues(last, statistics)) and not stood_still(statistics, self.deployment):
+            self.asked.add(statistics)
+        return super().decide(statistics)
+
+    def _round(self, here: GroupMap) -> Reconfiguration | None:
+        used = set(here.hosts)
+        self.joined -= used
+        self.marked &= used
+        here, balance = self._map(here)
+        plan = self.solver.solve(balance)
+        decision = self._decision(here, balance, plan)
+        changed = self._applied(decision, here)
+        waiting = int(balance.marked_h[balance.home_g[: len(here.groups)]].sum())
+        stalled, self._waiting = 0 < waiting == self._waiting, waiting
+        if changed or stalled:
+            here, balance = self._map(here)
+            plan = planned(balance, self.solver, stalled=stalled)
+        worth = gained(balance, plan) and balance.distance(balance.home_g) > self.spec.band
+        drains = bool(balance.marked_h[balance.home_g[plan.moves]].any())
+        moves = here.moves(plan.node_g) if not balance.violation(plan.node_g) and (worth or drains) else ()
+        if not (moves or changed):
+            return None
+        told = figures(balance, plan) | {"hosts": float((~balance.marked_h).sum())}
+        return Reconfiguration(moves, reason=changed + reason(balance, plan), figures=told, retire=True)
+
+    def _map(self, here: GroupMap) -> tuple[GroupMap, Balance]:
+        here = replace(here, more=frozenset(self.joined), marked=frozenset(self.marked))
+        return here, here.balance(self.spec.budget, with_traffic=self.options.solver != "search")
+
+    # hosts -----------------------------------------------------------------------------------------------------------
+
+    def _decision(self, here: GroupMap, balance: Balance, plan: Assignment) -> Decision:
+        """By the thresholds, as if operators did the work that is asked of them."""
+        if self.options.scaling == "never":
+            return Decision()
+        ratios = self.asked.ratios()
+        more_g = np.ones(len(balance.home_g))
+        more_g[: len(here.groups)] = [ratios.get(operator, 1.0) for operator, _ in here.groups]
+        cpu = replace(balance, loads={"cpu": balance.loads["cpu"] * more_g}, limits={}, traffic=None)
+        decision = Utilisation(self.options.low, self.options.target, self.options.high)(cpu, plan)
+        self._calm = self._calm + 1 if decision.remove else 0
+        return decision if not decision.remove or self._calm >= self.options.calm_rounds else Decision()
+
+    def _applied(self, decision: Decision, here: GroupMap) -> str:
+        """Notes what is decided; in words what changes, empty if nothing does."""
+        keep = {here.hosts[node] for node in decision.keep} & self.marked
+        remove = {here.hosts[node] for node in decision.remove if self._may_go(here.hosts[node], here)}
+        add = self._spare(decision.add, here)
+        self.joined |= set(add)
+        self.marked = (self.marked - keep) | remove
+        if remove:
+            self._calm = 0
+        parts = (("add", add), ("keep", sorted(keep)), ("remove", sorted(remove)))
+        return "".join(f"{verb} {', '.join(hosts)}; " for verb, hosts in parts if hosts)
+
+    def _may_go(self, host: str, here: GroupMap) -> bool:
+        """Whether nothing but replicas with key groups that can move is there."""
+        placement = here.periods[-1].placement
+        there = {name for name, places in placement.items() for each in places if Location.parse(each).host == host}
+        return there <= set(self.operators) and host not in self.joined
+
+    def _spare(self, capacity: float, here: GroupMap) -> list[str]:
+        """Hosts that are not used and may carry all of these operators, the strongest first, up to that capacity."""
+        found, left = list[str](), capacity
+        hosts = sorted(self.deployment.cluster.hosts, key=lambda host: (-host.cpu_percent, host.name))
+        for host in hosts:
+            if left > 1e-9 and host.name not in here.hosts and not self._used(host.name, here):
+                probes = (Move(operator=name, key_groups=(0,), to=host.name) for name in self.operators)
+                if all(can_move(each, self.deployment, here.periods[-1].placement) for each in probes):
+                    found.append(host.name)
+                    left -= min(host.cpu_percent / 100.0, float(len(self.operators)))
+        return found
+
+    def _used(self, host: str, here: GroupMap) -> bool:
+        places = (each for names in here.periods[-1].placement.values() for each in names)
+        return any(Location.parse(each).host == host for each in places)

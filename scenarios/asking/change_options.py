@@ -1,0 +1,118 @@
+"""A change of a running job as options say it: `--rescale match=4`, `--migrate match[1]=w-2`, `--fail w-1`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from twin.errors import BadInput, suggest
+from twin.plan import Location
+from twin.scenario import Scenario
+from twin.spec import parse
+
+_REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
+USUAL_SHARE = 1 / 3
+"""Of the time after the warm-up, when nothing else is said: enough before it, and more to catch up."""
+
+
+class Change(NamedTuple):
+    """All at once, at_s. recover_after_s: of failures, detection and restart together."""
+
+    rescale: Sequence[str] = ()
+    migrate: Sequence[str] = ()
+    fail: Sequence[str] = ()
+    at_s: float | None = None
+    recover_after_s: float = 10.0
+
+
+class Planned(NamedTuple):
+    """The scenario with the change, when that is, and what it is in words."""
+
+    scenario: Scenario
+    at_s: float
+    words: str
+
+
+def planned(given: Scenario, change: Change) -> Planned:
+    """Raises BadInput if nothing is changed, or what cannot be, or not within the run."""
+    at_s = change.at_s if change.at_s is not None else _usual_s(given)
+    if not given.run.warmup_s <= at_s < given.run.horizon_s:
+        within = f"{given.run.warmup_s:g} s (the end of the warm-up) to {given.run.horizon_s:g} s"
+        raise BadInput(f"--at {at_s:g}: not within the run; give seconds from {within}")
+    events = [*_rescales(given, change), *_migrations(given, change), *_failures(given, change)]
+    if not events:
+        raise BadInput("nothing to try; give --rescale OPERATOR=4, --migrate OPERATOR=HOST or --fail HOST")
+    data = given.model_dump(mode="json")
+    data["events"] = [*data["events"], *({**event, "at_s": at_s} for event in events)]
+    words = [f"{text} replicas" if text.partition("=")[2].isdigit() else text for text in change.rescale]
+    told = {"rescale": words, "migrate": change.migrate, "fail": change.fail}
+    named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
+    return Planned(parse(Scenario, data, where="the change"), at_s, f"{named} at {at_s:g} s")
+
+
+def _usual_s(given: Scenario) -> float:
+    start_s, end_s = given.run.warmup_s, given.run.horizon_s
+    return max(start_s, float(f"{start_s + (end_s - start_s) * USUAL_SHARE:.3g}"))
+
+
+def _rescales(given: Scenario, change: Change) -> Iterator[Mapping[str, Any]]:
+    """A number of replicas is dealt in turn to the places that the operator has; or its places are listed."""
+    for text in change.rescale:
+        name, wanted = _parted(text, "--rescale", "OPERATOR=4 or OPERATOR=HOST,HOST")
+        _known(name, given, f"--rescale {text}")
+        if wanted.isdigit() and int(wanted) >= 1:
+            has = list(dict.fromkeys(given.plan.placement[name]))
+            yield {"kind": "scale", "operator": name, "placement": [has[k % len(has)] for k in range(int(wanted))]}
+        else:
+            places = [_place(each, given, f"--rescale {text}") for each in wanted.split(",")]
+            yield {"kind": "scale", "operator": name, "placement": places}
+
+
+def _migrations(given: Scenario, change: Change) -> Iterator[Mapping[str, Any]]:
+    """One replica, or all of an operator that are not there yet."""
+    for text in change.migrate:
+        who, to = _parted(text, "--migrate", "OPERATOR=HOST, or OPERATOR[1]=HOST for one replica")
+        match = _REPLICA.match(who)
+        name = match["operator"] if match else who
+        _known(name, given, f"--migrate {text}")
+        place = _place(to, given, f"--migrate {text}")
+        count = given.plan.replicas(name)
+        replicas = [int(match["replica"])] if match and match["replica"] else range(count)
+        moving = [each for each in replicas if each >= count or given.plan.placement[name][each] != place]
+        if not moving:
+            raise BadInput(f"--migrate {text}: it is there already")
+        for replica in moving:
+            yield {"kind": "migration", "operator": name, "replica": replica, "to": place}
+
+
+def _failures(given: Scenario, change: Change) -> Iterator[Mapping[str, Any]]:
+    hosts = [host.name for host in given.cluster.hosts]
+    for name in change.fail:
+        if name not in hosts:
+            raise BadInput(f"--fail {name}: unknown host; {suggest(name, hosts)}")
+        yield {"kind": "failure", "host": name, "recover_after_s": change.recover_after_s}
+
+
+def _parted(text: str, flag: str, remedy: str) -> tuple[str, str]:
+    left, equals, right = (part.strip() for part in text.partition("="))
+    if not equals or not left or not right:
+        raise BadInput(f"{flag} {text}: write {remedy}")
+    return left, right
+
+
+def _known(operator: str, given: Scenario, where: str) -> None:
+    if operator not in given.plan.placement:
+        raise BadInput(f"{where}: unknown operator {operator!r}; {suggest(operator, given.plan.placement)}")
+
+
+def _place(text: str, given: Scenario, where: str) -> str:
+    """As a plan writes it."""
+    try:
+        host = Location.parse(text.strip()).host
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
+    hosts = [each.name for each in given.cluster.hosts]
+    if host not in hosts:
+        raise BadInput(f"{where}: unknown host {host!r}; {suggest(host, hosts)}")
+    return text.strip()

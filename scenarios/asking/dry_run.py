@@ -1,0 +1,167 @@
+"""A change of a running job, tried before it is made: how long things stand still, lag, and are caught up with.
+
+Each run with the change has a twin without it on the same random numbers, and what differs is the change's doing. As
+much waits in the undisturbed run as waits by chance; the change is caught up with when no more does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from scenarios.asking.bench import Bench, Job, outcome_of
+from scenarios.asking.change_options import Planned
+from scenarios.asking.control_measures import course
+from scenarios.asking.intervals import of_mean
+from scenarios.asking.kept import Outcome
+from scenarios.asking.single_run import alike, run
+from scenarios.telling.progress import Audience
+from twin.engine.measure.sketch import merge, representative_s
+from twin.engine.measure.statistics import Row
+from twin.randomness import child_seed
+from twin.run import Run
+from twin.scenario import Scenario
+
+USUAL = 5
+POINTS = 240
+"""Periods of a run at least, unless a policy sees them: catching up is timed by periods."""
+MEANINGS: Mapping[str, str] = {
+    "pause_s": "longest pause of anything",
+    "lag": "more tuples wait, at most",
+    "catch_up_s": "until no more wait than without it",
+    "latency_s": "highest end-to-end latency after it",
+    "late": "results later than any without it",
+    "twice": "results that come twice",
+    "lost": "tuples lost at full channels",
+    "moved_mb": "state moved (MB)",
+}
+TIMED = "catch_up_s"
+"""By periods."""
+CHANGES = ("migration", "scale", "failure")
+Courses = Mapping[str, Sequence[float]]
+
+
+def seen(scenario: Scenario, seed: int, at_s: float) -> Outcome:
+    """Of one run: by period what waits, by bucket how late results are, and what stood still from `at_s` on."""
+    made = run(scenario, seed)
+    return outcome_of(made, _course(made, at_s))
+
+
+def look(at_s: float) -> partial[Outcome]:
+    """`seen`, as other processes can be given it."""
+    return partial(seen, at_s=at_s)
+
+
+def finer(scenario: Scenario) -> Scenario:
+    """With periods short enough to time what happens, if nobody decides by them."""
+    if scenario.policy is not None:
+        return scenario
+    return scenario.with_run(period_s=min(scenario.run.period_s, scenario.run.horizon_s / POINTS))
+
+
+def dry_run(
+    bench: Bench, given: Scenario, change: Planned, replications: int, seed: int, audience: Audience
+) -> dict[str, Any]:
+    """The answer, for JSON. given: the scenario without the change; both as `finer` makes them. bench: with `look`."""
+    cases = alike([given, change.scenario])
+    jobs: list[Job] = [(case, child_seed(seed, index)) for index in range(replications) for case in cases]
+    audience.stage(f"{change.words}: {replications} runs with and without it, on the same random numbers")
+    with audience.progress("runs") as report:
+        found = bench.outcomes(jobs, report)
+    without, with_it = found[::2], found[1::2]
+    pairs = [_compared(a.course or {}, b.course or {}, change.at_s) for a, b in zip(without, with_it, strict=True)]
+    keeps_up = [not each.measures["backpressured"] for each in without]
+    return {
+        "scenario": given.name,
+        "change": change.words,
+        "at_s": change.at_s,
+        "seed": seed,
+        "replications": replications,
+        "period_s": given.run.period_s,
+        "keeps_up_without": sum(keeps_up),
+        "measures": {name: _known(name, [pair[name] for pair in pairs], given.run.period_s) for name in MEANINGS},
+        "course": {"without": _mean_course(without), "with": _mean_course(with_it)},
+        "warnings": list(with_it[0].warnings),
+    }
+
+
+def _course(made: Run, at_s: float) -> dict[str, list[float]]:
+    """Lists of numbers, as they are kept in a file."""
+    rows = made.operator_rows
+    changes = [row for row in made.event_rows if row["kind"] in CHANGES and row["at_s"] >= at_s]
+    after = [row for row in rows if row["end_s"] > at_s]
+    sinks = (row for row in after if row.get("latencyCount"))
+    latencies = merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in sinks)
+    return course(made) | {
+        "waiting": _waiting(rows),
+        "bucket": [float(each) for each in sorted(latencies)],
+        "results": [float(latencies[each]) for each in sorted(latencies)],
+        "paused_s": [float(row["paused_s"] or 0.0) for row in changes],
+        "bytes": [float(row["bytes"] or 0.0) for row in changes],
+        "twice": [float(made.duplicates)],
+        "lost": [float(sum(row["numRecordsDropped"] for row in after))],
+    }
+
+
+def _waiting(rows: Sequence[Row]) -> list[float]:
+    """Tuples at the brokers and before all operators, at the end of each period."""
+    by_period: dict[int, float] = {}
+    for row in rows:
+        by_period[row["period"]] = by_period.get(row["period"], 0.0) + row["queueLength"] + (row["backlog"] or 0)
+    return [by_period[period] for period in sorted(by_period)]
+
+
+def _compared(without: Courses, with_it: Courses, at_s: float) -> dict[str, float]:
+    """Of one pair of runs, those of MEANINGS; catch_up_s is inf if the run ends first."""
+    ends = np.array(with_it["at_s"])
+    after = ends > at_s
+    normal, now = np.array(without["waiting"]), np.array(with_it["waiting"])
+    behind = np.flatnonzero(after & (now > normal.max()))
+    highest = max(without["bucket"], default=-math.inf)
+    late = sum(n for bucket, n in zip(with_it["bucket"], with_it["results"], strict=True) if bucket > highest)
+    return {
+        "pause_s": max(with_it["paused_s"], default=0.0),
+        "lag": max(0.0, float((now - normal)[after].max())),
+        "catch_up_s": _caught_up_s(behind, ends, at_s),
+        "latency_s": representative_s(int(with_it["bucket"][-1])) if with_it["bucket"] else math.inf,
+        "late": float(late),
+        "twice": with_it["twice"][0] - without["twice"][0],
+        "lost": with_it["lost"][0] - without["lost"][0],
+        "moved_mb": (sum(with_it["bytes"]) - sum(without["bytes"])) / 1e6,
+    }
+
+
+def _caught_up_s(behind: np.ndarray, ends: np.ndarray, at_s: float) -> float:
+    """In the middle of the first period at whose end no more waits, for good."""
+    if not len(behind):
+        return 0.0
+    last = behind[-1]
+    return float((ends[last] + ends[last + 1]) / 2 - at_s) if last + 1 < len(ends) else math.inf
+
+
+def _known(name: str, values: Sequence[float], period_s: float) -> dict[str, Any]:
+    """Mean, half an interval (Student's t, and half a period of what is timed by periods), and the runs' own values;
+    None where a run has no finite one."""
+    if not all(map(math.isfinite, values)):
+        finite = [value if math.isfinite(value) else None for value in values]
+        return {"mean": None, "half_width95": None, "values": finite}
+    known, grain_s = of_mean(np.array(values), name), period_s / 2 if name == TIMED and any(values) else 0.0
+    half = None if known.half_width95 is None else known.half_width95 + grain_s
+    return {"mean": known.mean, "half_width95": half, "values": list(values)}
+
+
+def _mean_course(outcomes: Sequence[Outcome]) -> dict[str, list[float | None]]:
+    """By period, over the runs that have it."""
+    courses = [each.course or {} for each in outcomes]
+    table = {name: np.array([each[name] for each in courses], float) for name in ("waiting", "latency")}
+    found: dict[str, list[float | None]] = {"at_s": list(courses[0]["at_s"])}
+    for name, values in table.items():
+        known = np.isfinite(values)
+        counts = known.sum(axis=0)
+        sums = np.where(known, values, 0.0).sum(axis=0)
+        found[name] = [float(total / count) if count else None for total, count in zip(sums, counts, strict=True)]
+    return found

@@ -1,0 +1,154 @@
+"""Hosts come and go with the load, whoever decides, and nothing that can go wrong ends a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimizers.policies.adaptation import AdaptationSpec
+from tests.optimizers.test_balance_policy import skewed
+from twin.control import PolicySpec, policy_spec
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import Failure, RateChange
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+WORKERS = ("w0", "w1", "w2", "w3")
+DECIDERS = pytest.mark.parametrize("scaling", ["measured", "ds2", "flink-autoscaler"])
+
+
+def small(rate: float = 300, start: tuple[str, ...] = ("w0", "w1"), **keys: Any) -> Deployment:
+    """m and a, 40 key groups each, on the first of four workers of one core; a tuple takes 3.2 ms of both."""
+    job = skewed(rate=rate, zipf=0.3, **keys)
+    placement = {**job.plan.placement, "m": start, "a": start}
+    return job.with_plan(job.plan.model_copy(update={"placement": placement}))
+
+
+def run(job: Deployment, spec: PolicySpec, *events: Any, horizon_s: float = 150, fidelity: str = "fast") -> Run:
+    given = RunSettings(horizon_s=horizon_s, period_s=10, fidelity=fidelity, segments=600)
+    return simulate(Scenario.of(job, given, events).with_policy(spec))
+
+
+def hosts(result: Run) -> list[int]:
+    """Workers that do anything, by period."""
+    found: dict[int, int] = {}
+    for row in result.host_rows:
+        busy = row["host"] in WORKERS and row["cpuUtilisation"] > 0.01
+        found[row["period"]] = found.get(row["period"], 0) + busy
+    return list(found.values())
+
+
+def spec(**more: Any) -> AdaptationSpec:
+    return AdaptationSpec(**({"max_migrations": 40, "calm_rounds": 2} | more))
+
+
+@DECIDERS
+def test_hosts_come_with_the_load_and_go_with_it(scaling: str) -> None:
+    """1.9 cores of work on four workers; from 15 s on 0.6, for one; from 70 s on 1.9 again."""
+    events = [RateChange(at_s=at_s, source="source", factor=factor) for at_s, factor in ((15, 0.3), (70, 1.0))]
+    result = run(small(600, WORKERS), spec(scaling=scaling), *events, horizon_s=110)
+    found = hosts(result)
+    assert found[1] == 4
+    assert found[6] in (1, 2)
+    assert found[-1] in (3, 4)
+    assert not result.metrics.backpressured or scaling == "measured"
+    replicas = [row["replicas"] for row in result.operator_rows if row["operator"] == "m"]
+    assert replicas[6] == found[6], "replicas went with their hosts"
+
+
+@DECIDERS
+def test_a_cluster_that_is_overwhelmed_grows(scaling: str) -> None:
+    """2.6 cores of work on two: the paper's rule sees them full; the others see what waits, and ask for more."""
+    result = run(small(800), spec(scaling=scaling), horizon_s=60)
+    found = hosts(result)
+    assert found[0] == 2 and found[-1] == 4
+    assert "add w" in next(row["detail"]["reason"] for row in result.event_rows if row["kind"] == "decision")
+    if scaling != "measured":
+        assert max(found[:4]) == 4
+
+
+def test_never_changes_no_host_and_balances_all_the_same() -> None:
+    result = run(small(400), spec(scaling="never"), horizon_s=60)
+    assert set(hosts(result)) == {2}
+
+
+def test_a_host_is_left_within_the_budget_of_the_rounds() -> None:
+    result = run(small(150, WORKERS), spec(max_migrations=15), horizon_s=80)
+    moved: dict[float, int] = {}
+    for row in result.event_rows:
+        if row["kind"] == "migration":
+            moved[row["at_s"]] = moved.get(row["at_s"], 0) + len(row["detail"]["key_groups"])
+    assert max(moved.values()) <= 15
+    assert hosts(result)[-1] < 4
+
+
+def test_what_else_a_host_runs_keeps_it() -> None:
+    """Source and sink are on w0: it is never left, however idle."""
+    job = small(60, WORKERS)
+    placement = {**job.plan.placement, "source": ("w0",), "sink": ("w0",)}
+    result = run(job.with_plan(job.plan.model_copy(update={"placement": placement})), spec(), horizon_s=100)
+    last = [row["host"] for row in result.host_rows if row["period"] == 9 and row["cpuUtilisation"] > 0.01]
+    assert "w0" in last and len(last) < 4
+
+
+@pytest.mark.parametrize(
+    ("scaling", "fidelity"),
+    [("measured", "exact"), ("measured", "fast"), ("ds2", "fast"), ("flink-autoscaler", "fast")],
+)
+def test_trouble_ends_no_run(scaling: str, fidelity: str) -> None:
+    """A host dies while others are left; then nothing comes for a time; groups without tuples all along."""
+    events = [
+        RateChange(at_s=5, source="source", factor=0.2),
+        Failure(at_s=21, host="w1", recover_after_s=3),
+        RateChange(at_s=30, source="source", factor=1e-6),
+        RateChange(at_s=45, source="source", factor=1.5),
+    ]
+    result = run(
+        small(200, WORKERS), spec(scaling=scaling, max_migrations=10), *events, horizon_s=60, fidelity=fidelity
+    )
+    assert result.metrics.success
+
+
+@pytest.mark.parametrize("solver", ["albic", "joint"])
+def test_collocation_and_scaling_together(solver: str) -> None:
+    data = small(600, WORKERS).model_dump(mode="json", exclude_none=True)
+    between = next(each for each in data["query"]["streams"] if each["producer"] == "m")
+    between["alignment"] = "one-to-one"
+    event = RateChange(at_s=20, source="source", factor=0.3)
+    result = run(parse(Deployment, data), spec(solver=solver), event, horizon_s=90)
+    assert hosts(result)[-1] < 4
+    found = [row["detail"] for row in result.event_rows if row["kind"] == "decision"]
+    assert found[-1]["planned_collocation"] > 60
+
+
+def test_no_cluster_to_grow_into_and_no_budget() -> None:
+    """All hosts are used and full; and nothing may move."""
+    full = run(small(2000, WORKERS), spec(scaling="ds2"), horizon_s=40)
+    assert not [row for row in full.event_rows if row["detail"].get("reason", "").startswith("add")]
+    still = run(small(800), spec(max_migrations=0), horizon_s=40)
+    assert not [row for row in still.event_rows if row["kind"] == "migration"]
+
+
+def test_hosts_are_even_on_the_way() -> None:
+    result = run(small(500, WORKERS), spec(), horizon_s=60)
+    loads = [100 * row["cpuUtilisation"] for row in result.host_rows if row["host"] in WORKERS and row["period"] == 5]
+    assert np.ptp([each for each in loads if each > 1]) < 15
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"low": 70}, "low < target < high"),
+        ({"scaling": "guess"}, "scaling"),
+        ({"solver": "cola"}, "solver"),
+        ({"calm_rounds": 0}, "calm_rounds"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        policy_spec({"name": "adaptation", **options})

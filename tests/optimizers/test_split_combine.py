@@ -1,0 +1,102 @@
+"""Split or combined: by the CPU that each form takes, while pauses stay within a limit; and as the simulator has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import optimizers.policies.registry
+from optimizers.policies.split_combine import SplitCombineSpec
+from tests.twin.event_jobs import compute, consolidate, job, sink, source
+from twin.control import policy_spec
+from twin.errors import BadInput
+from twin.run import Run
+from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+POLICIES = optimizers.policies.registry.POLICIES
+DRIFT = {"zipf": 0.6, "drift_every_s": 5.0, "drift_share": 0.5}
+
+
+def simple_job(combined: bool, drift: bool = False, policy: Any = None, key_groups: Any = None) -> Scenario:
+    """The paper's simple job, small: panes of 2 s into windows of 10 and 20 s."""
+    shared = {"keys": 4000, "key_groups": 12}
+    chain = [
+        source(service_time_s=0),
+        compute(
+            partial_s=2, service_time_s=3e-4, execute_time_s=2e-5, state_bytes_per_key=300, tuple_bytes=100, **shared
+        ),
+        consolidate(
+            service_time_s=4e-6,
+            merge_time_s=1e-6,
+            combined=combined,
+            windows=[{"length_s": 10}, {"length_s": 20}],
+            **shared,
+        ),
+        sink(),
+    ]
+    made = job(
+        chain, rate_per_s=6000, policy=policy, key_groups=key_groups, fidelity="fast", horizon_s=60.0, period_s=5.0
+    )
+    document = made.model_dump()
+    document["workload"]["keys"] = {"compute": DRIFT} if drift else {}
+    return parse(Scenario, document)
+
+
+def operations(run: Run) -> list[str]:
+    return [row["kind"] for row in run.event_rows if row["kind"] in ("split", "combine")]
+
+
+@pytest.mark.parametrize(
+    ("combined", "drift", "limit_s", "expected"),
+    [
+        (True, False, None, []),
+        (False, False, None, ["combine"]),
+        (True, True, 0.001, ["split"]),
+        (False, True, 0.001, []),
+    ],
+)
+def test_it_combines_if_nothing_moves_and_splits_under_a_limit(
+    combined: bool, drift: bool, limit_s: float | None, expected: list[str]
+) -> None:
+    policy = {"name": "split-combine", "paused_limit_s": limit_s}
+    run = simulate(simple_job(combined, drift, {key: value for key, value in policy.items() if value is not None}))
+    assert operations(run) == expected
+    if drift:
+        after = [row for row in run.event_rows if row["kind"] == "migration" and (not combined or row["at_s"] > 21.0)]
+        assert after
+        assert all(row["paused_s"] == 0.0 for row in after)
+
+
+def test_the_form_that_the_model_finds_cheaper_is_cheaper_in_the_simulator() -> None:
+    """CPU seconds of all hosts; split, consolidates are elsewhere than their computes."""
+    away = [(owner + 1) % 3 for owner in (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2)]
+    runs = {
+        "combined": simulate(simple_job(combined=True)),
+        "split": simulate(simple_job(combined=False, key_groups={"merge": away})),
+    }
+    used_s = {
+        name: sum(row["cpuUtilisation"] * 5.0 for row in run.host_rows if row["host"] != "ends")
+        for name, run in runs.items()
+    }
+    policy = SplitCombineSpec().start(simple_job(combined=True))
+    combined, split = policy.costs("compute", 6000.0, 0.0)
+    assert combined.cpu_s < split.cpu_s
+    assert used_s["combined"] < used_s["split"]
+    assert used_s["split"] - used_s["combined"] == pytest.approx(3.0 * (split.cpu_s - combined.cpu_s), rel=0.2)
+
+
+def test_it_refuses_a_job_without_such_a_component() -> None:
+    lonely = job([source(), compute(windows=[{"length_s": 1}]), sink()])
+    with pytest.raises(BadInput, match="needs a compute with partial_s"):
+        policy_spec("split-combine").start(lonely)
+    assert "split-combine" in POLICIES
+
+
+def test_flux_moves_by_the_strategy_that_is_asked_for() -> None:
+    run = simulate(simple_job(False, drift=True, policy={"name": "flux", "strategy": "disruptive"}))
+    moved = [row for row in run.event_rows if row["kind"] == "migration" and row["component"] == "compute"]
+    assert moved
+    assert {row["detail"]["strategy"] for row in moved} == {"disruptive"}
