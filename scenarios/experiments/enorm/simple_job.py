@@ -110,14 +110,14 @@ def simple_job(
             "key_groups": {"compute": owners, "consolidate": away},
         },
         "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s}}},
-        "engine": {**_engine()},
+        "engine": {**engine()},
         "events": list(events),
         "run": {"horizon_s": horizon_s, "segments": SEGMENTS, "fidelity": "fast", "seed": seed, **more},
     }
     return parse(Scenario, document if policy is None else {**document, "policy": policy})
 
 
-def _engine() -> dict[str, Any]:
+def engine() -> dict[str, Any]:
     """Storm's, with fixed costs, and channels that hold a few seconds."""
     from twin.profiles import STORM
 
