@@ -26,6 +26,8 @@ TWO, SIX = (5, 10), (5, 10, 15, 20, 25, 30)
 """Windows in minutes, in Section 7.1."""
 CAPACITY_PER_S = 40_000.0
 SEGMENTS = 4000
+COMPUTE = "compute"
+"""The operator of that name."""
 
 NOTES = (
     (
@@ -139,7 +141,7 @@ def ran(scenario: Scenario) -> Run:
 
 def taken_per_s(run: Run) -> float:
     """Tuples a second that computes took after the warm-up."""
-    return next(each.rate_in_per_s for each in run.operators if each.operator == "compute")
+    return next(each.rate_in_per_s for each in run.operators if each.operator == COMPUTE)
 
 
 def worker_cpu_s(run: Run) -> float:
