@@ -101,7 +101,7 @@ def _skew(worker: int, at_s: float, factor: float) -> dict[str, Any]:
     mine = [group for group in range(GROUPS) if group * WORKERS // GROUPS == worker]
     return {
         "kind": "skew",
-        "operator": "compute",
+        "operator": COMPUTE,
         "key_groups": mine,
         "factor": factor,
         "at_s": at_s,

@@ -15,6 +15,8 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
+COMPUTE = "compute"
+"""Name of the operator that makes partial results."""
 WORKERS, GROUPS = 6, 60
 PANE_S = 60.0
 RECEIVE_S, EXECUTE_S = 129e-6, 15e-6
@@ -74,7 +76,7 @@ def simple_job(
                 {"kind": "source", "name": "source", "service_time_s": 0, "tuple_bytes": KEY_BYTES},
                 {
                     "kind": "compute",
-                    "name": "compute",
+                    "name": COMPUTE,
                     "partial_s": PANE_S,
                     "sharing": "panes",
                     "service_time_s": RECEIVE_S,
@@ -96,8 +98,8 @@ def simple_job(
                 {"kind": "sink", "name": "sink", "service_time_s": 0},
             ],
             "streams": [
-                {"producer": "source", "consumer": "compute"},
-                {"producer": "compute", "consumer": "consolidate"},
+                {"producer": "source", "consumer": COMPUTE},
+                {"producer": COMPUTE, "consumer": "consolidate"},
                 {"producer": "consolidate", "consumer": "sink"},
             ],
         },
@@ -108,8 +110,8 @@ def simple_job(
             ]
         },
         "plan": {
-            "placement": {"source": "producer", "compute": workers, "consolidate": workers, "sink": "producer"},
-            "key_groups": {"compute": owners, "consolidate": away},
+            "placement": {"source": "producer", COMPUTE: workers, "consolidate": workers, "sink": "producer"},
+            "key_groups": {COMPUTE: owners, "consolidate": away},
         },
         "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s}}},
         "engine": {**engine()},
