@@ -64,7 +64,10 @@ def save(ensemble: Ensemble, folder: Path) -> None:
         "feature_version": FEATURE_VERSION,
         "metrics": list(ensemble.metrics),
         "config": ensemble.config.model_dump(mode="json"),
-        "scaling": {**asdict(scaling), "mean": list(scaling.mean), "deviation": list(scaling.deviation)},
+        "scaling": {
+            **asdict(scaling),
+            **{name: _listed(getattr(scaling, name)) for name in ("mean", "deviation", "gate")},
+        },
         "members": {str(index): member for index, member in enumerate(ensemble.members)},
         "manifest": dict(ensemble.manifest),
     }
@@ -86,7 +89,7 @@ def read(path: Path) -> Ensemble:
     return Ensemble(
         metrics=body.metrics,
         config=body.config,
-        scaling=Scaling(body.scaling.mean, body.scaling.deviation, body.scaling.scale),
+        scaling=Scaling(body.scaling.mean, body.scaling.deviation, body.scaling.scale, body.scaling.gate),
         members=tuple(body.members[str(index)] for index in range(len(body.members))),
         manifest=raw["manifest"],
     )
@@ -101,6 +104,11 @@ def _raw(path: Path) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise BadInput(corrupt)
     return body
+
+
+def _listed(values: tuple[Any, ...]) -> list[Any]:
+    """Tuples in tuples as lists, which msgpack knows."""
+    return [_listed(each) if isinstance(each, tuple) else each for each in values]
 
 
 def _signed(content: bytes) -> bytes:

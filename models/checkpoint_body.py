@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 from models.gnn import shapes
 from models.labels import LabelScale
 from models.layers import NetworkConfig, Parameters
+from models.plan_kinds import KINDS
 from twin.metrics import METRICS
 from twin.spec import Spec
 
@@ -22,6 +23,7 @@ class ScalingBody(Spec):
     mean: tuple[float, ...]
     deviation: tuple[Annotated[float, Field(gt=0)], ...]
     scale: LabelScale
+    gate: tuple[tuple[Annotated[float, Field(ge=0, le=1)], ...], ...] = ()
 
 
 class CurveBody(Spec):
@@ -41,6 +43,9 @@ class ManifestBody(Spec):
     seen: dict[str, int]
     seed: int = 0
     horizon_s: Annotated[float, Field(gt=0)] = 1.0
+    horizons_s: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = Field(default_factory=dict)
+    interval: Mapping[str, float | tuple[tuple[float, float], ...]] = Field(default_factory=dict)
     rows: Mapping[str, int] = Field(default_factory=dict)
     members: tuple[CurveBody, ...] = ()
 
@@ -61,6 +66,9 @@ class Body(Spec):
         if unknown := set(self.metrics) - set(METRICS):
             raise ValueError(f"metrics: {min(unknown)!r} is none")
         sizes = {len(self.metrics), self.config.outputs, len(self.scaling.mean), len(self.scaling.deviation)}
+        sizes |= {len(each) for each in self.scaling.gate}
+        if len(self.scaling.gate) not in (0, len(KINDS)):
+            raise ValueError(f"scaling.gate is not of {len(KINDS)} kinds of plans")
         if len(sizes) > 1 or len(set(self.metrics)) < len(self.metrics):
             raise ValueError("metrics, scaling and config.outputs are not of the same number")
         if set(self.members) != {str(index) for index in range(len(self.members))}:

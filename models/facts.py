@@ -24,6 +24,8 @@ class OperatorFacts:
     width_in: values in an incoming tuple, averaged over the inputs. bytes_in, service_s: of an incoming tuple, averaged
     by the inputs' rates. bytes_out: size of an outgoing tuple.
     cpu_cores: reference cores the nominal flow needs. state_mb: heap its window takes.
+    service_scv, credits, context_switch: the engine's, for it; batch_tuples: that leave together; flush_s: at the
+    latest, 0 if each leaves at once.
     physics: its state under the deployment's plan by the rate model; all zeros if nobody asked for it.
     """
 
@@ -37,6 +39,11 @@ class OperatorFacts:
     cpu_cores: float
     state_mb: float
     replicas: int
+    service_scv: float
+    credits: float
+    batch_tuples: float
+    flush_s: float
+    context_switch: float
     physics: OperatorState = NO_OPERATOR_STATE
 
     @property
@@ -88,6 +95,11 @@ def _facts(job: Job, component: Component, sent_per_s: Mapping[str, float]) -> O
         cpu_cores=rates.in_per_s * service_s + scans_per_s * component.scan_s + results_s,
         state_mb=rates.state_tuples * bytes_in * engine.memory.object_overhead / 1e6,
         replicas=component.replicas,
+        service_scv=engine.service_scv_of(operator),
+        credits=engine.channel_tuples,
+        batch_tuples=engine.batch_of(component.bytes_out),
+        flush_s=engine.flush_s or 0.0,
+        context_switch=engine.context_switch,
     )
 
 

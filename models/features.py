@@ -70,6 +70,20 @@ _EVERY_OPERATOR = (
     ),
     _column("cost", "service", "s", Log(1e-6, 1e-2, 1e-9), lambda f: f.service_s, "CPU of a tuple on a reference core"),
     _column("cost", "cpu_demand", "cores", Log(1e-3, 10), lambda f: f.cpu_cores, "nominal, all replicas together"),
+    _column(
+        "cost", "service_scv", "1", Log(1e-2, 2, 1e-3), lambda f: f.service_scv, "variability of the CPU of a tuple"
+    ),
+    _column("cost", "credits", "tuples", Log(64, 8192), lambda f: f.credits, "on the way to, or queued at, a replica"),
+    _column("cost", "batch", "tuples", Log(1, 512), lambda f: f.batch_tuples, "that leave together"),
+    _column("cost", "flush", "s", Log(1e-3, 0.2, 1e-4), lambda f: f.flush_s, "after which incomplete batches leave"),
+    _column(
+        "cost",
+        "context_switch",
+        "share",
+        Log(1e-3, 0.2, 1e-4),
+        lambda f: f.context_switch,
+        "extra work of a task beyond one a core",
+    ),
     _physics("in_per_s", "tuples/s", _RATE, "input rate that the sources' backpressure allows"),
     _physics("out_per_s", "tuples/s", _RATE, "output rate, likewise"),
     _physics("offered_pressure", "share", _UTILISATION, "highest utilisation it depends on, nominal"),

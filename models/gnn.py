@@ -158,6 +158,13 @@ def initial(config: NetworkConfig, seed: int) -> Parameters:
     return dict(jax.tree_util.tree_map_with_path(draw, shapes(config)))
 
 
+def silent(parameters: Parameters) -> Parameters:
+    """The same, but that the head's last layer is zero: whatever such a network is shown, it says 0."""
+    last = f"layer_{len(parameters['head']) - 1}"
+    head_ = {**parameters["head"], last: jax.tree.map(np.zeros_like, parameters["head"][last])}
+    return {**parameters, "head": head_}
+
+
 def shapes(config: NetworkConfig) -> Mapping[str, Any]:
     """What the parameters of such a network are like: a jax.ShapeDtypeStruct each."""
     empty = Batch(

@@ -5,6 +5,10 @@ log of the q-error; `log1p`, log(1 + y), Costream's MSLE, which cannot tell 0.00
 rare are a tenth of a corpus); `ratio`, the logarithm of the ratio to what the analytic rate model says, so that a
 network which learns nothing repeats that. All are standardised. A label below LABEL_FLOOR counts as LABEL_FLOOR.
 Binary metrics stay 0 or 1.
+
+A fourth, `residual`, is `ratio` for a network that begins by repeating the rate model exactly: no mean is added, its
+logits of binary metrics are offsets from the rate model's, and rows count as often as they occur, so that its
+probabilities are those of the corpus. A gate a metric, fitted on validation rows, says how much of it is believed.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from models.plan_kinds import kinds_of_plans
 from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS, METRICS
 
@@ -23,25 +28,34 @@ LOG_LIMIT = 80.0  # exp() of it still fits a float32
 RATIO_LIMIT = float(np.log(1000.0))
 """Labels further off the rate model count as that far off: a few such rows must not decide what is learned."""
 
-LabelScale = Literal["log", "log1p", "ratio"]
+LOGIT_LIMIT = 6.0
+"""The rate model is never surer than that, or no network could correct it."""
+
+LabelScale = Literal["log", "log1p", "ratio", "residual"]
+RELATIVE: frozenset[str] = frozenset({"ratio", "residual"})
+"""Scales of which the rate model's answer is a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """Standardisation of the targets of the metrics of one network: (y on its scale - mean) / deviation; binary: 0
-    and 1."""
+    and 1. gate: share of each output that counts, from 0 to 1, by kind of plan
+    (models.plan_kinds) and metric; none: all of it."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     scale: LabelScale = "log"
+    gate: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """values_GxM: standardised. weights_GxM: 0 where a label does not exist, else mean 1 over the training rows."""
+    """values_GxM: standardised. weights_GxM: 0 where a label does not exist, else mean 1 over the training rows.
+    offsets_GxM: what is added to the outputs: the rate model's logits, on the scale `residual`; else 0."""
 
     values_GxM: np.ndarray
     weights_GxM: np.ndarray
+    offsets_GxM: np.ndarray
 
 
 def binary(metrics: Sequence[str]) -> np.ndarray:
@@ -57,7 +71,7 @@ def scaled(metrics: Sequence[str], labels_GxA: np.ndarray, rates_GxA: np.ndarray
         values = np.log1p(labels)
     else:
         values = np.log(labels)
-    if scale == "ratio":
+    if scale in RELATIVE:
         values = np.clip(values - _log(rates_GxA[:, columns]), -RATIO_LIMIT, RATIO_LIMIT)
     return np.where(binary(metrics), labels_GxA[:, columns], values)
 
@@ -77,37 +91,52 @@ def scaling_of(metrics: Sequence[str], values_GxM: np.ndarray, scale: LabelScale
                 f"{metric} is {bool(known[0])} in all {len(known)} training rows, so it cannot be learned; "
                 f"add scenarios of the other class, or leave it out of the metrics"
             )
-        means.append(0.0 if yes_no else float(known.mean()))
-        deviations.append(1.0 if yes_no else max(float(known.std()), 1e-3))
+        means.append(0.0 if yes_no or scale == "residual" else float(known.mean()))
+        deviations.append(1.0 if yes_no else max(float(np.sqrt(np.mean((known - means[-1]) ** 2))), 1e-3))
     return Scaling(tuple(means), tuple(deviations), scale)
 
 
-def targets(metrics: Sequence[str], values_GxM: np.ndarray, scaling: Scaling, training: np.ndarray) -> Targets:
+def targets(
+    metrics: Sequence[str], values_GxM: np.ndarray, rates_GxA: np.ndarray, scaling: Scaling, training: np.ndarray
+) -> Targets:
     """Targets of all rows from their `scaled` labels. Each class of a binary metric gets the same total weight over
     the `training` rows, as Costream balances its classes, so 0.5 is the right threshold where both are equally
     frequent. Where all of them are of one class the metric has no weight: all there is to learn is to forget the
-    other class."""
+    other class. Not so on the scale `residual`, which keeps the classes as frequent as they are."""
     standard_GxM = (values_GxM - np.array(scaling.mean)) / np.array(scaling.deviation)
     known_GxM = ~np.isnan(standard_GxM)
     weights_GxM = np.zeros_like(standard_GxM)
     for m, yes_no in enumerate(binary(metrics)):
         known, value = known_GxM[:, m], standard_GxM[:, m]
-        if not yes_no:
+        if not yes_no or scaling.scale == "residual":
             weights_GxM[known, m] = 1.0
         elif 0 < (share := float(value[training][known[training]].mean())) < 1:
             weights_GxM[known, m] = np.where(value[known] > 0.5, 0.5 / share, 0.5 / (1 - share))
-    return Targets(np.nan_to_num(standard_GxM).astype(np.float32), weights_GxM.astype(np.float32))
+    offsets_GxM = logits(metrics, rates_GxA, scaling.scale)
+    return Targets(*(np.nan_to_num(each).astype(np.float32) for each in (standard_GxM, weights_GxM, offsets_GxM)))
+
+
+def logits(metrics: Sequence[str], rates_GxA: np.ndarray, scale: LabelScale) -> np.ndarray:
+    """[G, M]: the rate model's, of binary metrics on the scale `residual`; else 0."""
+    if scale != "residual":
+        return np.zeros((len(rates_GxA), len(metrics)))
+    sure = 1.0 / (1.0 + np.exp(-LOGIT_LIMIT))
+    probability = np.clip(rates_GxA[:, [METRICS.index(metric) for metric in metrics]], 1.0 - sure, sure)
+    return np.where(binary(metrics), np.log(probability / (1.0 - probability)), 0.0)
 
 
 def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndarray, scaling: Scaling) -> np.ndarray:
     """Network outputs as log cost (regressions) or probability (binaries), [G, M]."""
+    if scaling.gate:
+        outputs_GxM = outputs_GxM * np.array(scaling.gate)[kinds_of_plans(rates_GxA)]
     values = outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean)
     if scaling.scale == "log1p":
         values = _log(np.expm1(np.clip(values, 0.0, LOG_LIMIT)))
-    if scaling.scale == "ratio":
+    if scaling.scale in RELATIVE:
         values = values + _log(rates_GxA[:, [METRICS.index(metric) for metric in metrics]])
     log_cost = np.clip(values, -LOG_LIMIT, LOG_LIMIT)
-    probability = 1 / (1 + np.exp(-np.clip(outputs_GxM, -LOG_LIMIT, LOG_LIMIT)))
+    logits_GxM = outputs_GxM + logits(metrics, rates_GxA, scaling.scale)
+    probability = 1 / (1 + np.exp(-np.clip(logits_GxM, -LOG_LIMIT, LOG_LIMIT)))
     return np.where(binary(metrics), probability, log_cost)
 
 

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from models.calibration import gated, intervals
 from models.checkpoint import Ensemble
 from models.coverage import coverage_of, together
 from models.dataset import Dataset, Split
 from models.features import FEATURE_VERSION
 from models.labels import LabelScale, Scaling, binary, scaled, scaling_of, targets
+from models.prediction import forward
+from models.ranges import ranges_of
 from models.settings import TrainingSettings
 from models.training import Member, TrainingData, train_member
 from twin.errors import BadInput, suggest
@@ -98,7 +101,7 @@ def _ensemble(
 ) -> Ensemble:
     data = TrainingData(
         graphs=dataset.graphs,
-        targets=targets(metrics, _scaled(metrics, dataset, scaling.scale), scaling, parts.train),
+        targets=targets(metrics, _scaled(metrics, dataset, scaling.scale), dataset.rates_GxA, scaling, parts.train),
         binary_M=binary(metrics),
         train=parts.train,
         valid=parts.valid,
@@ -120,9 +123,27 @@ def _ensemble(
     seen = coverage_of(dataset.graphs, parts.train)
     if start is not None:
         seen = together(seen, start.seen or {})
-    about = {"horizon_s": float(np.median(dataset.horizon_s)), "seen": dict(seen)}
+    parameters = tuple(member.parameters for member in members)
+    held = dataset.take(parts.valid)
+    outputs_KxGxM = np.stack([forward(config, each, held.graphs) for each in parameters])
+    judged = (held.labels_GxA, held.rates_GxA, outputs_KxGxM)
+    scaling = gated(metrics, scaling, *judged)
+    about = {
+        "horizon_s": float(np.median(dataset.horizon_s)),
+        "horizons_s": [float(dataset.horizon_s.min()), float(dataset.horizon_s.max())],
+        "seen": dict(seen),
+        "ranges": _wider(ranges_of(dataset.graphs, parts.train), start),
+        "interval": intervals(metrics, scaling, *judged),
+    }
     manifest = {**_manifest(parts, settings, seed, members, start), **about}
-    return Ensemble(metrics, config, scaling, tuple(member.parameters for member in members), manifest)
+    return Ensemble(metrics, config, scaling, parameters, manifest)
+
+
+def _wider(ranges: dict[str, list[float]], start: Ensemble | None) -> dict[str, list[float]]:
+    """Those of a training and of the one before it."""
+    before = {} if start is None else start.manifest.get("ranges", {})
+    both = {name: [each[name] for each in (ranges, before) if name in each] for name in {*ranges, *before}}
+    return {name: [min(low for low, _ in each), max(high for _, high in each)] for name, each in both.items()}
 
 
 def _scaled(metrics: Sequence[str], dataset: Dataset, scale: LabelScale) -> np.ndarray:

@@ -14,15 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from models.batch import Batch, batch_of
+from models.calibration import half_width
 from models.capacity import Capacity, capacity_for, cut, needs
 from models.checkpoint import Ensemble, read_all
 from models.coverage import found_in, kinds_of, refuse_unseen, unseen
 from models.facts import operator_facts, replica_counts
 from models.gnn import CostNetwork
 from models.graph import HORIZON_S, GraphTable, graph_table
-from models.labels import in_units
+from models.labels import RELATIVE, in_units
 from models.layers import NetworkConfig, Parameters
 from models.physics import PLAN_STATE, plan_arrays
+from models.ranges import outside
 from models.scoring import PlanSide, score, scoring_job
 from twin.blindness import unseen_of
 from twin.deployment import Deployment
@@ -40,9 +42,11 @@ CHUNK = 16_384
 
 @dataclass(frozen=True)
 class Predictions:
-    """What the members say. values: for each metric [members, N], log cost or probability."""
+    """What the members say. values: for each metric [members, N], log cost or probability. rates_NxA: the rate model's
+    answers, in the order of METRICS; ones, if no member asks for them."""
 
     values: Mapping[str, np.ndarray]
+    rates_NxA: np.ndarray
 
     def cost(self, metric: str) -> np.ndarray:
         """[N]: mean over the members in log space, in the metric's unit; of a binary metric the members' median
@@ -91,8 +95,9 @@ class LearnedCostModel:
         Where every network is told what the rate model says, it sees through that as much as the rate model does.
         """
         seen = SEEN_BY_RATES if all(_asks_rates(each) for each in self.ensembles) else ()
-        same = self.horizon_s == scenario.run.horizon_s
-        other = () if same else (f"the horizon (it answers for runs of {self.horizon_s:g} s, as in its training)",)
+        length_s = self.run_s(scenario)
+        same = length_s == scenario.run.horizon_s
+        other = () if same else (f"the horizon (it answers for runs of {length_s:g} s, as in its training)",)
         return (*unseen_of(scenario, seen), *other)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
@@ -101,10 +106,29 @@ class LearnedCostModel:
         for ensemble in self.ensembles:
             refuse_unseen(self.name, ensemble.seen, needed)
         values = {metric: np.zeros((len(e.members), len(plans))) for e in self.ensembles for metric in e.metrics}
+        rates_NxA = np.ones((len(plans), len(METRICS)))
         for rows, group in _groups(deployment, plans):
-            for metric, value_KxN in self._predict_group(deployment, group).items():
+            found = self._predict_group(deployment, group)
+            rates_NxA[rows] = found.rates_NxA
+            for metric, value_KxN in found.values.items():
                 values[metric][:, rows] = value_KxN
-        return Predictions(values)
+        return Predictions(values, rates_NxA)
+
+    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
+        """[2, N]: between which values the metric of a simulated run is, with probability `models.calibration.SHARE`;
+        None for a yes-or-no metric, or if nothing is known of its errors."""
+        ensemble = next((each for each in self.ensembles if metric in each.metrics), None)
+        known = {} if ensemble is None else ensemble.manifest.get("interval", {})
+        if metric not in known:
+            return None
+        found = self.predict_plans(scenario, plans)
+        half_N = half_width(known, metric, found.spread(metric), found.rates_NxA)
+        return np.asarray(found.cost(metric) * np.exp([-half_N, half_N]))
+
+    def beyond(self, scenario: Scenario) -> list[str]:
+        """What of the job's numbers is beyond those of the training rows; empty if nothing is, or nothing is known."""
+        ranges = [each.manifest.get("ranges", {}) for each in self.ensembles]
+        return sorted({name for each in ranges for name in outside(each, scenario)})
 
     def predict_graphs(self, graphs: GraphTable) -> Predictions:
         """All members' predictions for every graph of a table, such as a dataset's.
@@ -117,7 +141,7 @@ class LearnedCostModel:
         for ensemble in self.ensembles:
             outputs = [forward(ensemble.config, member, graphs) for member in ensemble.members]
             values |= _by_metric(ensemble, np.stack(outputs), graphs.rates_GxA)
-        return Predictions(values)
+        return Predictions(values, graphs.rates_GxA)
 
     def knows(self, graphs: GraphTable) -> bool:
         """Whether `predict_graphs` answers for them."""
@@ -125,8 +149,19 @@ class LearnedCostModel:
 
     @property
     def horizon_s(self) -> float:
-        """Length of the runs that it was trained on."""
+        """Median length of the runs that it was trained on."""
         return float(self.ensembles[0].manifest.get("horizon_s", HORIZON_S))
+
+    def run_s(self, deployment: Deployment) -> float:
+        """Length of the run that is predicted: the scenario's own, if it was trained on runs of that length."""
+        low_s, high_s = self.ensembles[0].manifest.get("horizons_s") or (self.horizon_s, self.horizon_s)
+        own_s = deployment.run.horizon_s if isinstance(deployment, Scenario) else self.horizon_s
+        return own_s if low_s <= own_s <= high_s else self.horizon_s
+
+    def _rates(self, deployment: Deployment) -> RateModel:
+        """The rate model for that run; of the scenario's own, after its warm-up."""
+        own = isinstance(deployment, Scenario) and self.run_s(deployment) == deployment.run.horizon_s
+        return RateModel() if own else RateModel(horizon_s=self.run_s(deployment))
 
     def _require(self, metrics: Sequence[str]) -> None:
         known = [metric for ensemble in self.ensembles for metric in ensemble.metrics]
@@ -134,17 +169,18 @@ class LearnedCostModel:
             if metric not in known:
                 raise BadInput(f"model {self.name!r} does not predict {metric}; train it with all metrics")
 
-    def _predict_group(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> dict[str, np.ndarray]:
+    def _predict_group(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """Plans with the same number of replicas of each operator, so that they share all operator features."""
+        length_s = self.run_s(deployment)
         if any(each.config.scheme != "costream" for each in self.ensembles):
-            table = graph_table((deployment.with_plan(plan) for plan in plans), self.horizon_s)
-            return dict(self.predict_graphs(table).values)
+            table = graph_table((deployment.with_plan(plan) for plan in plans), length_s)
+            return self.predict_graphs(table)
         facts = operator_facts(deployment.model_copy(update={"plan": plans[0]}))
         answer, rates_PxA = None, np.ones((len(plans), len(METRICS)))
         if any(_asks_rates(each) for each in self.ensembles):
-            answer = RateModel(horizon_s=self.horizon_s).answer(deployment, plans)
-            rates_PxA = plan_arrays(answer, self.horizon_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
-        side = PlanSide(deployment, facts, replica_counts(deployment, plans), answer, self.horizon_s)
+            answer = self._rates(deployment).answer(deployment, plans)
+            rates_PxA = plan_arrays(answer, length_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
+        side = PlanSide(deployment, facts, replica_counts(deployment, plans), answer, length_s)
         jobs = {config: scoring_job(config, side) for config in {ensemble.config for ensemble in self.ensembles}}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             outputs = [
@@ -154,12 +190,12 @@ class LearnedCostModel:
             values: dict[str, np.ndarray] = {}
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
                 values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_PxA)
-        return values
+        return Predictions(values, rates_PxA)
 
 
 def _asks_rates(ensemble: Ensemble) -> bool:
     config = ensemble.config
-    return config.estimates or config.features == "physics" or ensemble.scaling.scale == "ratio"
+    return config.estimates or config.features == "physics" or ensemble.scaling.scale in RELATIVE
 
 
 def load(folder: Path) -> LearnedCostModel:

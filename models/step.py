@@ -24,11 +24,13 @@ class State(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One batch with its targets; rows beyond the batch's graphs have weight 0. graphs: how many there are."""
+    """One batch with its targets; rows beyond the batch's graphs have weight 0. offsets_GxM: added to the outputs.
+    graphs: how many there are."""
 
     batch: Batch
     values_GxM: np.ndarray
     weights_GxM: np.ndarray
+    offsets_GxM: np.ndarray
     graphs: np.ndarray
 
 
@@ -39,8 +41,9 @@ def adamw(clip: float, weight_decay: float) -> optax.GradientTransformation:
 
 
 def predictions(config: NetworkConfig, capacity: Capacity, parameters: Parameters, example: Example) -> jax.Array:
-    """[G, M] network outputs."""
-    return jnp.asarray(CostNetwork(config, capacity).apply({"params": parameters}, example.batch))
+    """[G, M] network outputs, offsets included."""
+    outputs_GxM = jnp.asarray(CostNetwork(config, capacity).apply({"params": parameters}, example.batch))
+    return outputs_GxM + example.offsets_GxM
 
 
 def regression_loss(estimates: Array, truth: Array, huber: float | None) -> jax.Array:

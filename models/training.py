@@ -17,7 +17,7 @@ import numpy as np
 
 from models.batch import batch_of
 from models.capacity import capacity_for, cut, needs
-from models.gnn import initial
+from models.gnn import initial, silent
 from models.graph import GraphTable
 from models.labels import Targets
 from models.layers import Parameters
@@ -69,11 +69,13 @@ def train_member(
     progress: Progress | None = None,
 ) -> Member:
     """One network. `start`: parameters to go on from (fine-tuning) instead of fresh ones; they are also the result if
-    no later ones have a lower validation loss.
+    no later ones have a lower validation loss. So are fresh ones that repeat the rate model (scale `residual`).
 
     Raises FloatingPointError if the loss is not finite, naming the step.
     """
     loop = _Loop(data, settings)
+    if start is None and settings.scale == "residual":
+        start = silent(initial(loop.config, seed))
     state = loop.begin(initial(loop.config, seed) if start is None else start)
     best, best_loss, curve = jax.device_get(state.parameters), math.inf, list[Point]()
     if start is not None:
@@ -124,11 +126,12 @@ class _Loop:
     def _examples(self, rows: np.ndarray) -> Iterator[Example]:
         """The rows in that order, in batches."""
         for graphs in cut(self.needs, rows, self.capacity):
-            values, weights = np.zeros((2, self.capacity.graphs, len(self.data.binary_M)), np.float32)
+            values, weights, offsets = np.zeros((3, self.capacity.graphs, len(self.data.binary_M)), np.float32)
             values[: len(graphs)] = self.data.targets.values_GxM[graphs]
             weights[: len(graphs)] = self.data.targets.weights_GxM[graphs]
+            offsets[: len(graphs)] = self.data.targets.offsets_GxM[graphs]
             batch = batch_of(self.data.graphs, graphs, self.capacity)
-            yield Example(batch, values, weights, np.array(len(graphs), np.float32))
+            yield Example(batch, values, weights, offsets, np.array(len(graphs), np.float32))
 
     def step(self, state: State, example: Example, step: int) -> tuple[State, jax.Array]:
         return train_step(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 from optimizers.estimating import estimated
 from optimizers.interface import Problem, Solution
@@ -16,6 +17,7 @@ from twin.randomness import stream
 class Costream:
     """As many candidates as the budget allows; all valid plans, and so a proof, if there are no more than that."""
 
+    ruled: ClassVar[bool] = True
     name: str = "costream"
 
     def solve(self, problem: Problem) -> Solution:

@@ -170,6 +170,15 @@ class Purposeful(Protocol):
 
 
 @runtime_checkable
+class Ruled(Protocol):
+    """An optimizer that may have Costream's rules of its own."""
+
+    @property
+    def ruled(self) -> bool:
+        """Whether its plans obey them whatever the space says."""
+
+
+@runtime_checkable
 class Goaled(Protocol):
     """An optimizer that may work towards another goal than a target metric, for which it weighs the given plan too."""
 

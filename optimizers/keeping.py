@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optimizers.interface import OBJECTIVES, Candidate, Goaled, Optimizer, Problem, Solution, Status, by_objective
+from optimizers.interface import (
+    OBJECTIVES,
+    Candidate,
+    Goaled,
+    Optimizer,
+    Problem,
+    Ruled,
+    Solution,
+    Status,
+    by_objective,
+)
 from optimizers.requirements import Requirements
 from optimizers.selection import Estimated, estimate, goodness, insane, said
 from twin.errors import BadInput
@@ -49,6 +59,11 @@ class Keeping:
     def goal(self) -> str:
         """The optimizer's."""
         return self.optimizer.goal if isinstance(self.optimizer, Goaled) else "objective"
+
+    @property
+    def ruled(self) -> bool:
+        """Whether the optimizer has Costream's rules of its own."""
+        return isinstance(self.optimizer, Ruled) and self.optimizer.ruled
 
     def required(self, problem: Problem) -> Requirements:
         """The optimizer's."""

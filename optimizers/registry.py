@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from optimizers.branching.optimizer import BranchAndBound
 from optimizers.costream import Costream
 from optimizers.exhaustive import Exhaustive
 from optimizers.first_fit import FirstFit
+from optimizers.foreign import from_file, from_package, installed, is_file
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer
 from optimizers.local_search import LocalSearch
@@ -20,6 +22,7 @@ from twin.errors import BadInput, suggest
 OPTIMIZERS: Mapping[str, Optimizer] = {
     optimizer.name: optimizer
     for optimizer in (
+        BranchAndBound(),
         Costream(),
         Exhaustive(),
         Governor(),
@@ -46,7 +49,15 @@ BASELINES = frozenset({"random", "governor", "first-fit", "round-robin", "spread
 
 
 def optimizer_by_name(name: str) -> Optimizer:
-    """Raises BadInput, with a suggestion, for an unknown name."""
-    if name not in OPTIMIZERS:
-        raise BadInput(f"unknown optimizer {name!r}; {suggest(name, OPTIMIZERS)}")
-    return OPTIMIZERS[name]
+    """One of these, of an installed package, or of a file (`my_file.py:MyOptimizer`).
+
+    Raises BadInput, with a suggestion, for an unknown name, or with what is wrong with somebody's own.
+    """
+    if name in OPTIMIZERS:
+        return OPTIMIZERS[name]
+    if is_file(name):
+        return from_file(name)
+    points = installed()
+    if name not in points:
+        raise BadInput(f"unknown optimizer {name!r}; {suggest(name, (*OPTIMIZERS, *points))}")
+    return from_package(points[name])

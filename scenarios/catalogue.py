@@ -15,6 +15,8 @@ from scenarios.sources import assigned_calls, registered, specs, summary
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
     "sim": "the simulator itself; a fraction of a second a plan",
+    "learned": "a correction of the rate model for any engine and hosts, trained on simulated runs",
+    "staged": "rates choose what is near the best, the learned model orders it, the simulator decides the last five",
     "MODEL": "a folder that 'twin train' wrote: an ensemble of graph neural networks",
 }
 
@@ -38,9 +40,16 @@ def policies() -> dict[str, str]:
 
 def spaces() -> dict[str, str]:
     """Name and summary of every parameter space that `twin corpus --space` takes."""
-    from scenarios.spaces.registry import SPACES
+    from scenarios.spaces.registry import SPACES, WIDE, WIDE_SUMMARY
 
-    return {name: _space(space) for name, space in sorted(SPACES.items())}
+    return {**{name: _space(space) for name, space in sorted(SPACES.items())}, WIDE: WIDE_SUMMARY}
+
+
+def families() -> dict[str, str]:
+    """Name and summary of every family of the suite that `twin benchmark` takes."""
+    from scenarios.suite.members import MEMBERS
+
+    return {name: f"{len(each.seeds)} scenarios: {each.summary}" for name, each in MEMBERS.items()}
 
 
 def experiments() -> dict[str, str]:

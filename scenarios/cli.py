@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.commands import (
+    benchmark,
     calibrating,
     capacity,
     corpus,
@@ -66,6 +67,7 @@ GROUPS = (
     learning,
     profiling,
     planning,
+    benchmark,
     reproduce,
     importing,
     calibrating,

@@ -46,6 +46,7 @@ BELOW = {
     "scenarios.files": set(),
     "scenarios.schemas": set(),
     "scenarios.spaces": set(),
+    "scenarios.suite": {"scenarios.spaces"},
     "scenarios.planning": {"scenarios.telling"},
     "scenarios.profiling": {"scenarios.telling", "scenarios.files"},
     "scenarios.learning": {"scenarios.telling", "scenarios.files", "scenarios.spaces"},

@@ -176,6 +176,22 @@ class CostModel(Protocol):
 
 
 @runtime_checkable
+class Ranged(Protocol):
+    """A cost model that knows a range of jobs."""
+
+    def beyond(self, scenario: Scenario) -> list[str]:
+        """What of a job is beyond what it knows, so that no search may follow it; empty if nothing is."""
+
+
+@runtime_checkable
+class Unsure(Protocol):
+    """A cost model that says how far off it may be."""
+
+    def interval(self, scenario: Scenario, plans: Sequence[ExecutionPlan], metric: str) -> np.ndarray | None:
+        """[2, N]: between which values a metric is in nine runs of ten; None if that is not known."""
+
+
+@runtime_checkable
 class Slow(Protocol):
     """A cost model that takes long for a single plan, so that it is asked about one at a time."""
 

@@ -62,7 +62,7 @@ def minimise_age(
     )
     reach_s = _reach_s(alone_ol, ways)
     more = _chords(job, assignment, alone_ol, end_to_end)
-    fixed_o = np.zeros(size)
+    fixed_o = fixed_ages_s(job)
     for o, streams in enumerate(job.inputs):
         here: list[Terms] = [(assignment.place[o], alone_ol[o]), *more[o]]
         mine = [(ages.excess[o, None], 1.0), (ages.crowded[o, None], -1.0), *_scaled(here, -1.0 / unit_s)]
@@ -72,7 +72,7 @@ def minimise_age(
         sides = [_arriving(job, ages, ways, assignment, s) for s in streams]
         before = fixed_o[[job.producer_s[s] for s in streams]]
         if job.deployment.query.topological[o].joins:
-            fixed_o[o] = _join(program, mine, sides, before, float(job.operators.window_s[o]), unit_s, reach_s)
+            _join(program, mine, sides, before, float(job.operators.window_s[o]), unit_s, reach_s)
             continue
         rates = job.streams.rate_per_s[streams]
         share = rates / max(float(rates.sum()), 1e-12)
@@ -81,12 +81,42 @@ def minimise_age(
             *(term for weight, side in zip(share, sides, strict=True) for term in _scaled(side, -weight)),
             low=0.0,
         )
-        fixed_o[o] = float(share @ before) + job.operators.window_s[o]
-    sinks = [o for o in range(size) if o not in job.producer_s]
-    weights = job.operators.in_per_s[sinks]
-    weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(sinks), 1.0 / len(sinks))
+    sinks, weights = _sinks(job)
     program.costs(ages.excess[sinks], weights)
     return Ages(ages.excess, ages.crowded, ages.carded, unit_s, float(weights @ fixed_o[sinks]))
+
+
+def fixed_ages_s(job: PlacementCoefficients) -> np.ndarray:
+    """What no placement changes of the age of an operator's results: what windows add. [O]"""
+    fixed_o = np.zeros(len(job.names))
+    for o, streams in enumerate(job.inputs):
+        if not streams:
+            continue
+        before = fixed_o[[job.producer_s[s] for s in streams]]
+        if job.deployment.query.topological[o].joins:
+            fixed_o[o] = _oldest(before, float(job.operators.window_s[o]))
+            continue
+        rates = job.streams.rate_per_s[streams]
+        fixed_o[o] = float(rates @ before) / max(float(rates.sum()), 1e-12) + job.operators.window_s[o]
+    return fixed_o
+
+
+def fixed_s(job: PlacementCoefficients) -> float:
+    """The same of the mean over all results."""
+    sinks, _ = _sinks(job)
+    return float(mean_of_results(job, fixed_ages_s(job)[None, sinks])[0])
+
+
+def mean_of_results(job: PlacementCoefficients, age_ns: np.ndarray) -> np.ndarray:
+    """Over all results, of the ages at the sinks in data-flow order. [N]"""
+    return np.asarray(age_ns @ _sinks(job)[1])
+
+
+def _sinks(job: PlacementCoefficients) -> tuple[list[int], np.ndarray]:
+    """The operators that nothing reads, and their shares of the results."""
+    sinks = [o for o in range(len(job.names)) if o not in job.producer_s]
+    weights = job.operators.in_per_s[sinks]
+    return sinks, weights / weights.sum() if weights.sum() > 0 else np.full(len(sinks), 1.0 / len(sinks))
 
 
 def alone_s(job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool) -> np.ndarray:
@@ -146,15 +176,14 @@ def _join(
     size_s: float,
     unit_s: float,
     reach_s: float,
-) -> float:
-    """Tangents of the oldest side's age; the constant age of a join's results."""
+) -> None:
+    """Tangents of the oldest side's age."""
     fixed_s = _oldest(before, size_s)
     for at in _touching(before, size_s, reach_s):
         slope = np.array([_slope(at, side, size_s) for side in range(len(at))])
         height = _oldest(at, size_s) + float(slope @ (before - at)) - fixed_s
         arriving = [term for weight, side in zip(slope, sides, strict=True) for term in _scaled(side, -weight)]
         program.row(*mine, *arriving, low=height / unit_s)
-    return fixed_s
 
 
 def _touching(before: np.ndarray, size_s: float, reach_s: float) -> list[np.ndarray]:

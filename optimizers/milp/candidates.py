@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from optimizers.counted import as_plans
 from optimizers.estimating import batch
-from optimizers.interface import OBJECTIVES, Candidate, Problem
+from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
 from optimizers.milp.program import Limits
 from optimizers.patience import Patience
 from optimizers.selection import Estimated, fulfilled, predicted
 from optimizers.space import Space
+from optimizers.space_plans import NOTHING
+from twin.errors import BadInput
 from twin.metrics import BINARY_METRICS
 from twin.plan import ExecutionPlan
 
+NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
 Prefers = Callable[[np.ndarray], np.ndarray]
 """Of plans [N, O, L], numbers [K, N] that come before the problem's objective; less is better."""
 
@@ -120,6 +124,26 @@ class Candidates:
     def candidate(self, row: int) -> Candidate:
         """The plan with its estimates."""
         return self._candidates[row]
+
+    def solution(self, started_s: float, *, weighed: int = 0) -> Solution:
+        """The best, and what comes next; nothing is claimed. Raises BadInput if no plan of the space was found."""
+        problem = self._problem
+        if not len(self):
+            raise BadInput(NOTHING.format(words=self._space.words(problem.deployment)))
+        best, *others = (self.candidate(int(row)) for row in self.ranking[: 1 + problem.alternatives])
+        return Solution(
+            status=Status.FEASIBLE,
+            plan=best.plan,
+            objective=best.objective,
+            bound=None,
+            evaluations=self.evaluations,
+            seconds=time.perf_counter() - started_s,
+            alternatives=tuple(others),
+            message="" if best.sane else NONE_SANE,
+            sane=best.sane,
+            weighed=weighed,
+            among=self._space.words(problem.deployment),
+        )
 
     def preferred(self, row: int) -> np.ndarray | None:
         """What comes before its objective; None if that was not asked."""

@@ -35,7 +35,6 @@ Goal = Literal["objective", "rate", "hosts"]
 HEAD_ROOM = 0.2
 """Share of the offered rate that a plan on the fewest hosts must bear beyond it."""
 OVERLOADED = "every plan is overloaded: more is offered than any placement bears; this one lets the most through"
-NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +107,7 @@ class Milp:
         if not len(candidates):  # no program has an answer, so any plan is as good
             plans = SpacePlans(problem.deployment, replace(problem.space, free_replicas=False))
             candidates.look_at(plans.sample(stream(problem.seed, "milp"), 1), always=True)
-        best, *others = (candidates.candidate(int(row)) for row in candidates.ranking[: 1 + problem.alternatives])
-        return Solution(
-            status=Status.FEASIBLE,
-            plan=best.plan,
-            objective=best.objective,
-            bound=None,
-            evaluations=candidates.evaluations,
-            seconds=0.0,
-            alternatives=tuple(others),
-            message="" if best.sane else NONE_SANE,
-            sane=best.sane,
-            among=problem.space.words(problem.deployment),
-        )
+        return candidates.solution(time.perf_counter())
 
 
 def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:

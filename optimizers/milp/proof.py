@@ -7,7 +7,10 @@ and excluded, and its next best, until even its bound is no better than the best
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
@@ -52,6 +55,13 @@ def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bo
     )
 
 
+def refuted(candidates: Candidates, plans: Sequence[np.ndarray], bound_n: np.ndarray) -> bool:
+    """Whether the cost model says less of a sane plan than its own bound: then bounds say nothing of this job."""
+    rows = [candidates.row(each) for each in plans]
+    found = [(candidates.candidate(row), bound) for row, bound in zip(rows, bound_n, strict=True) if row is not None]
+    return any(each.sane and each.objective < bound * (1.0 - CLOSE) for each, bound in found)
+
+
 def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates) -> Proof:
     """Looks at what the loop needs to look at; it may find a better plan on its way. The best known is to be sane."""
     program, bound = Placing(job, space, "bound", most=TOLERATED), None
@@ -60,13 +70,20 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
     whole = len(job.names) * len(job.places.host_l) <= LARGE
     for _ in range(ROUNDS):
         found = program.solve(replace(candidates.limits, gap=FINE, whole=whole))
+        if found.counts_ol is not None and refuted(candidates, [found.counts_ol], np.array([found.cost])):
+            return Proof(None, closed=False)
         best = candidates.candidate(candidates.best)
-        bound = candidates.bound = min(found.bound, horizon_s)
+        bound = min(found.bound, horizon_s)
+        candidates.bound = bound if math.isfinite(bound) else None
         if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
             return Proof(min(bound, best.objective), closed=True)
         if not whole or found.counts_ol is None or found.outcome is Outcome.STOPPED or candidates.left <= 0:
             break
         candidates.look_at([found.counts_ol])
+        if refuted(candidates, [found.counts_ol], np.array([found.cost])):
+            return Proof(None, closed=False)
         program.exclude(found.counts_ol)
     best = candidates.candidate(candidates.best)
-    return Proof(None if bound is None else min(bound, best.objective), closed=False)
+    if bound is None or not math.isfinite(bound):  # a program that was stopped soon says nothing
+        return Proof(None, closed=False)
+    return Proof(min(bound, best.objective), closed=False)

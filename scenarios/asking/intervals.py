@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from scenarios.planning.validation import half_width95
+from scenarios.planning.outcomes import half_width95
 from twin.engine.measure.sketch import GROWTH
 
 QUANTILE_GRAIN = math.sqrt(GROWTH) - 1.0

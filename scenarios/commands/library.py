@@ -36,6 +36,7 @@ def list_all(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> 
         "policies": catalogue.policies(),
         "cost_models": dict(catalogue.COST_MODELS),
         "spaces": catalogue.spaces(),
+        "families": catalogue.families(),
         "experiments": catalogue.experiments(),
     }
     terminal.result(parts, *(tables.glossary(title.replace("_", " "), part) for title, part in parts.items()))

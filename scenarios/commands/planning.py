@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenarios.commands.asking import OutFolder, write
 from scenarios.commands.given import ScenarioName, Set, scenario_of
 from scenarios.commands.interruption import BestSoFar, hearing
 from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
@@ -18,6 +19,8 @@ from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Termi
 
 if TYPE_CHECKING:
     from optimizers.interface import Candidate, Solution
+    from scenarios.planning.validation import ValidationRow
+    from twin.metrics import CostModel
     from twin.scenario import Scenario
 
 Objective = Annotated[
@@ -41,6 +44,15 @@ Profiled = Annotated[
 ProfileFile = Annotated[
     Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
 ]
+Drive = Annotated[
+    str | None,
+    typer.Option(
+        "--drive",
+        metavar="near|calibrated|free",
+        help="How a learned model drives: it chooses among what is near by rates, bends the rates, or searches freely. "
+        "Default: near for milp, else free.",
+    ),
+]
 PRICE, BUYER = "price", "milp-hosts"
 """The objective that one optimizer has: the cheapest hosts that bear the job with head room."""
 OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the scenario with its new plan.")]
@@ -59,8 +71,10 @@ def optimize(
         str | None, typer.Option("--optimizer", metavar="NAME", help="See `twin list`. Default: local-search.")
     ] = None,
     model: Annotated[
-        str, typer.Option("--cost-model", metavar="rates|sim|MODEL_DIR", help="What a plan is judged by.")
+        str,
+        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What a plan is judged by."),
     ] = "rates",
+    drive: Drive = None,
     objective: Objective = None,
     budget: Budget = 1000,
     prove: Prove = 0,
@@ -88,7 +102,10 @@ def optimize(
     best plan so far, which is told and written; the exit status is 130 then.
 
     Examples: `twin optimize smart-grid --out better.yaml`, then `twin run better.yaml` ·
+    `twin optimize smart-grid --optimizer milp --cost-model learned` ·
+    `twin optimize smart-grid --cost-model staged` ·
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
+    `twin optimize smart-grid --optimizer my_file.py:MyOptimizer` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
@@ -101,7 +118,8 @@ def optimize(
     from scenarios.files import scenario_file
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
-    from scenarios.planning.planner import blindness, purpose, simulated, solve
+    from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
+    from scenarios.telling import tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
@@ -116,6 +134,8 @@ def optimize(
     costs = cost_model(model)
     blind = blindness(loaded, [costs])
     _say_blindness(terminal, loaded.name, blind)
+    if other := beyond(loaded, costs):
+        terminal.note(f"note: cost model {costs.name} was trained on other {', '.join(other)}; it extrapolates")
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
     with terminal.search(objective) as report, hearing(terminal.note) as heard:
         solution = solve(
@@ -125,6 +145,7 @@ def optimize(
             objective=objective,
             budget=budget,
             prove=prove,
+            drive=drive,
             seconds=seconds,
             stopped=heard,
             report=report,
@@ -139,11 +160,15 @@ def optimize(
     judge = f"simulation of the {prove} best by {model}" if prove else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
     document, *told = _report(loaded, solution, optimizer, judge, objective, outcome)
+    between = None if prove else interval(loaded if known is None else known, costs, solution.plan, objective)
+    if between is not None:
+        low, high = (tables.seconds(each) if objective.endswith("latency_s") else f"{each:.3g}" for each in between)
+        told.append(f"in nine runs of ten it should be between {low} and {high}, by the model's errors on other runs")
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
         document |= {"price": price, "given_price": before}
         told = [*told, f"hosts cost {price:g} (as given {before:g})"]
-    document |= {"blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
+    document |= {"interval": between, "blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
     terminal.result(document, *told)
     if heard.pressed:
         raise BestSoFar("the plan is the best so far" + (f", in {out}" if out is not None else ""))
@@ -151,8 +176,11 @@ def optimize(
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
     """The optimizer, and the target metric if one is asked for; the lowest price is the goal of one optimizer."""
-    from twin.errors import BadInput
+    from optimizers.interface import OBJECTIVES
+    from twin.errors import BadInput, suggest
 
+    if objective is not None and objective not in (*OBJECTIVES, PRICE):
+        raise BadInput(f"unknown objective {objective!r}; {suggest(objective, (*OBJECTIVES, PRICE))}")
     if objective != PRICE:
         return optimizer or "local-search", objective
     if optimizer not in (None, BUYER):
@@ -253,10 +281,12 @@ def validate(
         str, typer.Option("--optimizers", metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
     ] = "as-given,random,governor,local-search",
     models: Annotated[
-        str, typer.Option("--cost-model", metavar="A,B,...", help="Of rates, sim, and model folders.")
+        str, typer.Option("--cost-model", metavar="A,B,...", help="Of rates, sim, learned, staged, and model folders.")
     ] = "rates",
+    drive: Drive = None,
     objective: Objective = None,
     budget: Budget = 1000,
+    seconds: Seconds = None,
     prove: Prove = 0,
     pin: Pin = None,
     allow: Allow = None,
@@ -271,19 +301,29 @@ def validate(
     references: Annotated[
         int, typer.Option("--references", min=0, help="More plans simulated, among which the best known may be.")
     ] = 30,
+    race: Annotated[
+        bool, typer.Option("--race/--no-race", help="Stop simulating references that are clearly beaten.")
+    ] = True,
+    out: OutFolder = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Simulates the plan of every optimizer and cost model: its regret against the best known plan.
 
+    All have the same budget, of plans asked about (--budget) or of seconds (--time-limit).
+
     Examples: `twin validate smart-grid` ·
+    `twin validate smart-grid word-count --optimizers milp,local-search --cost-model rates,learned,staged --out board` ·
+    `twin validate smart-grid --optimizers milp,my_file.py:MyOptimizer` ·
     `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
     """
-    from scenarios.planning import planner
-    from scenarios.planning.cost_models import cost_model
+    from scenarios.asking import folder
+    from scenarios.planning import leader_board, planner
+    from scenarios.planning.cost_models import cost_models
     from scenarios.planning.validation import validate as judged
     from scenarios.telling import tables
+    from twin.scenario import config_hash
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -291,16 +331,20 @@ def validate(
     requirements = plan_requirements(head_room, at_most, prices)
     chosen = planner.optimizers(optimizers)
     objective = planner.purpose(chosen, objective)
-    costs = [cost_model(name.strip()) for name in models.split(",")]
-    rows: list[dict[str, Any]] = []
+    costs = list(cost_models(models).values())
+    loaded = [scenario_of(name, set_) for name in scenarios]
+    question = {"scenarios": [config_hash(each) for each in loaded], "optimizers": optimizers, "cost_models": models}
+    asked = {"budget": budget, "seconds": seconds, "prove": prove, "drive": drive, "replications": replications}
+    folder.opened(out, {**question, **asked, "references": references, "objective": objective, "seed": seed})
+    rows: list[ValidationRow] = []
     blind: dict[str, dict[str, tuple[str, ...]]] = {}
-    for each in [scenario_of(name, set_) for name in scenarios]:
+    for each in loaded:
         terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
         blind[each.name] = planner.blindness(each, costs)
         _say_blindness(terminal, each.name, blind[each.name])
-        proved = judged(
+        rows += judged(
             [each],
-            [planner.proving(optimizer, seed, prove) for optimizer in chosen],
+            chosen,
             costs,
             simulate,
             replications,
@@ -310,6 +354,24 @@ def validate(
             references=references,
             space=space,
             requirements=requirements,
+            seconds=seconds,
+            lead=lambda optimizer, model: planner.led(optimizer, model, fitting(drive, model), seed, prove),
+            racing=race,
         )
-        rows += [asdict(row) for row in proved]
-    terminal.result({"objective": objective, "rows": rows, "blind_to": blind}, *tables.of_regrets(rows))
+    listed = [asdict(row) for row in rows]
+    board = [asdict(each) for each in leader_board.standings(rows)]
+    document = {"objective": objective, "rows": listed, "standings": board, "blind_to": blind}
+    if out is not None:
+        from figures.distributions import distributions
+
+        figure = distributions(leader_board.samples(rows), "simulated cost over the best known", log=True)
+        write(terminal, out, document, leader_board.csv_rows(listed), figure)
+    total = [tables.of_standings(board)] if len(loaded) > 1 else []
+    terminal.result(document, *tables.of_regrets(listed), *total)
+
+
+def fitting(drive: str | None, model: CostModel) -> str | None:
+    """Only learned models drive; the others in a table are as they are."""
+    from scenarios.planning.cost_models import learns
+
+    return drive if learns(model) else None

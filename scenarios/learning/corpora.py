@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_values
 from scenarios.spaces.families import FamilyAmongOthers, OneQuery, RandomScenarios, Replicated, ScenarioFamily
+from scenarios.spaces.registry import WIDE
+from scenarios.spaces.wide import WideScenarios
 from twin.corpus.manifest import CorpusSpec
 from twin.errors import BadInput
 from twin.scenario import RunSettings, Scenario, config_hash
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SPACE = "costream"
 
-Distinct = RandomScenarios | OneQuery | FamilyAmongOthers
+Distinct = RandomScenarios | WideScenarios | OneQuery | FamilyAmongOthers
 Make = Distinct | Replicated
 
 
@@ -81,6 +83,9 @@ def _distinct(
     if scenario is None:
         if set_:
             raise BadInput(f"--set {set_[0]} is of a scenario; name one with --scenario")
+        if space == WIDE:
+            wide: dict[str, Any] = {"horizon_s": horizon_s, "warmup_s": 0.0}
+            return WideScenarios(seed, horizon_s), CorpusSpec(runs=runs, seed=seed, space=WIDE, settings=wide)
         settings = RunSettings() if horizon_s is None else _settings(RunSettings(), horizon_s)
         maker = RandomScenarios(space or DEFAULT_SPACE, seed, settings)
         return maker, CorpusSpec(runs=runs, seed=seed, space=maker.space, settings=settings.model_dump(mode="json"))

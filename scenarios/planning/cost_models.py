@@ -1,18 +1,43 @@
-"""Cost models by name: `rates` (analytic), `sim` (the simulator itself), or the folder of a learned model."""
+"""Cost models by name: `rates` (analytic), `sim` (the simulator itself), `learned` (the one that is shipped), a folder
+of one that was trained, and `staged` (rates choose what is near, a learned model orders it, the simulator decides).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel
+from twin.metrics import CostModel, Estimates
+from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
+from twin.scenario import Scenario
 from twin.simulation import simulate
+
+LEARNED, STAGED = "learned", "staged"
+NAMES = ("rates", "sim", LEARNED, STAGED)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCostModel:
+    """A learned model whose word is not the last: of the plans that it finds best, the simulator chooses."""
+
+    learned: CostModel
+    name: str = STAGED
+
+    def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
+        """What the learned model says. Raises BadInput as it does."""
+        return self.learned.predict(scenario, plans)
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        """What the learned model does not see; the simulator sees it in the end."""
+        return self.learned.blind_to(scenario)
 
 
 def cost_model(name: str) -> CostModel:
-    """The cost model of that name or folder.
+    """The cost model of that name or folder; `learned:FOLDER` and `staged:FOLDER` are by the model in a folder.
 
     Raises BadInput if it is neither a known name nor a folder that holds a model.
     """
@@ -20,11 +45,37 @@ def cost_model(name: str) -> CostModel:
         return RateModel()
     if name == "sim":
         return SimulatedCostModel(simulate)
+    kind, _, folder = name.partition(":")
+    if kind == STAGED:
+        return StagedCostModel(_learned(name, folder))
+    if kind == LEARNED:
+        return _learned(name, folder)
     if not Path(name).is_dir():
-        remedy = suggest(name, ("rates", "sim"))
-        raise BadInput(f"--cost-model {name!r} is neither rates, sim, nor a folder that 'twin train' wrote; {remedy}")
+        remedy = suggest(name, NAMES)
+        raise BadInput(
+            f"--cost-model {name!r} is none of {', '.join(NAMES)}, nor a folder that 'twin train' wrote; {remedy}"
+        )
+    return _learned(name, name)
+
+
+def _learned(name: str, folder: str) -> CostModel:
+    if folder and not Path(folder).is_dir():
+        raise BadInput(f"--cost-model {name!r}: {folder!r} is no folder; name one that 'twin train' wrote")
     try:
-        from models import prediction  # the only cost model that needs JAX
+        from models import prediction, shipped  # the only cost models that need JAX
     except ImportError as error:
         raise BadInput(f"--cost-model {name!r} cannot be loaded: {error}; see 'twin --traceback'") from error
-    return prediction.load(Path(name))
+    return prediction.load(Path(folder)) if folder else shipped.model()
+
+
+def learns(model: CostModel) -> bool:
+    """Whether it makes errors that a search would find: anything but the rate model and the simulator."""
+    return not isinstance(model, RateModel | SimulatedCostModel)
+
+
+def cost_models(names: str) -> Mapping[str, CostModel]:
+    """By name, those of a comma-separated list. Raises BadInput for none, one named twice, or as `cost_model`."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise BadInput(f"--cost-model {names!r} names {'one twice' if wanted else 'none'}; name each once")
+    return {name: cost_model(name) for name in wanted}

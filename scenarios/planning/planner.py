@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from optimizers.driving.registry import DRIVEN, driven
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Purposeful, Solution, Standing
 from optimizers.keeping import Keeping
 from optimizers.patience import Stopped, never
@@ -14,10 +15,11 @@ from optimizers.registry import BASELINES, optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
 from optimizers.space import ALL_PLANS, Space
+from scenarios.planning.cost_models import StagedCostModel, learns
 from scenarios.planning.cost_models import cost_model as model_by_name
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput, suggest
-from twin.metrics import CostModel
+from twin.metrics import CostModel, Ranged, Unsure
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
 from twin.scenario import Scenario
@@ -27,8 +29,22 @@ USUAL = "processing_latency_s"
 """The target metric of optimizers that take any."""
 BUDGET = 1000
 GIVEN = "as-given"
+DECIDED = 5
+"""Plans that the simulator decides between for a staged cost model."""
 PROOF = 2**31
 """The child of a seed whose children are simulated to prove a choice; far from those that judge it."""
+
+
+def beyond(scenario: Scenario, model: CostModel) -> list[str]:
+    """What of a scenario's numbers a cost model extrapolates from; empty if nothing is known of that."""
+    learned = model.learned if isinstance(model, StagedCostModel) else model
+    return learned.beyond(scenario) if isinstance(learned, Ranged) else []
+
+
+def interval(scenario: Scenario, model: CostModel, plan: ExecutionPlan, objective: str) -> tuple[float, float] | None:
+    """Between which values the target metric is in nine runs of ten; None if the cost model does not know."""
+    found = model.interval(scenario, [plan], objective) if isinstance(model, Unsure) else None
+    return None if found is None else (float(found[0, 0]), float(found[1, 0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +99,18 @@ def proving(optimizer: Optimizer, seed: int, count: int) -> Optimizer:
     return Proving(optimizer, SimulatedCostModel(simulate, child_seed(seed, PROOF)), count)
 
 
+def led(optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, prove: int) -> Optimizer:
+    """The optimizer as that cost model drives it, proved where that is asked for.
+
+    drive: see `optimizers.driving`. A staged model drives by what is near, and its best few are simulated. Raises
+    BadInput for a drive that does not go with the optimizer or the model.
+    """
+    staged = isinstance(model, StagedCostModel)
+    drive = "near" if staged and drive is None and optimizer.name in DRIVEN else drive
+    chosen = driven(optimizer, drive, learned=learns(model))
+    return proving(chosen, seed, prove or (DECIDED if staged else 0))
+
+
 def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
     """The target metric that is asked for; else what optimizers work towards, if it is the same one for all of them;
     else the usual one. Raises BadInput for an unknown one.
@@ -110,6 +138,7 @@ def optimize(
     objective: str | None = None,
     budget: int = BUDGET,
     prove: int = 0,
+    drive: str | None = None,
     seconds: float | None = None,
     space: Space = ALL_PLANS,
     requirements: Requirements = NOTHING_MORE,
@@ -117,7 +146,7 @@ def optimize(
     """A plan for a scenario, as `twin optimize` chooses it; `scenario.with_plan(solution.plan)` runs under it.
 
     optimizer, cost_model: names, as on the command line, or objects. objective: default is what the optimizer works
-    towards. budget: plans that the cost model may be asked about. prove, seconds, space, requirements: as in
+    towards. budget: plans that the cost model may be asked about. prove, drive, seconds, space, requirements: as in
     `solve`, which says what is raised.
     """
     chosen = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
@@ -130,6 +159,7 @@ def optimize(
         objective=objective,
         budget=budget,
         prove=prove,
+        drive=drive,
         seconds=seconds,
         space=space,
         requirements=requirements,
@@ -144,6 +174,7 @@ def solve(
     objective: str,
     budget: int,
     prove: int = 0,
+    drive: str | None = None,
     seconds: float | None = None,
     stopped: Stopped = never,
     report: Callable[[Standing], None] | None = None,
@@ -151,12 +182,12 @@ def solve(
     requirements: Requirements = NOTHING_MORE,
 ) -> Solution:
     """The optimizer's solution, or the given plan if that is no worse; its random numbers are those of the scenario's
-    seed. prove: as in `proving`.
+    seed. prove: as in `proving`; drive: as in `led`.
 
     seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or
     objective, or a problem that the optimizer cannot take."""
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
-    chosen = proving(Keeping(named), scenario.run.seed, prove)
+    chosen = led(Keeping(named), model, drive, scenario.run.seed, prove)
     problem = Problem(
         scenario=scenario,
         cost_model=model,

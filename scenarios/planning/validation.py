@@ -8,25 +8,27 @@ with its like: its regret is infinite if any plan does better than that.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from optimizers.counted import as_plans
-from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
+from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
-from scenarios.planning.simulated_cost import Simulate, replicate
+from scenarios.planning.bench import Bench
+from scenarios.planning.outcomes import half_width95
+from scenarios.planning.simulated_cost import Simulate
 from twin.errors import BadInput
-from twin.metrics import CostModel, Metrics
+from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.scenario import Scenario
 
-REFUSED = "refused"
+REFUSED, FAILED = "refused", "failed"
+UNASKED = BASELINES | {"as-given"}
+"""Optimizers that choose without asking a cost model."""
 REFERENCES = 30
 BUDGET = 300
 
@@ -35,7 +37,8 @@ BUDGET = 300
 class ValidationRow:
     """One chosen plan. The objective's own unit throughout: seconds, or tuples a second.
 
-    status: of the solution, or "refused" with the reason in `message` and None below. predicted: by the cost model.
+    status: of the solution, or with the reason in `message` and None below "refused" (the optimizer cannot take the
+    problem) or "failed" (it raised something else, or its plan is none of the space). predicted: by the cost model.
     simulated +- ci95: mean of the replications with its 95 % confidence interval (None for a single one).
     best: the best simulated plan known for the scenario. regret: simulated / best - 1 (best / simulated - 1 where
     more is better), >= 0; inf if the plan is backpressured or fails and another is not or does not. regret_ci95:
@@ -62,28 +65,22 @@ class ValidationRow:
     plan: Mapping[str, object] | None = None
 
 
+Lead = Callable[[Optimizer, CostModel], Optimizer]
+"""How a cost model drives an optimizer."""
+
+
+def as_it_is(optimizer: Optimizer, model: CostModel) -> Optimizer:
+    """The optimizer, whatever the cost model."""
+    del model
+    return optimizer
+
+
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One plan's replications: values [R] of the objective, lower is better (throughput is negated).
+class Refused:
+    """Why there is no plan. status: REFUSED or FAILED."""
 
-    A latency is inf in a replication without results; `mean` is over the others. Flags are by majority.
-    """
-
-    values: np.ndarray
-    backpressured: bool
-    success: bool
-
-    @property
-    def mean(self) -> float:
-        """Inf if no replication had results."""
-        finite = self.values[np.isfinite(self.values)]
-        return float(np.mean(finite)) if len(finite) else math.inf
-
-    @property
-    def rank(self) -> tuple[int, float]:
-        """Smaller is better: first runs that are clean, then backpressured ones, then failed ones."""
-        level = 2 if not self.success else int(self.backpressured)
-        return level, self.mean
+    status: str
+    message: str
 
 
 def validate(
@@ -99,49 +96,78 @@ def validate(
     references: int = REFERENCES,
     space: Space = ALL_PLANS,
     requirements: Requirements = NOTHING_MORE,
+    seconds: float | None = None,
+    lead: Lead = as_it_is,
+    racing: bool = False,
 ) -> list[ValidationRow]:
-    """One row a scenario, optimizer and cost model.
+    """One row a scenario, optimizer and cost model; of optimizers that ask no cost model, one a scenario.
 
     budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
-    space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil.
+    space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil. seconds: of
+    planning, for optimizers that can be stopped. lead: how a cost model drives an optimizer. racing: whether
+    alternatives are simulated only until they are clearly beaten.
 
-    Raises BadInput for fewer than 1 replication, a negative number of references or an unknown objective.
+    Raises BadInput for fewer than 1 replication, no cost model, a negative number of references, an unknown objective.
     """
+    if not cost_models:
+        raise BadInput("validation needs a cost model, such as rates")
     if replications < 1:
         raise BadInput(f"replications must be >= 1, got {replications}")
     if references < 0:
         raise BadInput(f"references must be >= 0, got {references}")
     rows: list[ValidationRow] = []
     for scenario in scenarios:
-        bench = _Bench(scenario, objective, simulate, replications, seed)
+        bench = Bench(scenario, objective, simulate, replications, seed)
+        problem = Problem(
+            scenario=scenario,
+            cost_model=cost_models[0],
+            objective=objective,
+            seed=seed,
+            budget=budget,
+            seconds=seconds,
+            space=space,
+            requirements=requirements,
+        )
         chosen = [
-            (optimizer.name, model.name, _solve(bench, optimizer, model, budget, space, requirements))
+            (*_named(optimizer, model, lead), _solve(replace(problem, cost_model=model), optimizer, lead))
             for optimizer in optimizers
-            for model in cost_models
+            for model in (cost_models[:1] if optimizer.name in UNASKED else cost_models)
         ]
-        bench.simulate(_alternatives(scenario, references, seed, space))
         bench.simulate(solution.plan for _, _, solution in chosen if isinstance(solution, Solution))
-        rows.extend(bench.row(*each) for each in chosen)
+        others = _alternatives(scenario, references, seed, space)
+        (bench.race if racing else bench.simulate)(others)
+        rows.extend(_row(bench, *each) for each in chosen)
     return rows
 
 
-def _solve(
-    bench: _Bench, optimizer: Optimizer, model: CostModel, budget: int, space: Space, requirements: Requirements
-) -> Solution | BadInput:
-    """A refusal is data: the other optimizers' rows must not be lost with it."""
-    problem = Problem(
-        scenario=bench.scenario,
-        cost_model=model,
-        objective=bench.objective,
-        seed=bench.seed,
-        budget=budget,
-        space=space,
-        requirements=requirements,
-    )
+def _named(optimizer: Optimizer, model: CostModel, lead: Lead) -> tuple[str, str]:
+    """Of a row. An optimizer that does not go with a model keeps its own name."""
     try:
-        return optimizer.solve(problem)
+        return lead(optimizer, model).name, model.name
+    except BadInput:
+        return optimizer.name, model.name
+
+
+def _solve(problem: Problem, optimizer: Optimizer, lead: Lead) -> Solution | Refused:
+    """A refusal is data, and so is whatever else an optimizer of others does: the other rows must not be lost."""
+    try:
+        found = lead(optimizer, problem.cost_model).solve(problem)
     except BadInput as refusal:
-        return refusal
+        return Refused(REFUSED, str(refusal))
+    except Exception as error:
+        return Refused(FAILED, f"{type(error).__name__}: {error}")
+    return _checked(problem, found)
+
+
+def _checked(problem: Problem, found: object) -> Solution | Refused:
+    """The solution, if it is one and its plan fits the job."""
+    if not isinstance(found, Solution):
+        return Refused(FAILED, f"solve returned {type(found).__name__}, not a Solution")
+    try:
+        problem.scenario.with_plan(found.plan)
+    except BadInput as error:
+        return Refused(FAILED, f"its plan does not fit the job: {error}")
+    return found
 
 
 def _alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
@@ -152,80 +178,29 @@ def _alternatives(scenario: Scenario, references: int, seed: int, space: Space) 
     return as_plans(scenario, plans.sample(stream(seed, "references"), references))
 
 
-class _Bench:
-    """The simulated plans of one scenario; each is simulated once."""
-
-    def __init__(self, scenario: Scenario, objective: str, simulate: Simulate, replications: int, seed: int) -> None:
-        self.scenario = scenario
-        self.objective = objective
-        self.seed = seed
-        self._run = simulate
-        self._replications = replications
-        self._outcomes: dict[str, Outcome] = {}
-
-    def simulate(self, plans: Iterable[ExecutionPlan]) -> None:
-        """Adds plans to the reference set."""
-        seeded = self.scenario.with_run(seed=self.seed)
-        for plan in plans:
-            if plan.model_dump_json() not in self._outcomes:
-                runs = replicate(self._run, seeded.with_plan(plan), self._replications)
-                self._outcomes[plan.model_dump_json()] = self._outcome(runs)
-
-    def _outcome(self, runs: Sequence[Metrics]) -> Outcome:
-        sign = 1.0 if OBJECTIVES[self.objective] == "min" else -1.0
-        values = sign * np.array([run.value(self.objective) for run in runs])
-        return Outcome(
-            values,
-            backpressured=bool(np.mean([run.backpressured for run in runs]) > 0.5),
-            success=bool(np.mean([run.success for run in runs]) >= 0.5),
-        )
-
-    def row(self, optimizer: str, model: str, solution: Solution | BadInput) -> ValidationRow:
-        """What became of one solution, against the best plan simulated so far."""
-        row = ValidationRow(
-            scenario=self.scenario.name, optimizer=optimizer, cost_model=model, objective=self.objective, status=REFUSED
-        )
-        if isinstance(solution, BadInput):
-            return replace(row, message=str(solution))
-        outcome = self._outcomes[solution.plan.model_dump_json()]
-        best = min(self._outcomes.values(), key=lambda each: each.rank)
-        regret, regret_ci95 = regret_of(outcome, best)
-        return replace(
-            row,
-            status=solution.status.value,
-            message=solution.message,
-            predicted=solution.objective,
-            simulated=abs(outcome.mean),
-            ci95=half_width95(outcome.values),
-            best=abs(best.mean),
-            regret=regret,
-            regret_ci95=regret_ci95,
-            backpressured=outcome.backpressured,
-            success=outcome.success,
-            plan_s=solution.seconds,
-            evaluations=solution.evaluations,
-            references=len(self._outcomes),
-            plan=solution.plan.model_dump(mode="json")["placement"],
-        )
-
-
-def regret_of(outcome: Outcome, best: Outcome) -> tuple[float, float | None]:
-    """Relative distance to the best, and its half width. Values are all positive (latencies) or negative (rates)."""
-    if outcome is best or outcome.rank == best.rank:
-        return 0.0, 0.0
-    above, below = (outcome, best) if best.mean >= 0 else (best, outcome)
-    if outcome.rank[0] != best.rank[0] or not math.isfinite(outcome.mean) or below.mean == 0:
-        return math.inf, None
-    ratio = above.mean / below.mean
-    # first-order error of a ratio of paired means
-    return ratio - 1.0, half_width95((above.values - ratio * below.values) / below.mean)
-
-
-def half_width95(values: np.ndarray) -> float | None:
-    """Half of the 95 % confidence interval of a mean (Student's t); None for one value or for infinite ones."""
-    if len(values) < 2 or not np.all(np.isfinite(values)):
-        return None
-    from scipy import stats  # half a second
-
-    quantile = float(stats.t.ppf(0.975, len(values) - 1))
-    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+def _row(bench: Bench, optimizer: str, model: str, solution: Solution | Refused) -> ValidationRow:
+    """What became of one solution, against the best plan simulated."""
+    row = ValidationRow(
+        scenario=bench.scenario.name, optimizer=optimizer, cost_model=model, objective=bench.objective, status=REFUSED
+    )
+    if isinstance(solution, Refused):
+        return replace(row, status=solution.status, message=solution.message)
+    outcome, best = bench.outcome(solution.plan), bench.best
+    regret, regret_ci95 = bench.regret(solution.plan)
+    return replace(
+        row,
+        status=solution.status.value,
+        message=solution.message,
+        predicted=solution.objective,
+        simulated=abs(outcome.mean),
+        ci95=half_width95(outcome.values),
+        best=abs(best.mean),
+        regret=regret,
+        regret_ci95=regret_ci95,
+        backpressured=outcome.backpressured,
+        success=outcome.success,
+        plan_s=solution.seconds,
+        evaluations=solution.evaluations,
+        references=len(bench),
+        plan=solution.plan.model_dump(mode="json")["placement"],
+    )

@@ -9,7 +9,8 @@ import numpy as np
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import plan_on
 from scenarios.spaces.generator import on_random_hardware, random_scenario
-from scenarios.spaces.registry import SPACES
+from scenarios.spaces.registry import SPACES, WIDE
+from scenarios.spaces.wide import WideScenarios
 from twin.cluster import Host
 from twin.errors import BadInput, suggest
 from twin.randomness import child_seed, stream
@@ -122,7 +123,7 @@ class Replicated:
     A corpus gives every run a seed of its own, so the second run of a scenario differs in nothing but the seed.
     """
 
-    make: RandomScenarios | OneQuery | FamilyAmongOthers
+    make: RandomScenarios | WideScenarios | OneQuery | FamilyAmongOthers
     distinct: int
 
     def __call__(self, index: int) -> Scenario:
@@ -139,6 +140,8 @@ def _refuse_unseen(scenario: Scenario) -> None:
 
 
 def _check_space(name: str) -> None:
+    if name == WIDE:
+        raise BadInput(f"space {WIDE!r} draws its own queries and engines; leave --scenario out, or take costream")
     if name not in SPACES:
         raise BadInput(f"unknown space {name!r}; {suggest(name, SPACES)}")
 

@@ -15,3 +15,7 @@ SPACES: Mapping[str, ParameterSpace] = {
     "costream-chains": chains(2, 3, 4),
     **UNSEEN_HARDWARE,
 }
+
+WIDE = "wide"
+WIDE_SUMMARY = "random engines, queries with maps and measured joins, replicas and sockets; for models used as they are"
+"""A space that is no `ParameterSpace` but draws engines, too: `scenarios.spaces.wide`."""

@@ -70,6 +70,29 @@ def _regret_row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def of_standings(rows: Sequence[Mapping[str, Any]], title: str = "regret in the simulator, over all scenarios") -> Wide:
+    """One line an optimizer and cost model; rows are `scenarios.planning.leader_board.Standing` as mappings."""
+    columns = {
+        "optimizer": "optimizer",
+        "cost_model": "cost model",
+        "scenarios": "scenarios",
+        "none": "no plan",
+        "spoilt": "worse kind",
+        "mean": "regret, mean",
+        "median": "median",
+        "p90": "90 %",
+        "plan_s": "planning",
+    }
+    return of_rows(title, columns, map(_standing_row, rows))
+
+
+def _standing_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    shares = {name: "-" if math.isnan(row[name]) else f"{row[name]:.1%}" for name in ("mean", "median", "p90")}
+    if row["ci95"]:
+        shares["mean"] += f" ± {row['ci95']:.1%}"
+    return {**row, **shares, "none": row["refused"] + row["failed"], "plan_s": seconds(row["plan_s"])}
+
+
 def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Wide:
     """Summaries of relative errors (`scenarios.importers.validate_runs.Summary`), a line a group."""
     columns = {

@@ -26,7 +26,7 @@ def test_targets_come_back_in_units(rows: list[tuple[float, ...]], scale: LabelS
     rates_GxA = np.repeat(RATES_1xA, len(rows) + 2, axis=0)
     values = scaled(METRICS, labels_GxA, rates_GxA, scale)
     scaling = scaling_of(METRICS, values, scale)
-    found = targets(METRICS, values, scaling, every)
+    found = targets(METRICS, values, rates_GxA, scaling, every)
     logs = in_units(METRICS, found.values_GxM, rates_GxA, scaling)[:, :3]
     known = ~np.isnan(labels_GxA[:, :3])
     near = known & (np.abs(np.log(labels_GxA[:, :3] / rates_GxA[:, :3])) < RATIO_LIMIT)
@@ -45,7 +45,8 @@ def test_both_classes_weigh_the_same_and_one_on_average(success: list[bool]) -> 
     labels_GxA[:, 4] = [*success, True, False]
     metrics = ("success",)
     values = scaled(metrics, labels_GxA, np.ones_like(labels_GxA), "log")
-    found = targets(metrics, values, scaling_of(metrics, values, "log"), np.arange(len(labels_GxA)))
+    rates_GxA = np.ones_like(labels_GxA)
+    found = targets(metrics, values, rates_GxA, scaling_of(metrics, values, "log"), np.arange(len(labels_GxA)))
     weights, yes = found.weights_GxM[:, 0], labels_GxA[:, 4] == 1
     assert weights[yes].sum() == pytest.approx(weights[~yes].sum(), rel=1e-4)
     assert weights.mean() == pytest.approx(1, rel=1e-4)

@@ -23,7 +23,7 @@ from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS
 
-TINY = TrainingSettings(members=1, epochs=25, batch=32, rate=0.01, weight_decay=0, network=NetworkConfig(hidden=8))
+TINY = TrainingSettings(members=1, epochs=40, batch=32, rate=0.01, weight_decay=0, network=NetworkConfig(hidden=8))
 
 
 def labels_of(deployment: Deployment) -> list[float]:

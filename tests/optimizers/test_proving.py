@@ -22,6 +22,8 @@ SEARCHING = {"costream", "exhaustive", "local-search", "milp", "milp-costream", 
     "rlas-placement",
 }
 """Those that know of next best plans."""
+PRUNING = {"branch-and-bound"}
+"""Has few alternatives: what is not near is dropped."""
 
 
 @dataclass
@@ -50,7 +52,10 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
     assert truth.asked[0] == unproved.plan
     assert proved.plan in truth.asked
     looked_at = list(dict.fromkeys(plan.model_dump_json() for plan in truth.asked))
-    assert len(looked_at) == (count if name in SEARCHING else 1)
+    if name in PRUNING:
+        assert 1 <= len(looked_at) <= count
+    else:
+        assert len(looked_at) == (count if name in SEARCHING else 1)
     says = truth.model.predict(problem.scenario, truth.asked)
     sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
     if name != "milp-hosts":

@@ -9,7 +9,8 @@ from optimizers.registry import OPTIMIZERS
 from scenarios import catalogue
 from scenarios.experiments.registry import EXPERIMENTS
 from scenarios.sources import summary
-from scenarios.spaces.registry import SPACES
+from scenarios.spaces.registry import SPACES, WIDE
+from scenarios.suite.registry import FAMILIES
 
 
 def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:
@@ -17,7 +18,8 @@ def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:
     assert catalogue.experiments() == {name: f"{each.summary} ({each.source})" for name, each in EXPERIMENTS.items()}
     assert set(catalogue.optimizers()) == set(OPTIMIZERS)
     assert set(catalogue.policies()) == set(POLICIES)
-    assert set(catalogue.spaces()) == set(SPACES)
+    assert set(catalogue.spaces()) == {*SPACES, WIDE}
+    assert set(catalogue.families()) == set(FAMILIES)
     for name, optimizer in OPTIMIZERS.items():
         module = sys.modules[type(optimizer).__module__]
         assert catalogue.optimizers()[name].startswith(summary(module.__name__))

@@ -116,6 +116,14 @@ def test_what_is_named_is_what_more_of_would_help():
         assert unread_per_s(other) > 0.9 * before
 
 
+def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
+    """1,100 tuples a second for 1,000 that can be served, and room for 1,024: they fill in ten seconds."""
+    short = simulate(queue(rate_per_s=1100, horizon_s=5))
+    assert not short.metrics.backpressured
+    assert "Full, so that a longer run may show that it does not: operator work on big" in verdict(queue(), short)
+    assert "does not keep up" in verdict(queue(), simulate(queue(rate_per_s=1100, horizon_s=60)))
+
+
 def test_a_plan_of_the_users_own_is_what_is_run(tmp_path):
     job = queue(horizon_s=2, warmup_s=0)
     (tmp_path / "job.yaml").write_text(scenario_file.dump(job))

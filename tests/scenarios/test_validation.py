@@ -11,8 +11,9 @@ from scipy import stats
 
 from optimizers.exhaustive import Exhaustive
 from optimizers.registry import OPTIMIZERS
+from scenarios.planning.outcomes import Outcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import SimulatedCostModel, replicate
-from scenarios.planning.validation import Outcome, half_width95, regret_of, validate
+from scenarios.planning.validation import validate
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput

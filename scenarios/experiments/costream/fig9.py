@@ -22,8 +22,8 @@ from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.recipes import EVALUATION_SEED, main_corpus
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
+from scenarios.planning.outcomes import Outcome
 from scenarios.planning.simulated_cost import replicate
-from scenarios.planning.validation import Outcome
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM
 from twin.plan import ExecutionPlan

@@ -1,0 +1,1 @@
+"""Branch and bound over placements: the analytic relaxation prunes, any cost model orders and ranks."""

@@ -1,0 +1,176 @@
+"""Branch and bound over placements: operators get their sockets in data-flow order, and a relaxation says what to drop.
+
+The relaxation (`relaxation`) bounds a partial placement from below and completes it; the problem's cost model
+estimates the completions, many at a time. Under the rate model the tree is searched by bounds, until nothing left can
+be better: a proof. Under any other model the analytic bound alone prunes, to a per cent of what placement can change,
+and the model's own estimates say which branch comes next and which leaf is best; nothing is proved then.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from optimizers.branching.relaxation import Relaxation
+from optimizers.counted import as_plans
+from optimizers.interface import OBJECTIVES, Problem, Solution, Status
+from optimizers.milp.ages import fixed_s
+from optimizers.milp.candidates import Candidates
+from optimizers.milp.proof import CLOSE, TOLERATED, admissible, refuted
+from optimizers.selection import dealt_anew, estimate, said
+from optimizers.space import counts_of
+from twin.errors import BadInput
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.model import RateModel
+
+BATCH = 16
+"""Nodes that are branched at a time."""
+NODES = 20_000
+"""After which the search stops, whatever the budget."""
+SHARE = 0.01
+"""Of what placement can change; a branch that is further from the best by the physics is dropped, whatever a learned
+model says of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchAndBound:
+    """Satisfies `interface.Optimizer`."""
+
+    name: str = "branch-and-bound"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for a space that wants replicas parted, or for pinned ones that are."""
+        started_s = time.perf_counter()
+        problem = problem.settled(free_replicas=False)
+        if problem.space.spread is None:
+            problem = replace(problem, space=replace(problem.space, spread=False))
+        job = problem.deployment
+        home_ol = counts_of(job, job.plan) > 0
+        parted = problem.space.pinned_o(job) & (home_ol.sum(axis=1) > 1)
+        if problem.space.spreads(job) or parted.any():
+            raise BadInput(f"{self.name} puts all replicas of an operator on one socket; use milp or local-search")
+        tree = _Tree(problem, PlacementCoefficients.of(job))
+        tree.search()
+        return tree.solution(started_s)
+
+
+@dataclass(slots=True)
+class _Tree:
+    """The open nodes, and what is known. latency: whether less is better. by_rates: whether bounds are of rates."""
+
+    problem: Problem
+    job: PlacementCoefficients
+    candidates: Candidates = field(init=False)
+    relaxation: Relaxation = field(init=False)
+    latency: bool = field(init=False)
+    by_rates: bool = field(init=False)
+    best_s: float = np.inf
+    nodes: int = 0
+    _open: list[tuple[tuple[float, ...], int, float, np.ndarray]] = field(default_factory=list)
+    _count: itertools.count[int] = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.candidates = Candidates(self.problem, self.problem.space)
+        end_to_end = self.problem.objective == "e2e_latency_s"
+        self.relaxation = Relaxation.of(self.job, self.problem.space, end_to_end=end_to_end)
+        self.latency = OBJECTIVES[self.problem.objective] == "min"
+        self.by_rates = self.latency and isinstance(self.problem.cost_model, RateModel)
+
+    @property
+    def worth_s(self) -> float:
+        """Bound from which a node is dropped; none, where the objective is no latency."""
+        if not self.latency:
+            return np.inf
+        if self.by_rates:
+            return self.best_s * (1.0 - CLOSE)
+        return self.best_s + SHARE * max(0.0, self.best_s - fixed_s(self.job))
+
+    def search(self) -> None:
+        """Until nothing is open, or the budget, the time or the nodes are spent."""
+        given = counts_of(self.problem.deployment, self.problem.deployment.plan)
+        self._look_at([given])
+        self._add(np.full((1, len(self.job.names)), -1))
+        while self._open and self.candidates.left > 0 and self.nodes < NODES:
+            taken = [heapq.heappop(self._open) for _ in range(min(BATCH, len(self._open)))]
+            taken = [each for each in taken if each[2] < self.worth_s]
+            self.nodes += len(taken)
+            children = [self._children(place_o) for _, _, _, place_o in taken if (place_o < 0).any()]
+            if children:
+                self._add(np.concatenate(children))
+
+    def _children(self, place_o: np.ndarray) -> np.ndarray:
+        """The next operator in data-flow order on each socket that it fits on."""
+        o = int(np.flatnonzero(place_o < 0)[0])
+        sockets = np.flatnonzero(self.relaxation.alone_ol[o] < 1e9)
+        found = np.tile(place_o, (len(sockets), 1))
+        found[:, o] = sockets
+        return found[self._fits(found)]
+
+    def _fits(self, place_no: np.ndarray) -> np.ndarray:
+        """Whether the work of what is placed is not more than its sockets bear. [N]"""
+        on_nol = place_no[:, :, None] == np.arange(len(self.job.places.host_l))
+        load_nl = np.einsum("nol,o->nl", on_nol, self.job.operators.work)
+        return np.asarray((load_nl <= TOLERATED * self.job.places.capacity_l).all(axis=1))
+
+    def _add(self, place_no: np.ndarray) -> None:
+        """Bounds nodes, estimates their completions, and opens those that may be worth it."""
+        bound_n, completed_no = self.relaxation.solve(place_no)
+        worth = bound_n < self.worth_s
+        counts = [self._counts(each) for each in completed_no[worth]]
+        self._look_at(counts)
+        for bound_s, place_o, counts_ol in zip(bound_n[worth], place_no[worth], counts, strict=True):
+            key = (float(bound_s),) if self.by_rates else (*self._score(counts_ol), float(bound_s))
+            heapq.heappush(self._open, (key, next(self._count), float(bound_s), place_o))
+
+    def _counts(self, place_o: np.ndarray) -> np.ndarray:
+        counts_ol = np.zeros((len(place_o), len(self.job.places.host_l)), np.int64)
+        counts_ol[np.arange(len(place_o)), place_o] = self.job.operators.replicas
+        return counts_ol
+
+    def _look_at(self, counts: list[np.ndarray]) -> None:
+        """Estimates plans by the cost model, and by rates for the pruning."""
+        before = len(self.candidates)
+        self.candidates.look_at(counts, always=before == 0)
+        new = [self.candidates.counts(row) for row in range(before, len(self.candidates))]
+        if not new:
+            return
+        rates = replace(self.problem, cost_model=RateModel())
+        found = estimate(rates, as_plans(self.problem.deployment, np.stack(new)))
+        sane = [self.candidates.candidate(row).sane for row in range(before, len(self.candidates))]
+        self.best_s = min(self.best_s, float(found.objective[found.sane & sane].min(initial=np.inf)))
+
+    def _score(self, counts_ol: np.ndarray) -> tuple[float, ...]:
+        """What the cost model says of a node's completion; last, if it is not in the space."""
+        row = self.candidates.row(counts_ol)
+        return (np.inf, np.inf) if row is None else self._goodness(row)
+
+    def _goodness(self, row: int) -> tuple[float, ...]:
+        found = self.candidates.candidate(row)
+        return float(not found.sane), found.objective if self.latency else -found.objective
+
+    def _refuted(self) -> bool:
+        """Whether a plan that was looked at is better than its own bound."""
+        plans = [self.candidates.counts(row) for row in range(len(self.candidates))]
+        plans = [each for each in plans if ((each > 0).sum(axis=1) == 1).all()]
+        if not plans:
+            return False
+        bound_n, _ = self.relaxation.solve(np.stack(plans).argmax(axis=2))
+        return refuted(self.candidates, plans, bound_n)
+
+    def solution(self, started_s: float) -> Solution:
+        """The best plan looked at; under the rate model, with what is proved."""
+        found = self.candidates.solution(started_s, weighed=self.nodes)
+        proves = self.by_rates and found.sane and admissible(self.problem, self.job, self.problem.space)
+        proves = proves and not self._refuted()
+        bound = min([found.objective, *(each[2] for each in self._open)]) if proves else None
+        closed = bound is not None and bound >= found.objective * (1.0 - CLOSE)
+        return replace(
+            found,
+            status=Status.OPTIMAL if closed else Status.FEASIBLE,
+            bound=bound,
+            message=said(found.message, dealt_anew(self.problem, found.plan)),
+        )

@@ -1,0 +1,1 @@
+"""A black box, such as a learned model, drives a search that physics keeps on the road."""

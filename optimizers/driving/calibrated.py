@@ -1,0 +1,150 @@
+"""A black box bends the rate model, and the bent model is searched: for cost models that are trusted over the physics.
+
+The rate model's best plans and a uniform sample are scored in one batch. Corrections of its coefficients are fitted to
+the scores (`corrections`), the corrected model picks five more plans, and so on; the rest of the budget climbs from
+the best. A learned model takes as long for one plan as for a hundred, so what counts is how often it is called. It is
+not followed beyond its coverage, and nothing is proved.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from optimizers.driving.corrections import fitted
+from optimizers.driving.near import Near
+from optimizers.driving.physics import Weighed, surrounded, weigh
+from optimizers.driving.terms import terms
+from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
+from optimizers.milp.candidates import Candidates
+from optimizers.milp.moves import climb
+from optimizers.selection import said
+from optimizers.space import counts_of
+from optimizers.space_plans import SpacePlans
+from twin.errors import BadInput
+from twin.metrics import Ranged
+from twin.randomness import stream
+from twin.rates.coefficients import PlacementCoefficients
+
+SAMPLED = 0.3
+"""Share of the budget that goes into the sample."""
+BATCH = 5
+"""Plans that are scored at a time."""
+FRUITLESS = 3
+"""Batches without a better plan after which the rest of the budget climbs."""
+INSANE = 1.5
+"""How many times the worst sane plan a plan counts as that is not sane."""
+BEYOND = "{model} was trained on other {what}, so it is not followed beyond what is near by rates"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """Satisfies `interface.Optimizer`: another one under the rate model makes the start. The budget is of plans that
+    the cost model is asked about."""
+
+    optimizer: Optimizer
+
+    @property
+    def name(self) -> str:
+        """The optimizer's, and how it is driven."""
+        return f"{self.optimizer.name}+calibrated"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for an objective that is no latency, or if the optimizer cannot take the problem."""
+        if OBJECTIVES[problem.objective] != "min":
+            raise BadInput(f"{self.name} corrects latencies, not {problem.objective}; use --drive near")
+        beyond = problem.cost_model.beyond(problem.scenario) if isinstance(problem.cost_model, Ranged) else []
+        if beyond:
+            found = Near(self.optimizer).solve(problem)
+            words = BEYOND.format(model=problem.cost_model.name, what=", ".join(beyond[:3]))
+            return replace(found, message=said(found.message, words))
+        started_s = time.perf_counter()
+        search = _Search(problem, weigh(problem, self.optimizer))
+        search.run()
+        return search.solution(started_s)
+
+
+@dataclass(slots=True)
+class _Search:
+    """What is known of the plans: by rates of all of them, by the cost model of those that it was asked about."""
+
+    problem: Problem
+    weighed: Weighed
+    candidates: Candidates = field(init=False)
+    job: PlacementCoefficients = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.problem = replace(self.weighed.problem, cost_model=self.problem.cost_model, budget=self.problem.budget,
+                               alternatives=self.problem.alternatives)  # fmt: skip
+        self.candidates = Candidates(self.problem, self.problem.space)
+        self.job = PlacementCoefficients.of(self.problem.deployment)
+
+    def run(self) -> None:
+        """Asks for all that the budget allows, or until nothing is left to ask for."""
+        draws = max(1, int(SAMPLED * self.problem.budget))
+        plans = SpacePlans(self.problem.deployment, self.problem.space)
+        sample_nol = plans.sample(stream(self.problem.seed, "calibrated"), draws)
+        self.weighed = self.weighed.joined(sample_nol)
+        given_ol = counts_of(self.problem.deployment, self.problem.deployment.plan)
+        self.candidates.look_at([given_ol, *self._by_rates(BATCH), *sample_nol], always=True)
+        fruitless = 0
+        while self.candidates.left > 0 and fruitless < FRUITLESS:
+            before = self.candidates.best
+            chosen = self._by_corrected(BATCH)
+            if not chosen:
+                break
+            self.candidates.look_at(chosen)
+            fruitless = 0 if self.candidates.best != before else fruitless + 1
+        starts = [self.candidates.counts(int(row)) for row in self.candidates.ranking[: 2 * BATCH]]
+        climb(self.candidates, self.problem.deployment, self.problem.space, starts=starts)
+
+    def _by_rates(self, count: int) -> list[np.ndarray]:
+        """The best by rates, even if they are not near each other."""
+        cost = np.where(self.weighed.found.sane, self.weighed.found.objective, np.inf)
+        return list(self.weighed.counts_nol[np.argsort(cost, kind="stable")[:count]])
+
+    def _by_corrected(self, count: int) -> list[np.ndarray]:
+        """The best that were not asked about, by the rate model as it is corrected now."""
+        self.weighed = self._extended()
+        rates_n, counts_nol = self._rates(), self.weighed.counts_nol
+        asked = [self.candidates.row(each) for each in counts_nol]
+        rows = np.array([n for n, row in enumerate(asked) if row is not None])
+        terms_nj = terms(self.job, counts_nol, end_to_end=self.problem.objective == "e2e_latency_s")
+        said_n = self._said(np.array([row for row in asked if row is not None]))
+        corrected_n = rates_n + terms_nj @ fitted(terms_nj[rows], said_n - rates_n[rows], said_n)
+        corrected_n[rows] = np.inf
+        order = np.argsort(corrected_n, kind="stable")[:count]
+        return [counts_nol[n] for n in order if np.isfinite(corrected_n[n])]
+
+    def _extended(self) -> Weighed:
+        """With the surroundings of the best plan known, where not all plans are."""
+        best = self.candidates.counts(self.candidates.best)
+        row = np.flatnonzero((self.weighed.counts_nol == best).all(axis=(1, 2)))
+        plans = SpacePlans(self.problem.deployment, self.problem.space)
+        whole = plans.exact and plans.count <= len(self.weighed.counts_nol)
+        return self.weighed if whole else surrounded(self.weighed, row)
+
+    def _rates(self) -> np.ndarray:
+        """What the rate model says, plans that are not sane behind all others. [N]"""
+        found = self.weighed.found
+        worst = float(found.objective[found.sane].max(initial=0.0)) or float(np.nanmedian(found.objective))
+        usual = np.where(np.isfinite(found.objective), found.objective, worst)
+        return np.asarray(
+            np.where(found.sane, usual, np.maximum(INSANE * worst, np.minimum(usual, 2 * INSANE * worst)))
+        )
+
+    def _said(self, rows: np.ndarray) -> np.ndarray:
+        """What the cost model says of plans that it was asked about, likewise."""
+        found = [self.candidates.candidate(int(row)) for row in rows]
+        sane = np.array([each.sane for each in found])
+        cost = np.array([each.objective for each in found])
+        worst = float(cost[sane].max()) if sane.any() else float(np.median(np.append(cost[np.isfinite(cost)], 1.0)))
+        return np.asarray(np.where(sane, cost, INSANE * worst))
+
+    def solution(self, started_s: float) -> Solution:
+        """The best plan asked about."""
+        found = self.candidates.solution(started_s, weighed=len(self.weighed.counts_nol))
+        row = self.candidates.row(counts_of(self.problem.deployment, self.problem.deployment.plan))
+        return replace(found, given=None if row is None else self.candidates.candidate(row))

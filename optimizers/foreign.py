@@ -1,0 +1,71 @@
+"""Optimizers of others: a class in a Python file, or an entry point of an installed package. Nothing here is changed.
+
+`my_file.py:MyOptimizer` names a class, or an instance, that satisfies `interface.Optimizer`; a package names its own
+in the entry-point group `streamtwin.optimizers`, and they are then known by these names.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from optimizers.interface import Optimizer
+from twin.errors import BadInput, suggest
+
+GROUP = "streamtwin.optimizers"
+NEEDED = "needs a `name` and a method `solve(problem)` that returns a Solution"
+
+
+def installed() -> dict[str, EntryPoint]:
+    """Those of installed packages, by name; nothing is imported."""
+    return {each.name: each for each in entry_points(group=GROUP)}
+
+
+def is_file(name: str) -> bool:
+    """Whether a name is of a class in a Python file."""
+    return ".py:" in name
+
+
+def from_file(name: str) -> Optimizer:
+    """The optimizer of `FILE.py:NAME`. Raises BadInput, with the reason, for whatever is wrong with it."""
+    file, _, attribute = name.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise BadInput(f"--optimizer {name!r}: there is no file {file!r}")
+    own = f"{path.stem}_optimizers"
+    spec = importlib.util.spec_from_file_location(own, path)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"--optimizer {name!r}: {file!r} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[own] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadInput(f"--optimizer {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    public = [each for each in vars(module) if not each.startswith("_")]
+    if attribute not in public:
+        raise BadInput(f"--optimizer {name!r}: {file!r} has no {attribute!r}; {suggest(attribute, public)}")
+    return _made(name, getattr(module, attribute))
+
+
+def from_package(point: EntryPoint) -> Optimizer:
+    """The optimizer of an entry point. Raises BadInput likewise."""
+    try:
+        found = point.load()
+    except Exception as error:
+        raise BadInput(f"optimizer {point.name!r} ({point.value}) cannot be loaded: {error}") from error
+    return _made(point.name, found)
+
+
+def _made(name: str, found: Any) -> Optimizer:
+    try:
+        made = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise BadInput(f"optimizer {name!r} cannot be made: {type(error).__name__}: {error}") from error
+    if not isinstance(getattr(made, "name", None), str) or not callable(getattr(made, "solve", None)):
+        raise BadInput(f"optimizer {name!r} {NEEDED}")
+    optimizer: Optimizer = made
+    return optimizer

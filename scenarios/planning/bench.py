@@ -1,0 +1,110 @@
+"""The simulated plans of one scenario, each simulated once, with common random numbers; raced where many are compared.
+
+A race adds a replication to every plan that is still in it, and lets go of those that are clearly beaten by the best:
+of a worse kind in each of two runs, or worse by half in the first, or by more than chance in all of them, run by run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scenarios.planning.outcomes import Outcome, half_width95, regret_of
+from scenarios.planning.simulated_cost import Simulate
+from twin.metrics import Metrics
+from twin.plan import ExecutionPlan
+from twin.randomness import child_seed
+from twin.scenario import Scenario
+
+FAR_BEHIND = 0.5
+"""Relative to the best, after the first run."""
+FEWEST = 2
+"""Runs after which the others count."""
+
+
+@dataclass(slots=True)
+class Bench:
+    """Plans by their text. replications: of a plan that is not beaten."""
+
+    scenario: Scenario
+    objective: str
+    run: Simulate
+    replications: int
+    seed: int
+    _plans: dict[str, ExecutionPlan] = field(default_factory=dict)
+    _runs: dict[str, list[Metrics]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def simulated(self) -> int:
+        """Runs so far."""
+        return sum(map(len, self._runs.values()))
+
+    def simulate(self, plans: Iterable[ExecutionPlan]) -> None:
+        """All replications of every plan. Raises BadInput for one that does not fit the scenario."""
+        for key in self._keys(plans):
+            while len(self._runs[key]) < self.replications:
+                self._step(key)
+
+    def race(self, plans: Iterable[ExecutionPlan]) -> None:
+        """As many replications of every plan as it takes to see that it is beaten. Raises likewise."""
+        live = self._keys(plans)
+        for done in range(1, self.replications + 1):
+            for key in live:
+                if len(self._runs[key]) < done:
+                    self._step(key)
+            live = [key for key in live if not self._beaten(key)]
+
+    def outcome(self, plan: ExecutionPlan) -> Outcome:
+        """Of a plan that was simulated. Raises KeyError for another."""
+        return Outcome.of(self._runs[_text(plan)], self.objective)
+
+    @property
+    def best(self) -> Outcome:
+        """The best of the plans that have all of their replications."""
+        whole = [runs for runs in self._runs.values() if len(runs) == self.replications]
+        return min((Outcome.of(runs, self.objective) for runs in whole), key=lambda each: each.rank)
+
+    def regret(self, plan: ExecutionPlan) -> tuple[float, float | None]:
+        """Relative distance of a plan to the best, and its half width; see `outcomes.regret_of`."""
+        return regret_of(self.outcome(plan), self.best)
+
+    def _keys(self, plans: Iterable[ExecutionPlan]) -> list[str]:
+        given = {_text(plan): plan for plan in plans}
+        self._plans |= given
+        for key in given:
+            self._runs.setdefault(key, [])
+        return list(given)
+
+    def _step(self, key: str) -> None:
+        """One more run; run i has the same random numbers under any plan."""
+        seed = child_seed(self.seed, len(self._runs[key]))
+        seeded = self.scenario.with_run(seed=self.seed)
+        scenario = seeded.with_plan(self._plans[key]).with_run(seed=seed)
+        self._runs[key].append(self.run(scenario).metrics)
+
+    def _beaten(self, key: str) -> bool:
+        """By the best of those with as many runs."""
+        count = len(self._runs[key])
+        rivals = [Outcome.of(runs[:count], self.objective) for runs in self._runs.values() if len(runs) >= count]
+        best, mine = min(rivals, key=lambda each: each.rank), Outcome.of(self._runs[key], self.objective)
+        if mine.rank[0] != best.rank[0]:
+            return mine.rank[0] > best.rank[0] and count >= FEWEST
+        behind = (mine.values - best.values) / max(abs(best.mean), 1e-300)
+        if count < FEWEST:
+            return bool(behind[0] > FAR_BEHIND)
+        half = half_width95(behind)
+        return half is not None and float(np.mean(behind)) > half
+
+
+def _text(plan: ExecutionPlan) -> str:
+    return plan.model_dump_json()
+
+
+def runs_of(bench: Sequence[Bench]) -> int:
+    """Simulated runs of several."""
+    return sum(each.simulated for each in bench)

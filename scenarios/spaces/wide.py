@@ -1,0 +1,143 @@
+"""Random scenarios over a wide space: any engine, with maps, keyed windows, measured joins, replicas and sockets.
+
+What a model must have seen to be used without being trained again. Queries are those of Costream's space, changed;
+engines are drawn (`random_engine`); rates are set so that the plan's highest utilisation is spread over both sides of
+saturation; horizons and time windows are log-uniform. Every other plan is the best of a few by the rate model, since
+such are what optimizers ask about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from optimizers.counted import as_plans
+from optimizers.rated import at_rate
+from optimizers.space import Space
+from optimizers.space_plans import SpacePlans
+from scenarios.spaces.generator import random_cluster, random_query
+from scenarios.spaces.parameter_space import COSTREAM
+from scenarios.spaces.random_engine import log_uniform, random_engine
+from scenarios.spaces.registry import WIDE
+from twin.cluster import Cluster, Host, Numa, Socket
+from twin.plan import ExecutionPlan
+from twin.query import AnyOperator, Map, Query, TimeWindow, Window, Windowed
+from twin.randomness import child_seed, stream
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.workload import Poisson, Workload
+
+SPACE = replace(
+    COSTREAM,
+    aggregate_functions=("min", "max", "mean", "avg", "sum", "count"),
+    hosts_range=(2, 8),
+    cpu_percent=(*COSTREAM.cpu_percent, 1600, 3200),
+    latency_ms=(0.05, 0.2, *COSTREAM.latency_ms),
+)
+LONGEST_S, SHORTEST_S = 240.0, 0.3
+MAPS, MEASURED, SPREAD, SOCKETS = 0.4, 0.3, 0.5, 0.25
+"""Shares of the filters that become maps, of joins with a measured amplification, of scenarios whose operators may have
+replicas, and of clusters whose hosts have sockets."""
+CANDIDATES = 8
+PERIODS = 10
+ROUNDS = 4
+"""Of scaling rates to a utilisation; joins make it grow faster than rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class WideScenarios:
+    """By a run's index. horizon_s: of every run; None: log-uniform."""
+
+    seed: int
+    horizon_s: float | None = None
+
+    def __call__(self, index: int) -> Scenario:
+        """Scenario `index`; the same for the same seed and index."""
+        return wide_scenario(child_seed(self.seed, index), self.horizon_s)
+
+
+def wide_scenario(seed: int, horizon_s: float | None = None) -> Scenario:
+    """One draw; the run uses `seed` as well."""
+    rng = stream(seed, WIDE)
+    length_s = log_uniform(rng, SHORTEST_S, LONGEST_S) if horizon_s is None else horizon_s
+    query, rates = random_query(SPACE, rng)
+    query = Query(operators=tuple(_changed(each, rng, length_s) for each in query.operators), streams=query.streams)
+    base = Scenario(
+        name=f"{WIDE}-{seed}",
+        query=query,
+        cluster=(cluster := _cluster(rng)),
+        plan=_somewhere(query, cluster, rng),
+        workload=Workload(arrivals={name: Poisson(rate_per_s=rate) for name, rate in rates.items()}),
+        engine=random_engine(rng),
+        run=RunSettings(horizon_s=length_s, period_s=length_s / PERIODS, seed=seed),
+    )
+    return _loaded(base.with_plan(_plan(base, rng)), _utilisation(rng))
+
+
+def _changed(operator: AnyOperator, rng: np.random.Generator, length_s: float) -> AnyOperator:
+    """A filter may become a map, a join one that is measured; time windows keep their share of the run."""
+    if operator.thins and rng.random() < MAPS:
+        return Map(name=operator.name, selectivity=log_uniform(rng, 0.2, 3.0))
+    if not isinstance(operator, Windowed):
+        return operator
+    changed: dict[str, Any] = {"window": _window(operator.window, length_s)}
+    if operator.joins and rng.random() < MEASURED:
+        changed |= operator.measured_as(log_uniform(rng, 0.01, 2.0))
+    return operator.model_copy(update=changed)
+
+
+def _window(window: Window, length_s: float) -> Window:
+    if not isinstance(window, TimeWindow):
+        return window
+    share = length_s / LONGEST_S
+    slide_s = None if window.slide_s is None else window.slide_s * share
+    return TimeWindow(size_s=window.size_s * share, slide_s=slide_s)
+
+
+def _cluster(rng: np.random.Generator) -> Cluster:
+    cluster = random_cluster(SPACE, rng)
+    if rng.random() >= SOCKETS:
+        return cluster
+    count, latency_ns = int(rng.choice([2, 4])), log_uniform(rng, 50, 500)
+    return Cluster(hosts=tuple(_parted(host, count, latency_ns) for host in cluster.hosts))
+
+
+def _parted(host: Host, count: int, latency_ns: float) -> Host:
+    """A host as so many equal sockets, all equally far from each other."""
+    socket = Socket(cores=max(1, round(host.cpu_percent / 100 / count)))
+    far = tuple(tuple(0.0 if i == j else latency_ns for j in range(count)) for i in range(count))
+    return host.model_copy(update={"sockets": (socket,) * count, "numa": Numa(latency_ns=far)})
+
+
+def _somewhere(query: Query, cluster: Cluster, rng: np.random.Generator) -> ExecutionPlan:
+    """All on the first host, with the replicas that the scenario has."""
+    spread = rng.random() < SPREAD
+    replicas = {each.name: 1 + int(rng.integers(4)) * int(spread and rng.random() < 0.5) for each in query.operators}
+    return ExecutionPlan(placement={name: (cluster.hosts[0].name,) * count for name, count in replicas.items()})
+
+
+def _plan(base: Scenario, rng: np.random.Generator) -> ExecutionPlan:
+    """A random one, or the best of a few at an ordinary load."""
+    drawn = SpacePlans(base, Space(spread=bool(rng.random() < 0.5))).sample(rng, CANDIDATES)
+    plans: Sequence[ExecutionPlan] = as_plans(base, drawn)
+    if rng.random() < 0.5:
+        return plans[0]
+    ordinary = _loaded(base.with_plan(plans[0]), 0.5)
+    costs = RateModel().predict(ordinary, plans)
+    return plans[int(np.lexsort((costs["processing_latency_s"], np.round(costs["backpressured"], 1)))[0])]
+
+
+def _utilisation(rng: np.random.Generator) -> float:
+    """Of the most loaded resource: three in five below 0.8, the others around and above 1."""
+    return log_uniform(rng, 0.02, 0.8) if rng.random() < 0.6 else log_uniform(rng, 0.8, 3.0)
+
+
+def _loaded(scenario: Scenario, wanted: float) -> Scenario:
+    """The same at rates that make about this utilisation."""
+    for _ in range(ROUNDS):
+        found = float(RateModel().answer(scenario, [scenario.plan]).offered_pressure.max())
+        scenario = at_rate(scenario, (wanted / max(found, 1e-9)) ** 0.8)
+    return scenario

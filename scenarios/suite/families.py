@@ -1,0 +1,116 @@
+"""The families of the suite: from a seed to a scenario. To change what one gives is a new version of the suite.
+
+Costream's queries by their number of sources; the same jobs behind links, with sources pinned to gateways; replicas
+that may part; hosts with sockets; one host of many sockets. Rates are set so that the best placement by linear loads
+has a utilisation of LOAD: there placement decides, but a good plan keeps up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from optimizers.milp.highest_rate import highest_rate
+from optimizers.milp.program import Limits
+from optimizers.rated import at_rate
+from optimizers.space import Space
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace
+from twin.cluster import Cluster, Host, Link, Numa, Socket
+from twin.plan import ExecutionPlan
+from twin.randomness import stream
+from twin.scenario import RunSettings, Scenario
+
+TOGETHER = Space(spread=False)
+LOAD = 0.7
+RUN = RunSettings(horizon_s=40.0, warmup_s=10.0, period_s=10.0)
+NODES = 200
+"""Of the program that says how much a job could take; by nodes, so that it does not depend on the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """make: from a seed. space: of the plans that may be chosen. seeds: its members."""
+
+    name: str
+    make: Callable[[int], Scenario]
+    space: Space
+    seeds: tuple[int, ...]
+
+    def scenarios(self, most: int | None = None) -> list[Scenario]:
+        """Its members, or the first `most` of them, in order, named after the family."""
+        made = (self.make(seed) for seed in self.seeds[:most])
+        return [each.model_copy(update={"name": f"{self.name}-{number}"}) for number, each in enumerate(made, 1)]
+
+
+def edge(sources: int) -> Callable[[int], Scenario]:
+    """Costream's space with so many sources."""
+    space = replace(COSTREAM, sources={sources: 1.0}, window_sizes_s=(0.25, 0.5, 1, 2, 4))
+    return lambda seed: loaded(_drawn(space, seed))
+
+
+def behind_links(seed: int) -> Scenario:
+    """Two gateways, on which the sources stay, two fog nodes and a cloud; a tree of links."""
+    base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)
+    hosts = (
+        *(_host(f"gateway-{n}", 100, 2000, 100) for n in (1, 2)),
+        *(_host(f"fog-{n}", 300, 8000, 1000) for n in (1, 2)),
+        _host("cloud", 800, 32_000, 10_000),
+    )
+    links = (
+        *(Link(between=(f"gateway-{n}", f"fog-{n}"), bandwidth_mbps=100, latency_ms=2) for n in (1, 2)),
+        *(Link(between=(f"fog-{n}", "cloud"), bandwidth_mbps=1000, latency_ms=20) for n in (1, 2)),
+    )
+    sources = [source.name for source in base.query.sources]
+    placement = {each.name: ("cloud",) for each in base.query.operators}
+    placement |= {name: (f"gateway-{number % 2 + 1}",) for number, name in enumerate(sources)}
+    operators = tuple(
+        each.model_copy(update={"pinned": True}) if each.name in sources else each for each in base.query.operators
+    )
+    query = base.query.model_copy(update={"operators": operators})
+    return loaded(_changed(base, query=query, cluster=Cluster(hosts=hosts, links=links), placement=placement))
+
+
+def replicated(seed: int) -> Scenario:
+    """Two replicas of every operator but sources and sinks, which may part; three or four equal hosts of two cores."""
+    base = _drawn(replace(COSTREAM, sources={1: 1.0}), seed)
+    count = int(stream(seed, "suite").integers(3, 5))
+    hosts = tuple(_host(f"host-{n}", 200, 16_000, 1000, latency_ms=1) for n in range(1, count + 1))
+    placement = {each.name: ("host-1",) * (1 if each.is_source or each.is_sink else 2) for each in base.query.operators}
+    return loaded(_changed(base, cluster=Cluster(hosts=hosts), placement=placement))
+
+
+def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
+    """So many hosts of `count` sockets with two cores each; remote lines cost a good part of a tuple's work."""
+
+    def make(seed: int) -> Scenario:
+        base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)
+        latency_ns = float(stream(seed, "suite").choice([1000, 4000, 16_000]))
+        far = tuple(tuple(0.0 if i == j else latency_ns for j in range(count)) for i in range(count))
+        parts = {"sockets": (Socket(cores=2),) * count, "numa": Numa(latency_ns=far)}
+        made = tuple(
+            _host(f"host-{n}", 200 * count, 64_000, 10_000, latency_ms=0.2).model_copy(update=parts)
+            for n in range(1, hosts + 1)
+        )
+        placement = {each.name: ("host-1",) for each in base.query.operators}
+        return loaded(_changed(base, cluster=Cluster(hosts=made), placement=placement))
+
+    return make
+
+
+def loaded(scenario: Scenario) -> Scenario:
+    """At LOAD of the highest rate that a placement bears."""
+    found = highest_rate(scenario.deployment, TOGETHER, Limits(nodes=NODES)).factor
+    return at_rate(scenario, LOAD * found) if found else scenario
+
+
+def _drawn(space: ParameterSpace, seed: int) -> Scenario:
+    return random_scenario(space, seed, RUN)
+
+
+def _changed(base: Scenario, *, placement: Mapping[str, tuple[str, ...]], **parts: object) -> Scenario:
+    return Scenario(**{**dict(base), **parts, "plan": ExecutionPlan(placement=dict(placement))})
+
+
+def _host(name: str, cpu_percent: float, ram_mb: float, bandwidth_mbps: float, latency_ms: float = 1.0) -> Host:
+    return Host(name=name, cpu_percent=cpu_percent, ram_mb=ram_mb, bandwidth_mbps=bandwidth_mbps, latency_ms=latency_ms)

@@ -1,0 +1,43 @@
+"""What the suite holds, by family: a line about it, and the seeds of its members. It says so without making any.
+
+Members are those of the first seeds that have fifty plans or more, one of which keeps up by the rate model, and in a
+run brings twenty results or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Of one family."""
+
+    summary: str
+    seeds: tuple[int, ...]
+
+
+MEMBERS: Mapping[str, Members] = {
+    "edge-linear": Members(
+        "one source, Costream's hosts",
+        (9000, 9001, 9002, 9004, 9005, 9006, 9007, 9008, 9009, 9011, 9013, 9014),
+    ),
+    "edge-2-way": Members(
+        "two sources and a join",
+        (9101, 9102, 9104, 9105, 9106, 9107, 9109, 9110, 9112, 9114, 9116, 9117),
+    ),
+    "edge-3-way": Members(
+        "three sources and two joins",
+        (9202, 9204, 9209, 9216, 9217, 9219, 9220, 9221, 9225, 9227),
+    ),
+    "links": Members("gateways, fog and cloud behind links; sources are pinned", tuple(range(9300, 9310))),
+    "replicas": Members("two replicas an operator, which may part", tuple(range(9400, 9408))),
+    "hosts-and-sockets": Members(
+        "three hosts of two sockets",
+        (9500, 9501, 9502, 9503, 9504, 9505, 9507, 9508),
+    ),
+    "numa": Members("one host of four sockets", (9600, 9601, 9602, 9604, 9605, 9606, 9607, 9608)),
+}

@@ -1,0 +1,187 @@
+"""A black box that is wrong in known ways drives a search: what it may decide, and what physics keeps it from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from optimizers.branching.optimizer import BranchAndBound
+from optimizers.counted import as_plans
+from optimizers.driving.calibrated import Calibrated
+from optimizers.driving.corrections import LEAST, MOST, fitted
+from optimizers.driving.near import Near
+from optimizers.driving.registry import driven
+from optimizers.driving.terms import terms
+from optimizers.exhaustive import Exhaustive
+from optimizers.interface import Problem, Status
+from optimizers.keeping import Keeping
+from optimizers.local_search import LocalSearch
+from optimizers.milp.ages import alone_s, fixed_s
+from optimizers.milp.optimizer import Milp
+from optimizers.registry import OPTIMIZERS
+from optimizers.selection import estimate
+from optimizers.space import Space, counts_of
+from optimizers.space_plans import SpacePlans
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.parameter_space import COSTREAM
+from tests.optimizers.judged_jobs import edge
+from twin.errors import BadInput
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings
+
+RULED = Space(costream_rules=True)
+JOBS = (7, 11, 12, 19)
+
+
+@dataclass(frozen=True)
+class Biased:
+    """The rate model of other hosts: wrong about each of them, the same way in every plan."""
+
+    outside: tuple[str, ...] = ()
+    name: str = "biased"
+
+    def predict(self, scenario, plans):
+        rng = np.random.default_rng(scenario.run.seed)
+        hosts = tuple(
+            host.model_copy(update={"latency_ms": host.latency_ms * factor, "cpu_percent": host.cpu_percent / factor})
+            for host, factor in zip(scenario.cluster.hosts, np.exp(rng.uniform(-0.2, 0.2, 9)), strict=False)
+        )
+        cluster = scenario.cluster.model_copy(update={"hosts": hosts})
+        return RateModel().predict(scenario.model_copy(update={"cluster": cluster}), plans)
+
+    def blind_to(self, scenario):
+        del scenario
+        return ()
+
+    def beyond(self, scenario):
+        del scenario
+        return list(self.outside)
+
+
+def asked(seed, **more):
+    job = random_scenario(COSTREAM, seed, RunSettings())
+    return Problem(scenario=job, cost_model=Biased(), space=RULED, **more)
+
+
+@pytest.mark.parametrize("seed", JOBS)
+@pytest.mark.parametrize("inner", [Milp(), LocalSearch(), BranchAndBound()])
+def test_near_never_leaves_what_the_physics_calls_near(seed, inner):
+    problem = asked(seed)
+    found = Near(inner).solve(problem)
+    by_rates = replace(problem, cost_model=RateModel())
+    every = estimate(by_rates, as_plans(problem.scenario, SpacePlans(problem.scenario, RULED).all()))
+    best = float(every.objective[every.sane].min())
+    unchanged = fixed_s(PlacementCoefficients.of(problem.deployment))
+    chosen = float(estimate(by_rates, [found.plan]).objective[0])
+    assert chosen <= best + 0.01 * (best - unchanged) + 1e-12
+    assert found.bound is None
+    assert found.status is Status.FEASIBLE
+    near = every.sane & (every.objective <= best + 0.01 * (best - unchanged))
+    assert found.evaluations == near.sum()
+    mine = estimate(problem, as_plans(problem.scenario, SpacePlans(problem.scenario, RULED).all()))
+    assert found.objective == pytest.approx(mine.objective[near & mine.sane].min())
+
+
+@pytest.mark.parametrize("seed", JOBS)
+def test_calibrated_finds_what_a_biased_model_likes_best_with_few_questions(seed):
+    problem = asked(seed, budget=40)
+    found = Calibrated(Milp()).solve(problem)
+    best = Exhaustive().solve(problem)
+    assert found.evaluations <= 40
+    assert found.objective <= best.objective * 1.005
+    assert found.bound is None
+
+
+def test_rules_of_the_optimizer_hold_whoever_drives():
+    problem = replace(asked(12), space=Space())
+    for inner in (OPTIMIZERS["milp-costream"], OPTIMIZERS["costream"], Keeping(OPTIMIZERS["milp-costream"])):
+        for drive in (Near, Calibrated):
+            assert RULED.includes(problem.deployment, drive(inner).solve(replace(problem, budget=30)).plan)
+
+
+def test_a_model_is_not_followed_beyond_its_coverage():
+    problem = replace(asked(12), cost_model=Biased(outside=("host cpu",)))
+    found = Calibrated(Milp()).solve(problem)
+    assert "host cpu" in found.message
+    assert found.plan == Near(Milp()).solve(problem).plan
+
+
+def test_corrections_find_the_coefficients_that_are_off():
+    """With as many plans as say it, a bias of a fifth on one column is found; corrections stay within their limits."""
+    rng = np.random.default_rng(1)
+    columns = rng.random((400, 12))
+    bias = np.zeros(12)
+    bias[3] = 0.2
+    found = fitted(columns, columns @ bias, columns.sum(axis=1))
+    np.testing.assert_allclose(found, bias, atol=0.03)
+    wild = fitted(columns, columns @ np.full(12, 50.0), columns.sum(axis=1))
+    assert (wild <= MOST).all()
+    assert (wild >= LEAST).all()
+
+
+def test_terms_add_up_to_what_operators_take_alone():
+    job = random_scenario(COSTREAM, 12, RunSettings())
+    of = PlacementCoefficients.of(job)
+    counts = counts_of(job, job.plan)[None]
+    found = terms(of, counts, end_to_end=False)[0]
+    alone = alone_s(of, np.zeros(len(of.names)), end_to_end=False)
+    size = alone.size
+    assert found[:size].sum() == pytest.approx(alone[counts[0] > 0].sum())
+    hosts = counts[0].argmax(axis=1)
+    leaves = [(p, c) for p, c in zip(of.producer_s, of.consumer_s, strict=True) if hosts[p] != hosts[c]]
+    assert found[size:].sum() == pytest.approx(sum(of.places.latency_h[hosts[p]] for p, _ in leaves))
+
+
+def test_branch_and_bound_under_a_black_box_keeps_to_the_physics_and_claims_nothing():
+    problem = asked(12)
+    found = BranchAndBound().solve(problem)
+    by_rates = estimate(replace(problem, cost_model=RateModel()), [found.plan])
+    best = Exhaustive().solve(replace(problem, cost_model=RateModel()))
+    assert by_rates.objective[0] <= best.objective * 1.05
+    assert found.bound is None
+
+
+def test_where_the_model_calls_nothing_near_sane_it_may_look_further():
+    @dataclass(frozen=True)
+    class Picky(Biased):
+        def predict(self, scenario, plans):
+            found = RateModel().predict(scenario, plans)
+            order = np.argsort(found["processing_latency_s"])
+            busy = np.zeros(len(plans))
+            busy[order[:3]] = 1.0
+            return type(found)({**found.by_metric, "backpressured": busy}, found.spread)
+
+    problem = replace(asked(12), cost_model=Picky())
+    assert Near(Milp()).solve(problem).sane
+
+
+def test_drives_are_for_learned_models_and_for_searches():
+    assert driven(Milp(), None, learned=False) == Milp()
+    assert driven(Milp(), None, learned=True).name == "milp+near"
+    assert driven(LocalSearch(), None, learned=True) == LocalSearch()
+    assert driven(Milp(), "free", learned=True) == Milp()
+    with pytest.raises(BadInput, match="did you mean 'near'"):
+        driven(Milp(), "neer", learned=True)
+    with pytest.raises(BadInput, match="need no drive"):
+        driven(Milp(), "near", learned=False)
+    with pytest.raises(BadInput, match="cannot be driven"):
+        driven(OPTIMIZERS["milp-hosts"], "near", learned=True)
+
+
+def test_throughput_is_not_calibrated_but_chosen_among_what_is_near():
+    problem = asked(12, objective="throughput_per_s")
+    with pytest.raises(BadInput, match="--drive near"):
+        Calibrated(Milp()).solve(problem)
+    assert Near(Milp()).solve(problem).objective > 0
+
+
+def test_replicas_that_may_part_are_driven_too():
+    problem = Problem(scenario=edge(pinned=True), cost_model=Biased())
+    for drive in (Near, Calibrated):
+        found = drive(Milp()).solve(replace(problem, budget=60))
+        assert found.evaluations <= 60
+        assert problem.space.includes(problem.deployment, found.plan)
+        assert found.plan.placement["sensors"] == problem.scenario.plan.placement["sensors"]

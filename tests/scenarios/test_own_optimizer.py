@@ -1,0 +1,158 @@
+"""Optimizers of others: in a file, or of a package; and what becomes of those that do not behave."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from optimizers import foreign, registry
+from optimizers.registry import optimizer_by_name
+from scenarios.files.scenario_file import load
+from scenarios.planning import leader_board, planner
+from scenarios.planning.validation import validate
+from scenarios.suite.registry import FAMILIES, families
+from twin.errors import BadInput
+from twin.rates.model import RateModel
+from twin.simulation import simulate
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "coolest_host.py"
+OWN = """
+from dataclasses import dataclass, replace
+from optimizers.local_search import LocalSearch
+
+@dataclass(frozen=True)
+class Good:
+    name: str = "good"
+    def solve(self, problem):
+        return LocalSearch().solve(problem)
+
+class Raises:
+    name = "raises"
+    def solve(self, problem):
+        raise ZeroDivisionError("of my own")
+
+class Silent:
+    name = "silent"
+    def solve(self, problem):
+        return None
+
+class Elsewhere:
+    name = "elsewhere"
+    def solve(self, problem):
+        found = LocalSearch().solve(problem)
+        nowhere = {name: ("nowhere",) for name in found.plan.placement}
+        return replace(found, plan=found.plan.with_placement(nowhere))
+
+class Nameless:
+    def solve(self, problem):
+        return None
+
+class Broken:
+    name = "broken"
+    def __init__(self):
+        raise RuntimeError("not today")
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+def short(name="edge-filter"):
+    return load(name).with_run(horizon_s=4.0, warmup_s=0.0, period_s=2.0)
+
+
+def test_every_kind_of_failure_is_a_row_and_the_table_is_whole(file):
+    names = ["Good", "Raises", "Silent", "Elsewhere"]
+    chosen = planner.optimizers(",".join(f"{file}:{name}" for name in names))
+    rows = validate([short()], chosen, [RateModel()], simulate, 1, 0, budget=20, references=2)
+    assert {row.optimizer: row.status for row in rows} == {
+        "good": "optimal",
+        "raises": "failed",
+        "silent": "failed",
+        "elsewhere": "failed",
+    }
+    messages = {row.optimizer: row.message for row in rows}
+    assert messages["raises"] == "ZeroDivisionError: of my own"
+    board = leader_board.standings(rows)
+    assert board[0].optimizer == "good"
+    assert sum(each.failed for each in board) == 3
+    assert max(map(max, leader_board.samples(rows).values())) == leader_board.FAR
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Nameless", "needs a `name`"),
+        ("Broken", "not today"),
+        ("Missing", "has no 'Missing'"),
+        ("good", "did you mean 'Good'"),
+    ],
+)
+def test_what_is_wrong_with_ones_own_is_said(file, name, words):
+    with pytest.raises(BadInput, match=words):
+        optimizer_by_name(f"{file}:{name}")
+
+
+def test_a_file_that_is_not_there_or_does_not_load(tmp_path):
+    with pytest.raises(BadInput, match="there is no file"):
+        optimizer_by_name(f"{tmp_path}/none.py:X")
+    (tmp_path / "bad.py").write_text("import nothing_like_it", encoding="utf-8")
+    with pytest.raises(BadInput, match="ModuleNotFoundError"):
+        optimizer_by_name(f"{tmp_path}/bad.py:X")
+
+
+def test_an_entry_point_is_known_by_its_name(monkeypatch):
+    points = {
+        "theirs": EntryPoint("theirs", "optimizers.local_search:LocalSearch", foreign.GROUP),
+        "gone": EntryPoint("gone", "no_such_package:X", foreign.GROUP),
+    }
+    monkeypatch.setattr(registry, "installed", lambda: points)
+    assert optimizer_by_name("theirs").name == "local-search"
+    with pytest.raises(BadInput, match="cannot be loaded"):
+        optimizer_by_name("gone")
+    with pytest.raises(BadInput, match="did you mean 'theirs'"):
+        optimizer_by_name("their")
+
+
+def test_the_example_of_the_docs_runs_on_the_command_line():
+    command = [sys.executable, "-m", "scenarios.cli", "benchmark", "--families", "numa", "--most", "1", "--json", "-q"]
+    command += ["--optimizers", f"milp,{EXAMPLE}:CoolestHost", "--cost-model", "rates"]
+    command += ["--replications", "1", "--references", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    document = json.loads(done.stdout)
+    assert [each["optimizer"] for each in document["standings"]] != []
+    assert {each["optimizer"] for each in document["rows"]} == {"milp", "coolest-host"}
+    assert all(each["status"] in {"optimal", "feasible"} for each in document["rows"])
+
+
+def test_members_of_the_suite_are_what_they_were():
+    """A changed member needs a new version: other people's leader boards are of these."""
+    firsts = {name: family.scenarios(1)[0] for name, family in FAMILIES.items()}
+    assert {name: len(each.query.operators) for name, each in firsts.items()} == {
+        "edge-linear": 6,
+        "edge-2-way": 7,
+        "edge-3-way": 8,
+        "links": 6,
+        "replicas": 5,
+        "hosts-and-sockets": 6,
+        "numa": 3,
+    }
+    assert sum(len(family.seeds) for family in FAMILIES.values()) == 68
+    for scenario in firsts.values():
+        assert RateModel().predict(scenario, [scenario.plan])["processing_latency_s"][0] > 0
+
+
+def test_unknown_families_are_named():
+    with pytest.raises(BadInput, match="did you mean 'numa'"):
+        families("nuna")
+    with pytest.raises(BadInput, match="names none"):
+        families(" , ")

@@ -1,0 +1,157 @@
+"""The model that comes with the package, asked by ordinary jobs that no paper has."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from models import shipped
+from models.calibration import SHARE
+from models.features import FEATURE_VERSION
+from optimizers.counted import as_plans
+from optimizers.interface import Problem, Status
+from optimizers.milp.ages import fixed_s
+from optimizers.selection import estimate
+from optimizers.space_plans import SpacePlans
+from scenarios.commands.planning import fitting
+from scenarios.planning import planner
+from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, learns
+from scenarios.planning.planner import optimize
+from tests.twin import worlds
+from tests.twin.worlds import sink, source
+from twin.errors import BadInput
+from twin.metrics import Ranged, Unsure
+from twin.rates.coefficients import PlacementCoefficients
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+MOST_BYTES = 2_000_000
+RUN = RunSettings(horizon_s=20.0, warmup_s=4.0, period_s=4.0)
+
+
+def host(name, cpu_percent, latency_ms):
+    return {
+        "name": name,
+        "cpu_percent": cpu_percent,
+        "ram_mb": 8000,
+        "bandwidth_mbps": 1000,
+        "latency_ms": latency_ms,
+    }
+
+
+HOSTS = [host("a", 100, 20), host("b", 200, 5), host("c", 400, 1)]
+JOIN = {
+    "kind": "join",
+    "name": "match",
+    "window": {"policy": "time", "size_s": 0.5},
+    "key_type": "int",
+    "selectivity": 0.002,
+}
+
+
+def job(operators, streams, rates, placement):
+    return Scenario.of(worlds.deployment(operators, streams, rates, hosts=HOSTS, placement=placement), run=RUN)
+
+
+@cache
+def jobs():
+    """Two inputs; four replicas; a chain with a plan of its owner's; a second source into a union; busy hosts."""
+    two = (
+        [source("l", service_time_s=None), source("r", service_time_s=None), JOIN, sink("out", service_time_s=None)],
+        [("l", "match"), ("r", "match"), ("match", "out")],
+    )
+    work = {"kind": "filter", "name": "work", "selectivity": 0.5}
+    chain = (
+        [source("s", service_time_s=None), work, sink("out", service_time_s=None)],
+        [("s", "work"), ("work", "out")],
+    )
+    union = (
+        [source("s", service_time_s=None), source("t", service_time_s=None), work, sink("out", service_time_s=None)],
+        [("s", "work"), ("t", "work"), ("work", "out")],
+    )
+    every = {"s": "a", "work": "a", "out": "a"}
+    return {
+        "join": job(*two, {"l": 100, "r": 50}, dict.fromkeys(("l", "r", "match", "out"), "a")),
+        "replicas": job(*chain, {"s": 400}, every | {"work": {"a": 2, "b": 2}}),
+        "own plan": job(*chain, {"s": 200}, {"s": "b", "work": "c", "out": "a"}),
+        "union": job(*union, {"s": 150, "t": 250}, every | {"t": "b"}),
+        "busy": job(*chain, {"s": 3000}, every),
+    }
+
+
+def test_its_file_is_small_and_of_todays_features():
+    file = shipped.FOLDER / "all.msgpack"
+    assert file.stat().st_size < MOST_BYTES
+    (ensemble,) = shipped.model().ensembles
+    assert ensemble.manifest["feature_version"] == FEATURE_VERSION
+    assert len(ensemble.scaling.gate) == 3
+    assert "simulated" in (shipped.FOLDER / "card.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(jobs()))
+def test_what_it_chooses_keeps_up_and_is_near_the_best_by_rates(name):
+    scenario = jobs()[name]
+    found = optimize(scenario, "milp", "learned")
+    assert found.status is Status.FEASIBLE
+    assert found.bound is None
+    problem = Problem(scenario=scenario, cost_model=RateModel())
+    every = estimate(problem, as_plans(scenario, SpacePlans(scenario, problem.space).all()))
+    best = float(every.objective[every.sane].min())
+    unchanged = fixed_s(PlacementCoefficients.of(scenario))
+    chosen = float(estimate(problem, [found.plan]).objective[0])
+    assert chosen <= best + 0.01 * (best - unchanged) * (1 + 1e-9)
+    metrics = simulate(scenario.with_plan(found.plan)).metrics
+    assert metrics.success
+    assert not metrics.backpressured
+
+
+def test_most_runs_are_where_it_says():
+    inside = []
+    for scenario in jobs().values():
+        model = cost_model("learned")
+        assert isinstance(model, Unsure)
+        low, high = model.interval(scenario, [scenario.plan], "processing_latency_s")[:, 0]
+        said = model.predict(scenario, [scenario.plan])["processing_latency_s"][0]
+        assert low < said < high
+        inside.append(low <= simulate(scenario).metrics.value("processing_latency_s") <= high)
+    assert np.mean(inside) >= SHARE - 0.3  # of five
+
+
+def test_staged_is_decided_by_the_simulator():
+    scenario = jobs()["own plan"]
+    found = optimize(scenario, "local-search", "staged")
+    assert found.alternatives
+    assert all(found.objective <= each.objective for each in found.alternatives if each.sane)
+    assert found.status is Status.FEASIBLE
+
+
+def test_names_of_cost_models_and_what_is_wrong_with_them(tmp_path):
+    models = cost_models("rates, learned,staged")
+    assert list(models) == ["rates", "learned", "staged"]
+    assert [learns(each) for each in models.values()] == [False, True, True]
+    assert isinstance(models["staged"], StagedCostModel)
+    assert isinstance(models["learned"], Ranged)
+    assert (fitting("near", models["rates"]), fitting("near", models["learned"])) == (None, "near")
+    for name, words in (
+        ("learnt", "did you mean 'learned'"),
+        ("learned:nowhere", "'nowhere' is no folder"),
+        (f"staged:{tmp_path}", "holds no cost model"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            cost_model(name)
+    for names in ("", "rates,rates"):
+        with pytest.raises(BadInput, match="name each once"):
+            cost_models(names)
+
+
+def test_a_job_unlike_all_that_it_saw_is_said_to_be():
+    scenario = jobs()["busy"]
+    assert planner.beyond(scenario, cost_model("learned")) == []
+    hosts = tuple(each.model_copy(update={"ram_mb": 5e6}) for each in scenario.cluster.hosts)
+    larger = scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"hosts": hosts})})
+    for name in ("learned", "staged"):
+        assert planner.beyond(larger, cost_model(name)) == ["host ram"]
+    assert planner.beyond(larger, cost_model("rates")) == []
