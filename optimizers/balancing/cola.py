@@ -11,7 +11,6 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment, assignment
@@ -32,6 +31,8 @@ class Cola:
         return assignment(balance, found, 0.0, "COLA ignores the budget" if over else "")
 
     def _spread(self, balance: Balance) -> np.ndarray:
+        from scipy.sparse import csr_matrix  # most commands start without
+
         groups = len(balance.home_g)
         edges = csr_matrix((groups, groups)) if balance.traffic is None else balance.traffic.both_ways
         unmarked = int((~balance.marked_h).sum())
