@@ -137,7 +137,8 @@ class _Search:
         bound = math.inf if scale else placements[0].bound
         placements.sort(key=lambda placed: -placed.load)  # stable: of equal ones, that with fewer replicas
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
-        if not options.improve or float(placements[0].load) >= 1.0:
+        roomy = float(placements[0].load) >= 1.0 and not crowded(job, kept[0][None])[0]
+        if not options.improve or roomy:
             return kept, bound
         self.patience = self.patience.part(IMPROVING)
         starts = [self._improved(counts_ol, most, scale) for counts_ol in kept[:IMPROVED] if self.weighed < WEIGHED]

@@ -18,7 +18,7 @@ from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.patience import Patience
 from optimizers.socket_moves import crowded, neighbours
-from optimizers.socket_solution import PROVED
+from optimizers.socket_solution import PROVED, as_good, roomiest
 from optimizers.space import counts_of
 from twin.randomness import stream
 from twin.rates.numa_job import NumaJob
@@ -53,7 +53,12 @@ def polished(
     if not len(known):
         return list(starts[:kept]), 0
     _Polish(problem, job, known).run([row for row in map(known.row, first) if row is not None])
-    return [known.counts(int(row)).astype(float) for row in known.ranking[:kept]], known.evaluations
+    rows = known.ranking.tolist()
+    best = known.candidate(rows[0])
+    tied = [row for row in rows if as_good(known.candidate(row), best)]
+    tied = [tied[index] for index in roomiest(job, [known.counts(row) for row in tied])]
+    first_rows = [*tied, *(row for row in rows if row not in set(tied))][:kept]
+    return [known.counts(row).astype(float) for row in first_rows], known.evaluations
 
 
 class _Polish:

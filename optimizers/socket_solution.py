@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.interface import Problem, Solution, Status
+from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.selection import choose, dealt_anew, estimate, said
+from optimizers.socket_moves import borne, crowded
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, sustained
@@ -37,8 +38,12 @@ def solution(
     load that no plan of the space bears more than, if that is proved.
     """
     plans = [job.plan_of(counts_ol) for counts_ol in candidates[: problem.budget]]
-    chosen = choose(problem, estimate(problem, plans), evaluations=len(plans), started_s=started_s, complete=False)
-    counts_ol = candidates[next(index for index, plan in enumerate(plans) if plan == chosen.plan)]
+    found = estimate(problem, plans)
+    chosen = choose(problem, found, evaluations=len(plans), started_s=started_s, complete=False)
+    row = next(index for index, plan in enumerate(plans) if plan == chosen.plan)
+    tied = [index for index in range(len(plans)) if as_good(found.candidate(index), found.candidate(row))]
+    row = tied[roomiest(job, [candidates[index] for index in tied])[0]]
+    chosen, counts_ol = _instead(chosen, found.candidate(row)), candidates[row]
     load = float(sustained(job, counts_ol[None]).load_n[0])
     bound = results_bound(problem, job, chosen.objective, most)
     message = chosen.message
@@ -52,6 +57,28 @@ def solution(
     status = Status.OPTIMAL if proved else chosen.status
     among = problem.space.words(problem.deployment) if proved else ""
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed, among=among)
+
+
+def as_good(one: Candidate, other: Candidate) -> bool:
+    """Whether what is predicted of two plans makes no difference between them."""
+    close = abs(one.objective - other.objective) <= PROVED * abs(other.objective)
+    return close and one.sane == other.sane and one.backpressured <= other.backpressured + PROVED
+
+
+def roomiest(job: NumaJob, candidates: Sequence[np.ndarray]) -> list[int]:
+    """The candidates [o, l] as numbers: first those with a core for each replica, then those that could bear more.
+    What shares a core loses a little that no model of means sees."""
+    counts_nol = np.stack(candidates)
+    return np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol))).tolist()
+
+
+def _instead(chosen: Solution, candidate: Candidate) -> Solution:
+    """The solution with one of its candidates as the answer."""
+    if candidate.plan == chosen.plan:
+        return chosen
+    first = Candidate(chosen.plan, chosen.objective, candidate.backpressured, candidate.success, candidate.fulfils)
+    others = (first, *(each for each in chosen.alternatives if each.plan != candidate.plan))
+    return replace(chosen, plan=candidate.plan, objective=candidate.objective, alternatives=others)
 
 
 def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:

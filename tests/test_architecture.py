@@ -44,6 +44,7 @@ BELOW = {
     "twin.run": {"twin", "twin.kinds", "twin.engine"},
     "scenarios.telling": set(),
     "scenarios.files": set(),
+    "scenarios.schemas": set(),
     "scenarios.spaces": set(),
     "scenarios.suite": {"scenarios.spaces"},
     "scenarios.planning": {"scenarios.telling"},

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from twin.kinds.operator import KeyedOperator
+from twin.partitionings.traits import Partitioning
 from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile
 from twin.query import Query, Stream
@@ -69,6 +70,28 @@ def check_fused(query: Query, plan: ExecutionPlan) -> None:
 
 def why_apart(query: Query, plan: ExecutionPlan, producer: str, consumer: str) -> str:
     """Why two operators cannot run as one, with the remedy; empty if they can."""
+    never = why_never(query, producer, consumer)
+    if never:
+        return never
+    places = plan.locations(producer)
+    if places != plan.locations(consumer):
+        return f"replicas of {producer!r} and {consumer!r} are not at the same places, in order; place them alike"
+    how = query.partitioning(next(each for each in query.outputs(producer)))
+    if len(places) > 1 and not goes_straight_on(how):
+        return (
+            f"{how} deals the tuples of each of the {len(places)} replicas of {producer!r} to all of {consumer!r}; "
+            "use forward, or one replica"
+        )
+    return ""
+
+
+def goes_straight_on(how: Partitioning) -> bool:
+    """Whether a tuple may as well stay with the replica that it is at."""
+    return how.in_turn or how.one_queue
+
+
+def why_never(query: Query, producer: str, consumer: str) -> str:
+    """The same, as far as no placement would help."""
     outputs, inputs = query.outputs(producer), query.inputs(consumer)
     stream = next((each for each in outputs if each.consumer == consumer), None)
     if stream is None:
@@ -77,17 +100,6 @@ def why_apart(query: Query, plan: ExecutionPlan, producer: str, consumer: str) -
         return f"{producer!r} sends to {_names([each.consumer for each in outputs])}; fuse what has one consumer"
     if len(inputs) > 1:
         return f"{consumer!r} takes from {_names([each.producer for each in inputs])}; it can only be the first"
-    places = plan.locations(producer)
-    if places != plan.locations(consumer):
-        return (
-            f"replicas of {producer!r} and {consumer!r} are not at the same places in the same order; place them alike"
-        )
-    how = query.partitioning(stream)
-    if len(places) > 1 and not (how.in_turn or how.one_queue):
-        return (
-            f"{how} deals the tuples of each of the {len(places)} replicas of {producer!r} to all of {consumer!r}; "
-            "use forward, or one replica"
-        )
     timed = next((name for name in (producer, consumer) if _leads_to_event_time(query, name)), None)
     if timed is not None:
         return f"{timed!r} works in event time, or leads to what does, and punctuations travel in channels"
@@ -97,6 +109,11 @@ def why_apart(query: Query, plan: ExecutionPlan, producer: str, consumer: str) -
     if isinstance(operator, KeyedOperator) and operator.key_groups is not None:
         return f"{consumer!r} has key_groups, which are dealt on a stream; it can only be the first"
     return ""
+
+
+def may_chain(query: Query, stream: Stream) -> bool:
+    """Whether an engine that chains does so with the ends of a stream wherever they are placed alike."""
+    return query.partitioning(stream).in_turn and not why_never(query, stream.producer, stream.consumer)
 
 
 def _leads_to_event_time(query: Query, name: str) -> bool:

@@ -141,6 +141,18 @@ class LinkDegradation(Timed):
         return self.host or " - ".join(self.link or ())
 
 
+class Skew(Timed):
+    """Key groups of an operator get `factor` times the part of its tuples, against the others, that they began with."""
+
+    kind: Literal["skew"] = "skew"
+    operator: str
+    key_groups: Annotated[tuple[int, ...], Field(min_length=1, description="counted from 0")]
+    factor: Factor
+    over_s: Annotated[Duration | None, Field(description="reached in ten steps within that time; absent: at once")] = (
+        None
+    )
+
+
 class Migration(Timed, Move):
     """A move at a given time."""
 
@@ -153,7 +165,7 @@ class Scale(Timed, Rescale):
     kind: Literal["scale"] = "scale"
 
 
-AnyEvent = RateChange | SlowDown | Failure | LinkDegradation | Migration | Scale | Repartition | Split | Combine
+AnyEvent = RateChange | Skew | SlowDown | Failure | LinkDegradation | Migration | Scale | Repartition | Split | Combine
 Event = Annotated[AnyEvent, Field(discriminator="kind")]
 
 
@@ -176,6 +188,8 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 check_move(event, deployment, where, None if event.operator in rescaled else deployment.plan.placement)
             case Scale():
                 check_rescale(event, deployment, where)
+            case Skew():
+                _check_skew(where, event, deployment)
             case Repartition() | Split() | Combine():
                 _operator(where, event.operator, deployment)
     failing = any(isinstance(event, Failure) for event in events)
@@ -263,6 +277,19 @@ def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> N
     if event.link is not None:
         links = [" - ".join(ends) for link in deployment.cluster.links for ends in (link.between, link.between[::-1])]
         _known(where, "link", event.component, links)
+
+
+def _check_skew(where: str, event: Skew, deployment: Deployment) -> None:
+    groups = getattr(_operator(where, event.operator, deployment), "key_groups", None)
+    if groups is None:
+        raise ValueError(f"{where}: {event.operator!r} has no key groups; give the operator key_groups")
+    for group in event.key_groups:
+        if not 0 <= group < groups:
+            raise ValueError(f"{where}: {event.operator!r} has no key group {group}; it has {groups}, counted from 0")
+    if event.operator in deployment.workload.keys:
+        raise ValueError(
+            f"{where}: workload.keys has a skew of {event.operator!r} already; leave that out, or the event"
+        )
 
 
 def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deployment) -> None:

@@ -162,7 +162,7 @@ class Rounds:
         deployment = self.deployment
         spec = deployment.query.operator(operator)
         follows = spec.merges and is_combined(deployment.query, operator)  # it goes where its compute goes
-        if key_groups_of(spec) is None or follows:
+        if key_groups_of(spec) is None or follows or spec.pinned:
             return False
         probe = Move(operator=operator, key_groups=(0,), to_replica=0)
         return can_move(probe, deployment, deployment.plan.placement)

@@ -64,8 +64,8 @@ class SplitCombine:
         }
         if not self.pairs:
             raise BadInput(
-                "policy 'split-combine' needs a compute with partial_s and one consolidate behind it, with the same "
-                "replicas; this job has none"
+                "policy 'split-combine' needs a compute with partial_s and one consolidate behind it, with replicas "
+                "at the same places in the same order; this job has none"
             )
         self.combined = {compute: is_combined(query, compute) for compute in self.pairs}
         self._balance = Rounds(deployment, spec, Flux(), self.name)

@@ -18,6 +18,7 @@ from scenarios.asking.oscillations import moved, oscillations
 from scenarios.asking.single_run import run
 from twin.engine.measure.sketch import merge, quantile_s, representative_s
 from twin.engine.measure.standard_errors import few_results
+from twin.kinds.registry import SINKS
 from twin.run import Run
 from twin.scenario import Scenario
 
@@ -122,7 +123,7 @@ def _replicas(rows: Sequence[Row]) -> float:
 
 
 def _histogram(rows: Sequence[Row]) -> dict[int, int]:
-    sinks = (row for row in rows if row.get("latencyCount") is not None)
+    sinks = (row for row in rows if row["kind"] in SINKS)
     return merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in sinks)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -24,9 +25,13 @@ STEP = 0.05
 """Of the finite differences; in logs."""
 STARTS = (0.0, np.log(4.0), np.log(16.0), -np.log(4.0))
 """Machine factors tried first."""
-FARTHEST = np.log(1e3)
+ALONE = (np.log(30.0), np.log(1000.0))
+"""And factors of each cost by itself: one function may cost far more than all the others."""
+FARTHEST = np.log(1e5)
 MOST = 8
 """Steps."""
+CLOSE = 1e-2
+"""A step that changes parameters or the loss by less, relatively, is the last."""
 
 Apply = Callable[[Scenario, np.ndarray], Scenario]
 """A scenario under parameters: logs of ratios to what the profile says."""
@@ -76,14 +81,31 @@ def fit(
         here = residuals(logs_k)
         return np.stack([(residuals(logs_k + STEP * unit) - here) / STEP for unit in np.eye(count)], axis=1)
 
-    starts = STARTS if costs else STARTS[:1]
-    first = [np.concatenate([np.full(costs, start), np.zeros(count - costs)]) for start in starts]
-    best = min(first, key=lambda logs_k: _robust(residuals(logs_k)))
-    found = optimize.least_squares(
-        residuals, best, jac=slopes, bounds=(-FARTHEST, FARTHEST), loss="soft_l1", max_nfev=MOST, xtol=1e-2, ftol=1e-2
-    )
+    def descended(start_k: np.ndarray) -> Any:
+        bounds = (-FARTHEST, FARTHEST)
+        tolerances = {"max_nfev": MOST, "xtol": CLOSE, "ftol": CLOSE}
+        return optimize.least_squares(residuals, start_k, jac=slopes, bounds=bounds, loss="soft_l1", **tolerances)
+
+    def loss(start_k: np.ndarray) -> float:
+        return _robust(residuals(start_k))
+
+    together, alone = _together(count, costs), _alone(count, costs)
+    starts = [min(together, key=loss)]
+    if alone and loss(each := min(alone, key=loss)) < loss(starts[0]):
+        starts.append(each)
+    found = min((descended(start_k) for start_k in starts), key=lambda end: float(end.cost))
     covariance_kk = np.linalg.pinv(found.jac.T @ found.jac)
     return NewtonFit(found.x, covariance_kk, asked(points))
+
+
+def _together(count: int, costs: int) -> list[np.ndarray]:
+    """Starts with one factor on all costs."""
+    return [np.where(np.arange(count) < costs, start, 0.0) for start in (STARTS if costs else STARTS[:1])]
+
+
+def _alone(count: int, costs: int) -> list[np.ndarray]:
+    """Starts with a factor on one cost."""
+    return [np.where(np.arange(count) == k, start, 0.0) for k in range(costs) for start in ALONE]
 
 
 def _budget(count: int) -> int:

@@ -85,7 +85,7 @@ def candidates(points: Sequence[Point], by: By | None) -> list[Structure]:
     busy, hosts = any(point.busy for point in points), any(point.cpu for point in points)
     if by == "operator" and not one_job:
         raise BadInput("--by operator is for points of one job, and these are of several; use --by kind or function")
-    found: list[By] = [by] if by else ["operator"] if one_job and busy else ["kind", "function"]
+    found: list[By] = [by] if by else ["operator", "kind"] if one_job and busy else ["kind", "function"]
     sizes = {host.cpu_percent for point in points for host in point.scenario.cluster.hosts if host.name in point.cpu}
     structures = [Structure(each) for each in found]
     if hosts and max(sizes) > 1.5 * min(sizes):

@@ -58,40 +58,6 @@ def run_graph(
     terminal.result(document, f"scenario {imported.scenario.name!r} in {out}; run it with: twin run {out}")
 
 
-@imports.command("mlc")
-def mlc(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="What Intel's Memory Latency Checker printed.")],
-    cores: Annotated[int, typer.Option("--cores", min=1, help="Of a socket.")],
-    clock_ghz: Annotated[float | None, typer.Option("--clock-ghz", metavar="GHZ", help="Of the cores.")] = None,
-    ram_mb: Annotated[float, typer.Option("--ram-mb", metavar="MB", help="Of the machine.")] = 64_000.0,
-    name: Annotated[str, typer.Option("--name", help="Of the host.")] = "server",
-    out: Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")] = None,
-    _seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """A machine's distances between sockets, as measured, as the `cluster` of a scenario file.
-
-    Example: `mlc --latency_matrix > mlc.txt`, then `twin import mlc mlc.txt --cores 18 --out cluster.yaml`
-    """
-    from scenarios.files.scenario_file import cluster_text
-    from scenarios.files.traces import check_free, write_text
-    from scenarios.importers.mlc import read_mlc
-
-    terminal = Terminal(as_json=as_json, quiet=quiet)
-    if out is not None:
-        check_free(out)
-    found = read_mlc(source, name=name, cores=cores, clock_ghz=clock_ghz, ram_mb=ram_mb)
-    text = cluster_text(found)
-    if out is None and not as_json:
-        terminal.text(text)
-        return
-    if out is not None:
-        write_text(text, out)
-    document = {"cluster": found.model_dump(mode="json")}
-    terminal.result(document, f"{found.hosts[0].socket_count} sockets in {out}; a scenario file takes it as it stands")
-
-
 def validate_runs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of .graph files of real runs.")],
     horizon: Annotated[float | None, typer.Option("--horizon", metavar="S", help="Simulated seconds a run.")] = None,

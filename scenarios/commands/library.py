@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from scenarios.commands.given import ScenarioName, Set, scenario_of
@@ -57,20 +59,30 @@ def show(
         terminal.text(scenario_file.dump(loaded))
 
 
-def schema(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
-    """Prints the JSON Schema of a scenario file, for completion and checks in an editor.
+def schema(
+    command: Annotated[
+        str | None,
+        typer.Argument(metavar="COMMAND", help="What this command prints with --json. Default: a scenario file."),
+    ] = None,
+    as_json: AsJson = False,
+    _seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Prints the JSON Schema of a scenario file, or of what a command prints with --json.
 
-    Example: `twin schema > scenario.schema.json`
+    Examples: `twin schema > scenario.schema.json` · `twin schema run` · `twin schema whatif`
     """
     import json
 
     from scenarios.files import scenario_file
+    from scenarios.schemas.registry import schema_of
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
+    found = scenario_file.json_schema() if command is None else schema_of(command)
     if as_json:
-        terminal.result(scenario_file.json_schema())
+        terminal.result(found)
     else:
-        terminal.text(json.dumps(scenario_file.json_schema(), indent=2))
+        terminal.text(json.dumps(found, indent=2))
 
 
 def version(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:

@@ -41,6 +41,10 @@ from scenarios.experiments.costream.table4 import TABLE4
 from scenarios.experiments.costream.table5 import TABLE5
 from scenarios.experiments.costream.table6a import TABLE6A
 from scenarios.experiments.costream.table6b import TABLE6B
+from scenarios.experiments.enorm import fig9 as enorm_fig9
+from scenarios.experiments.enorm import fig10 as enorm_fig10
+from scenarios.experiments.enorm import fig12 as enorm_fig12
+from scenarios.experiments.enorm import fig13 as enorm_fig13
 from scenarios.experiments.enorm.fig14 import FIG14 as ENORM_FIG14
 from scenarios.experiments.enorm.fig15 import FIG15 as ENORM_FIG15
 from scenarios.experiments.interface import Experiment
@@ -84,8 +88,14 @@ _ALL: tuple[Experiment, ...] = (
     albic_fig12.FIG12,
     albic_fig13.FIG13,
     albic_fig14.FIG14,
+    enorm_fig9.FIG9,
+    enorm_fig10.FIG10,
+    enorm_fig10.FIG11,
+    enorm_fig12.FIG12,
+    enorm_fig13.FIG13,
     ENORM_FIG14,
     ENORM_FIG15,
+    enorm_fig9.COMPONENTS,
 )
 """By paper, in its order."""
 

@@ -44,11 +44,6 @@ def dump(scenario: Scenario) -> str:
     return to_text(_without_defaults(scenario, scenario.model_dump(mode="json")))
 
 
-def cluster_text(cluster: Cluster) -> str:
-    """The part of a scenario file that describes the hosts."""
-    return to_text({"cluster": _without_defaults(cluster, cluster.model_dump(mode="json"))})
-
-
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a scenario file. A union's tag, such as `kind`, is required, as in the file."""
     schema = Scenario.model_json_schema()

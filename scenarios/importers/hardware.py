@@ -13,7 +13,6 @@ LOCAL_NS = 90.0
 """An access to a socket's own memory, where only relative distances are known. Assumed: servers have 80 to 110."""
 NETWORK = {"bandwidth_mbps": 10_000.0, "latency_ms": 0.1}
 """Assumed: none of these tools looks at the network."""
-ASYMMETRY = 1.5
 
 Matrix = Sequence[Sequence[float]]
 
@@ -83,7 +82,7 @@ def _local_gbps(memory: Memory | None) -> list[float] | None:
 
 
 def _numa(machine: Machine, memory: Memory | None, notes: list[str]) -> dict[str, Matrix] | None:
-    """What a remote cache line costs beyond a local one; and what can be fetched, [from][to]."""
+    """What a remote cache line costs beyond a local one, and what can be fetched: by memory, then by reader."""
     latency = memory.latency_ns if memory else None
     if latency is None and machine.distances is not None:
         latency = [[LOCAL_NS * each for each in row] for row in machine.distances]
@@ -92,15 +91,8 @@ def _numa(machine: Machine, memory: Memory | None, notes: list[str]) -> dict[str
         notes.append("distances between sockets are not known; they are taken to be equally near")
         return None
     sides = range(len(latency))
-    if any(latency[i][j] > ASYMMETRY * latency[j][i] for i in sides for j in sides):
-        notes.append("latencies differ much by direction; their mean is taken")
-    beyond = [[0.0 if i == j else max(0.0, _beyond(latency, i, j)) for j in sides] for i in sides]
+    beyond = [[round(max(0.0, latency[to][start] - latency[to][to]), 1) for to in sides] for start in sides]
     found: dict[str, Matrix] = {"latency_ns": beyond}
     if memory is not None and memory.bandwidth_gbps is not None:
         found["bandwidth_gbps"] = [[memory.bandwidth_gbps[to][start] for to in sides] for start in sides]
     return found
-
-
-def _beyond(latency: Matrix, i: int, j: int) -> float:
-    local = (latency[i][i] + latency[j][j]) / 2
-    return round((latency[i][j] + latency[j][i]) / 2 - local, 1)

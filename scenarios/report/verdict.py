@@ -13,6 +13,7 @@ from twin.deployment import Deployment
 from twin.run import Run
 
 MOST_NAMES = 4
+NO_SPARE = 0.99
 LONG = 0.1
 """Share of the periods in which something must be full to be called the bottleneck of a run."""
 
@@ -42,7 +43,7 @@ def _bottleneck(job: Deployment, run: Run) -> str:
     found = resources(job, [Outcome(measures(run))])
     words = list(_full(job, found))
     if words:
-        return f"The bottleneck is {joined(words)}." if not good(run) else f"Nearly full: {joined(words)}."
+        return f"The bottleneck is {joined(words)}." if not good(run) else f"{_nearly(found[0].used)}: {joined(words)}."
     found = [each for each in found if each.kind != "memory"]  # which more tuples need not fill
     if not found:
         return "Nothing was in use."
@@ -54,6 +55,11 @@ def _bottleneck(job: Deployment, run: Run) -> str:
     at_times = _at_times(job, run)
     average = f"{name}, {top.used:.0%} in use on average"
     return f"The bottleneck is {at_times}." if at_times else f"Nothing was full for long (the fullest: {average})."
+
+
+def _nearly(used: float) -> str:
+    """What is quite full may be so because queues before it are still filling."""
+    return "Full, so that a longer run may show that it does not" if used >= NO_SPARE else "Nearly full"
 
 
 def _at_times(job: Deployment, run: Run) -> str:
@@ -80,12 +86,15 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
     for each in full:
         if each.kind == "CPU":
             there = [operator.name for operator in job.query.topological if each.name in on[operator.name]]
-            yield f"the CPU of {each.name} ({each.used:.0%} in use), which {some(there)} share"
+            yield f"the CPU of {each.name} ({each.used:.0%} in use), which {some(there)} use{'s' * (len(there) == 1)}"
         elif each.kind != "operator":
             yield f"the {each.kind} of {each.name} ({each.used:.0%} in use)"
         elif not on[each.name] & hosts:
             where = some(sorted(on[each.name]))
-            yield f"operator {each.name} on {where} ({each.used:.0%} busy), with cores to spare there"
+            spare = all(
+                job.cluster.host(name).socket_count == 1 for name in on[each.name]
+            )  # else its socket may be full
+            yield f"operator {each.name} on {where} ({each.used:.0%} busy){', with cores to spare there' * spare}"
 
 
 def _pauses(run: Run) -> Iterator[str]:
@@ -98,7 +107,7 @@ def _pauses(run: Run) -> Iterator[str]:
 
 def some(names: Sequence[str]) -> str:
     """A few of many names."""
-    if len(names) <= MOST_NAMES:
+    if len(names) <= MOST_NAMES + 1:
         return joined(names)
     return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES:,} more"
 

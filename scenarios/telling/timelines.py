@@ -86,7 +86,7 @@ def _queues(groups: Sequence[Group]) -> dict[str, list[float | None]]:
 def _latencies(groups: Sequence[Group]) -> dict[str, list[float | None]]:
     found: dict[str, list[float | None]] = {name: [] for name in QUANTILES}
     for group in groups:
-        rows = [row for row in group if row.get("latencyCount")]
+        rows = [row for row in group if row["kind"] in SINKS and row["latencyCount"]]
         counts = merge(dict(zip(row["e2eLatencyBuckets"], row["e2eLatencyCounts"], strict=True)) for row in rows)
         for name, q in QUANTILES.items():
             found[name].append(quantile_s(counts, q) if counts else None)

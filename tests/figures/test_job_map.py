@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figures.job_map import BOX_PX, Box, JobMap, Lane, Wire, job_map
@@ -47,6 +47,7 @@ def corners(picture: str) -> list[tuple[float, float]]:
     ]
 
 
+@settings(max_examples=40)
 @given(maps())
 def test_every_box_is_drawn_inside_and_none_over_another(drawn):
     picture = job_map(drawn)

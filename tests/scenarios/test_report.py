@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from scenarios.commands.given import run_of
 from scenarios.files import scenario_file
 from scenarios.files.run_folder import UNKNOWN, read_run
 from scenarios.files.traces import write_run
@@ -16,6 +17,7 @@ from tests.scenarios.asking.jobs import queue, shop
 from tests.scenarios.report_checks import measured, whole, words
 from tests.scenarios.test_cli import done, refused, twin
 from tests.scenarios.test_job_maps import chain
+from twin.errors import BadInput
 from twin.events import RateChange, SlowDown
 from twin.simulation import simulate
 
@@ -84,13 +86,55 @@ def _slow_down(at_s: float) -> tuple:
     [
         (500, 1, "big", "The job keeps up with its input. The fullest resource is operator work (5"),
         (2000, 1, "big", "The bottleneck is operator work on big (100% busy), with cores to spare there."),
-        (2000, 0.5, "small", "The bottleneck is the CPU of small (100% in use), which work share"),
+        (2000, 0.5, "small", "The bottleneck is the CPU of small (100% in use), which work uses"),
     ],
 )
 def test_the_bottleneck_of_a_queue_is_the_one_it_must_be(rate_per_s, cores, place, said):
     job = queue(rate_per_s=rate_per_s, cores=cores)
     job = job.with_plan(job.plan.with_placement({**job.plan.placement, "work": (place,)}))
     assert said in verdict(job, simulate(job))
+
+
+def test_what_is_named_is_what_more_of_would_help():
+    """Brute force: of all operators, only the one that is named lets more through when it gets twice as fast."""
+
+    def unread_per_s(faster: str = "") -> float:
+        data = shop(horizon_s=8).model_dump(mode="json")
+        data["workload"]["arrivals"]["clicks"]["rate_per_s"] = 4000
+        for operator in data["query"]["operators"]:
+            if operator["name"] == faster:
+                operator["service_time_s"] = (operator["service_time_s"] or 1e-4) / 2
+        job = type(shop()).model_validate(data)
+        run = simulate(job)
+        if not faster:
+            assert "The bottleneck is operator human on w-1 (" in verdict(job, run)
+        return run.metrics.backpressure_per_s
+
+    before = unread_per_s()
+    assert unread_per_s("human") < 0.2 * before
+    for other in ("clicks", "per-page", "match", "board"):
+        assert unread_per_s(other) > 0.9 * before
+
+
+def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
+    """1,100 tuples a second for 1,000 that can be served, and room for 1,024: they fill in ten seconds."""
+    short = simulate(queue(rate_per_s=1100, horizon_s=5))
+    assert not short.metrics.backpressured
+    assert "Full, so that a longer run may show that it does not: operator work on big" in verdict(queue(), short)
+    assert "does not keep up" in verdict(queue(), simulate(queue(rate_per_s=1100, horizon_s=60)))
+
+
+def test_a_plan_of_the_users_own_is_what_is_run(tmp_path):
+    job = queue(horizon_s=2, warmup_s=0)
+    (tmp_path / "job.yaml").write_text(scenario_file.dump(job))
+    (tmp_path / "plan.yaml").write_text("placement: {in: big, work: [small, small], out: big}")
+    kept = run_of(str(tmp_path / "job.yaml"), ["run.seed=4"], str(tmp_path / "plan.yaml"))
+    assert kept.job.plan.placement["work"] == ("small", "small")
+    again = simulate(kept.job)
+    assert dataclasses.replace(again, cpu_s=0.0) == dataclasses.replace(kept.run, cpu_s=0.0)
+    (tmp_path / "other.yaml").write_text("placement: {in: big, out: big}")
+    with pytest.raises(BadInput, match="a plan of another query"):
+        run_of(str(tmp_path / "job.yaml"), None, str(tmp_path / "other.yaml"))
 
 
 def test_a_bottleneck_that_is_full_only_for_a_while_is_named_with_its_periods():

@@ -271,3 +271,28 @@ def test_negative_slack_and_other_replicas_of_a_combined_component_are_refused()
         job([source(slack_s=-1), compute(), consolidate(), sink()])
     with pytest.raises(BadInput, match="give both the same replicas"):
         job([source(), compute(), consolidate(combined=True), sink()], placement={"merge": ["h1", "h0", "h2"]})
+
+
+# who gets how much ---------------------------------------------------------------------------------------------------
+
+
+def test_a_skew_gives_key_groups_so_many_times_their_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of four key groups gets three times its part: 3 of 6, in steps until 2 s have passed. 4 standard errors."""
+    events = [{"kind": "skew", "operator": "compute", "key_groups": [1], "factor": 3.0, "at_s": 1.0, "over_s": 2.0}]
+    _, world = ended(job(events=events, rate_per_s=400.0), monkeypatch)
+    keys = [key for at_us, key, _ in world.audits["compute"].came if at_us > 3_000_000]
+    share = sum(3 <= key < 6 for key in keys) / len(keys)
+    assert share == pytest.approx(0.5, abs=4 * math.sqrt(0.25 / len(keys)))
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ({"operator": "sink", "key_groups": [0]}, "has no key groups"),
+        ({"operator": "compute", "key_groups": [4]}, "no key group 4"),
+        ({"operator": "compute", "key_groups": []}, "at least 1"),
+    ],
+)
+def test_skews_that_cannot_be(event: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        job(events=[{"kind": "skew", "factor": 2.0, "at_s": 1.0, **event}])

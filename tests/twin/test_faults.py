@@ -118,6 +118,16 @@ def test_a_move_waits_for_the_restart_and_one_that_is_interrupted_is_made_again(
     assert late.event_rows[1]["end_s"] >= 12.5
 
 
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_replica_that_came_since_the_checkpoint_goes_back_to_nothing(fidelity: str) -> None:
+    """What it held is replayed to it: kept, too, it would count twice. The books of windows see it."""
+    deployment = job(rate=200, key_groups=6, state_bytes_per_group=1e6)
+    scale = Scale(at_s=8.6, operator="a", placement=("h0",))
+    fails = Failure(at_s=9.1, host="h0", recover_after_s=0.5)
+    result = run(deployment, scale, fails, fidelity=fidelity, horizon_s=12, checkpoint_interval_s=2)
+    assert result.event_rows[0]["end_s"] > 9.6
+
+
 FAULTS: Any = st.lists(
     st.one_of(
         st.builds(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twin import event_jobs
 from tests.twin.changing import HOSTS, column
 from tests.twin.changing import run as run_changing
 from tests.twin.worlds import HOST, chain, deployment, sink, source
@@ -19,6 +22,7 @@ from twin.errors import BadInput
 from twin.events import AnyEvent, Failure, Migration, Scale
 from twin.job import compile as compiled
 from twin.plan import ExecutionPlan
+from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -197,6 +201,18 @@ def test_fused_replicas_overloaded_are_one_core_each() -> None:
         assert result.metrics.backpressured
 
 
+def test_an_overloaded_window_works_on_one_core_at_most() -> None:
+    """Matches that take 2 ms each in what follows: evaluations alone would take more than the time between them."""
+    join = {"kind": "join", "name": "j", "window": TIME, "selectivity": 0.02, "service_time_s": 1e-3}
+    operators = [source("s"), source("t"), join, map_("n", 1e-3), filter_("o", 1e-3, 0.5), sink()]
+    streams = [("s", "j"), ("t", "j"), ("j", "n"), ("n", "o"), ("o", "sink")]
+    job = fuse(deployment(operators, streams, {"s": 100, "t": 60}), ("j", "n", "o"))
+    exact, fast = (run(job, fidelity, 60.0, period_s=5.0, warmup_s=20.0) for fidelity in BOTH)
+    for result in (exact, fast):
+        assert result.hosts[0].cpu * 16 == pytest.approx(1.0, abs=0.08)
+    assert fast.metrics.throughput_per_s == pytest.approx(exact.metrics.throughput_per_s, rel=0.15)
+
+
 # while it changes -----------------------------------------------------------------------------------------------------
 
 GROUPS = [("source", "m"), ("m", "a"), ("a", "g", "sink"), ("source", "m", "a", "g", "sink")]
@@ -298,6 +314,15 @@ def test_key_groups_are_dealt_to_the_first_alone() -> None:
         fuse(job, ("m", "a"))
 
 
+def test_what_leads_to_event_time_runs_apart() -> None:
+    job = event_jobs.job(placement=dict.fromkeys(("source", "compute", "merge", "sink"), "h0"))
+    for group, name in ((("source", "compute"), "source"), (("merge", "sink"), "merge")):
+        with pytest.raises(BadInput, match=f"{name!r} works in event time, or leads to what does"):
+            job.with_plan(job.plan.model_copy(update={"fused": (group,)}))
+    chaining = job.engine.model_copy(update={"chaining": True})
+    assert fused(job.query, job.plan, chaining) == ()
+
+
 def test_an_event_names_the_first() -> None:
     job = changing(("a", "g"), TIME)
     events: list[AnyEvent] = [
@@ -345,6 +370,59 @@ def test_plans_without_fusion_are_written_as_ever() -> None:
     assert "fused" not in job.plan.model_dump() and "chaining" not in job.engine.model_dump()
     again = ExecutionPlan.model_validate(fuse(job, ("m", "sink")).plan.model_dump(mode="json"))
     assert again.fused == (("m", "sink"),)
+
+
+@pytest.mark.parametrize("placement", [{}, {"a": ["h", "h", "k"]}], ids=["one", "replicas"])
+def test_the_rate_model_sees_one_operator_that_takes_as_long(placement: dict[str, list[str]]) -> None:
+    """Services vary independently, so do their sums."""
+    hosts = [{**HOST, "cpu_percent": 150}, {**HOST, "name": "k", "cpu_percent": 400}]
+    both = {**placement, **({"b": placement["a"]} if placement else {})}
+    rate = 120 * len(placement.get("a", "h"))
+    two = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], rate, hosts=hosts, placement=both), ("a", "b"))
+    one = chain([map_("a", 5e-3, service_scv=0.5 * (4 + 9) / 25)], rate, hosts=hosts, placement=placement)
+    found, expected = (RateModel(20.0).answer(job, [job.plan]) for job in (two, one))
+    for metric, values in expected.costs.by_metric.items():
+        assert found.costs[metric] == pytest.approx(values, rel=1e-6), metric
+    assert found.cpu == pytest.approx(expected.cpu) and found.pressure[:, 1] == pytest.approx(expected.pressure[:, 1])
+    assert found.pressure[:, 1] == pytest.approx(found.pressure[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("middle", "group", "rate"),
+    [
+        ([map_("a", 2e-3), map_("b", 2e-3)], ("a", "b"), 200),
+        ([filter_("a", 2e-3, 0.5), map_("b", 4e-3)], ("a", "b"), 150),
+        ([map_("a", 1e-3), counting("b", 1e-3, COUNT, 20), filter_("g", 1e-3, 0.5)], ("a", "b", "g"), 200),
+        ([map_("a", 1e-3), counting("b", 1e-3, TIME, 20), filter_("g", 1e-3, 0.5)], ("b", "g", "sink"), 200),
+        ([map_("a", 3e-3), map_("b", 3e-3)], ("source", "a", "b"), 250),
+    ],
+)
+def test_the_rate_model_agrees_with_exact_runs(middle: list[dict[str, Any]], group: tuple[str, ...], rate: int) -> None:
+    job = Scenario.of(fuse(chain(middle, rate), group), RunSettings(fidelity="exact", horizon_s=60, warmup_s=10))
+    exact, found = simulate(job).metrics, RateModel().predict(job, [job.plan])
+    assert found["throughput_per_s"][0] == pytest.approx(exact.throughput_per_s, rel=0.05)
+    assert found["e2e_latency_s"][0] == pytest.approx(exact.e2e_latency_s.mean, rel=0.15)
+    assert (found["backpressured"][0] > 0.5) == exact.backpressured == (rate == 250)
+
+
+def test_plans_are_estimated_together_however_they_fuse() -> None:
+    """As plans, and as counts of replicas, of which those stay fused that sit alike."""
+    hosts = [{**HOST, "name": name, "cpu_percent": 200} for name in ("h", "k")]
+    job = fuse(chain([map_("a", 2e-3), map_("b", 2e-3)], 150, hosts=hosts), ("a", "b"))
+    places = [dict(zip(("source", "a", "b", "sink"), each, strict=True)) for each in product("hk", repeat=4)]
+    plans = [job.plan.with_placement({name: (host,) for name, host in each.items()}) for each in places]
+    assert sum(not plan.fused for plan in plans) == 8
+    together_ = RateModel(60.0).predict(job, plans)
+    alone = [RateModel(60.0).predict(job, [plan]) for plan in plans]
+    order = [operator.name for operator in job.query.topological]
+    counts = np.array([[[each[name] == host for host in "hk"] for name in order] for each in places], dtype=float)
+    counted = RateModel(60.0).answer_counts(job, counts).costs
+    for metric, values in together_.by_metric.items():
+        assert values == pytest.approx([each[metric][0] for each in alone], rel=1e-9)
+        assert values == pytest.approx(counted[metric], rel=1e-9)
+    apart = RateModel(60.0).predict(job, [plan.model_copy(update={"fused": ()}) for plan in plans])
+    differs = together_["e2e_latency_s"] != apart["e2e_latency_s"]
+    assert [bool(plan.fused) for plan in plans] == differs.tolist()
 
 
 def test_who_does_not_see_it_says_so() -> None:

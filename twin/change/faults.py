@@ -93,12 +93,17 @@ class Recovery:
         self.interval_s = interval_s
         self.checkpoint = take_checkpoint(self.world)
         change.on_change = self.take
+        change.on_arrival = self.arrived
         self.env.process(self._run(outages(failures)))
 
     def take(self) -> None:
         """A checkpoint now, if the job is up: a change of the plan is followed by one."""
         if self.change.outage is None:
             self.checkpoint = take_checkpoint(self.world)
+
+    def arrived(self, task: Task) -> None:
+        """A replica that came since the checkpoint goes back to how it came: empty."""
+        self.checkpoint.tasks[task] = task.snapshot()
 
     def _run(self, planned: Sequence[Outage]) -> Process:
         for outage in planned:

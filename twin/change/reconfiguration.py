@@ -36,6 +36,7 @@ class Reconfigurer:
         self.statistics = statistics
         self.outage: simpy.Event | None = None
         self.on_change: Callable[[], None] = lambda: None  # a checkpoint, where there are any
+        self.on_arrival: Callable[[Task], None] = lambda _: None  # which does not have a new replica, and should
         self.under_way = 0
         self._made_here: set[Task] = set()  # replicas that key groups asked for
         self._transfers: list[simpy.Process] = []  # what a failure interrupts
@@ -165,9 +166,15 @@ class Reconfigurer:
         return there or self._made(move.operator, place)
 
     def _made(self, operator: str, place: Location) -> Task:
+        task = self.added(operator, place)
+        self._made_here.add(task)
+        return task
+
+    def added(self, operator: str, place: Location) -> Task:
+        """A new replica, which gets no tuples yet."""
         task = self.wiring.add_replica(operator, place)
         self.statistics.joined(operator, task, self.env.now)
-        self._made_here.add(task)
+        self.on_arrival(task)
         return task
 
     def _retired(self, operator: str, all_empty: bool) -> Process:

@@ -39,7 +39,7 @@ def rescale(
     for place in wanted:
         if missing[place] > 0:
             missing[place] -= 1
-            change.statistics.joined(operator, wiring.add_replica(operator, place), change.env.now)
+            change.added(operator, place)
     leave = {fan.index(task) for task in leaving}
     stay = [fan.index(task) for task in change.world.tasks[operator] if fan.index(task) not in leave]
     if fan.keys is None and not any(task.logic.keeps for task in tasks):

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import simpy
 
 from twin.change.faults import Recovery, degrade, slow_down
 from twin.change.reconfiguration import Reconfigurer
 from twin.event_time_events import Combine, Repartition, Split
-from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, SlowDown
+from twin.events import AnyEvent, Failure, LinkDegradation, Migration, RateChange, Scale, Skew, SlowDown
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring
+
+STEPS = 10
+"""In which a gradual skew comes."""
 
 
 class Timeline:
@@ -22,6 +26,7 @@ class Timeline:
     def __init__(self, change: Reconfigurer, events: Sequence[AnyEvent], checkpoint_interval_s: float) -> None:
         self.change = change
         self._rate_factors: dict[str, float] = {}
+        self._skews: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         env = change.env
         for event in events:
             if not isinstance(event, Failure):
@@ -41,10 +46,26 @@ class Timeline:
                 yield from degrade(self.change.wiring, event)
             case Migration():
                 yield from self.change.move(event)
+            case Skew():
+                yield from self._skew(event)
             case Scale():
                 yield from self.change.rescale(event)
             case Repartition() | Split() | Combine():
                 yield from self.change.operate(event)
+
+    def _skew(self, event: Skew) -> Generator[simpy.Event, Any, None]:
+        """Factors are relative to how it began, not to earlier changes."""
+        world = self.change.world
+        keys, groups = world.key_groups[event.operator], list(event.key_groups)
+        base_g, factor_g = self._skews.setdefault(event.operator, (keys.weights.copy(), np.ones(len(keys))))
+        record = world.ledger.record(event.kind, event.operator, world.env.now, factor=event.factor)
+        before_g, steps = factor_g[groups].copy(), 1 if event.over_s is None else STEPS
+        for step in range(1, steps + 1):
+            if event.over_s is not None:
+                yield world.env.timeout(event.over_s / STEPS)
+            factor_g[groups] = before_g + (event.factor - before_g) * step / steps
+            keys.reweigh(base_g * factor_g / np.sum(base_g * factor_g))
+        record.end_s = float(world.env.now)
 
     def _change_rate(self, wiring: Rewiring, event: RateChange) -> None:
         """Factors and rates are relative to the law, not to earlier changes."""

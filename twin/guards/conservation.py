@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 
 from twin.engine.compute.processor import Processor
+from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
 from twin.engine.streams.route import Leg
 from twin.guards import event_windows
@@ -29,6 +30,7 @@ def check(job: Job, world: World, exact: bool) -> None:
     _streams(job, world)
     _routes(world)
     _restarts(world)
+    _migrations(world)
     _operators(world)
     _work(world, 0.0 if exact else SHARING_TOLERANCE)
     wrong = event_windows.violation(job.query, world)
@@ -85,6 +87,21 @@ def _restarts(world: World) -> None:
     _require(ledger.restored == ledger.due, "held by checkpoints = restored", "queues", ledger.due, ledger.restored)
     due, restored = ledger.windows_due, ledger.windows_restored
     _require(math.isclose(due, restored, abs_tol=1e-6), "held by checkpoints = restored", "windows", due, restored)
+
+
+def _migrations(world: World) -> None:
+    """Every key group is with a replica that there is, or still on its way; who took it over has got what waited."""
+    for name, keys in world.key_groups.items():
+        for owner in set(keys.owner):
+            holder = keys.tasks[owner]
+            home = holder in world.tasks[name] or (isinstance(holder, Buffer) and holder.target is None)
+            _require(home, "key groups have a home", name, owner, len(world.tasks[name]))
+    for buffer in world.ledger.buffers:
+        left = buffer.queued if buffer.target is not None else 0
+        _require(not left, "buffered tuples are handed over", "a migration", left, 0)
+    for name, retired in world.ledger.retired.items():
+        left = sum(task.queued for task in retired)
+        _require(not left, "replicas that left have nothing to do", name, left, 0)
 
 
 def _routes(world: World) -> None:

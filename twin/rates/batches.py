@@ -59,6 +59,13 @@ def batch_waits_s(
             if job.batch_s[s] > 1:
                 per_s = found.out_on[o] / layout.replicas_on[o] * _share(layout, s)
                 before_sn[s], bursts[s] = _batched(job, s, per_s, mine, theirs, windowed=o in job.windowed)
+            if layout.fusing is not None:  # nothing lies in between
+                inner = layout.fusing.inner_sn[s]
+                pairs = zip(theirs, bursts[s], strict=True)
+                before_sn[s] = np.where(inner, 0.0, before_sn[s])
+                bursts[s] = Burst(*(np.where(inner, within, between) for within, between in pairs))
+    if layout.fusing is not None:
+        turn_on = np.where(layout.fusing.behind_on, 0.0, turn_on)
     return before_sn, turn_on
 
 

@@ -52,9 +52,10 @@ def burst_blocking(
             mine = sent / np.maximum(in_on[consumer], 1e-12)
             here = used * mine / np.maximum(1.0 - used * (1.0 - mine), 0.05)
             # of the time between evaluations, what the whole burst would need here
-            worst = np.maximum(
-                worst, np.maximum(here, pace_sn[s]) * np.maximum(1.0 - room / np.maximum(size, 1e-12), 0.0)
-            )
+            held = np.maximum(here, pace_sn[s]) * np.maximum(1.0 - room / np.maximum(size, 1e-12), 0.0)
+            if layout.fusing is not None:
+                held = np.where(layout.fusing.inner_sn[s], 0.0, held)
+            worst = np.maximum(worst, held)
             if consumer not in job.windowed:
                 ahead.extend((each_s, room) for each_s in job.outputs[consumer])
         found[o] = worst

@@ -7,6 +7,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
   can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen.
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
+* Operators that run as one are one queue, in front of the first, with the services of all of them.
 * Where sockets differ, service and wait are means over them, and only the replicas on the busiest fill their channels.
 * A stream between hosts adds the producer's latency, or that of all links on its route, and the transmission.
 * A stream in batches adds the wait for a full one or the next flush, and for the turn in it (`twin.rates.batches`).
@@ -68,14 +69,14 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     job = layout.job
     blocked_on, full_sn, jam_on = _full(layout, found, share)
     filling_rn = filling_s(layout, offered, found, full_sn)
-    link_sn, (service_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
+    link_sn, (service_on, line_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
     channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
     ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
-    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, service_on)
+    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, line_on)
     for o in range(len(job.names)):
         streams = job.inputs[o]
         queue_on[o] = service_on[o]
@@ -111,23 +112,33 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
-def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:
-    """Service and mean wait of a tuple; where sockets differ, the mean over them. [O, N] each"""
+def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Service, that of all that runs as one from there on, and mean wait of a tuple. [O, N] each
+
+    Where sockets differ, means over them. Only the first of fused operators has a line.
+    """
     job, cells = layout.job, found.cells
     rho = np.minimum(found.used_on, RHO_MAX)
     if cells is None:
-        service_on = found.service_on / found.speed_on
-        wait_on = rho / (1.0 - rho) * service_on * (1.0 + found.scv_on) / 2.0
+        service_on, line_on = found.service_on / found.speed_on, found.line_s_on / found.speed_on
+        wait_on = rho / (1.0 - rho) * line_on * (1.0 + found.line_scv_on) / 2.0
     else:
         service_cn = cells.service_cn / cells.speed_cn
         rho_cn = np.minimum(cells.busy_cn / cells.speed_cn, RHO_MAX)
-        wait_cn = rho_cn / (1.0 - rho_cn) * service_cn * (1.0 + found.scv_on[layout.operator_c]) / 2.0
-        service_on, wait_on = layout.mean(service_cn), layout.mean(wait_cn)
+        fusing = layout.fusing
+        line_cn = service_cn if fusing is None else found.line_s_on[layout.operator_c] / cells.speed_cn
+        wait_cn = rho_cn / (1.0 - rho_cn) * line_cn * (1.0 + found.line_scv_on[layout.operator_c]) / 2.0
+        service_on, line_on, wait_on = layout.mean(service_cn), layout.mean(line_cn), layout.mean(wait_cn)
+        if fusing is not None:  # those behind the first get what it gets
+            slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
+            service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
     for o in np.flatnonzero(job.shared_o):
-        each = zip(layout.replicas_on[o], rho[o], service_on[o], strict=True)
+        each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
         wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
-        wait_on[o] *= (1.0 + found.scv_on[o]) / 2.0
-    return service_on, wait_on
+        wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
+    if layout.fusing is not None:
+        wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
+    return service_on, line_on, wait_on
 
 
 def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

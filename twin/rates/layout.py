@@ -14,7 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from twin.plan import ExecutionPlan, Location
+from twin.rates import fusing
 from twin.rates.arrays import JobArrays
+from twin.rates.fusing import Fusing
 from twin.rates.keys import crowding
 from twin.rates.links import LinkLayout
 from twin.rates.sockets import SocketLayout
@@ -41,6 +43,7 @@ class Layout:
         self.socket_cn = np.array(sockets).reshape(len(sockets), self.size)
         self.count_cn: np.ndarray = np.array(replicas).reshape(len(sockets), self.size)
         self.crowding_on: np.ndarray | None = None
+        self.fusing: Fusing | None = None
         self._place()
 
     @classmethod
@@ -58,6 +61,7 @@ class Layout:
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
         layout.crowding_on = crowding(job.deployment, job.names, layout.replicas_on, owners_n)
+        layout.fusing = fusing.of_plans(job, plans)
         return layout
 
     @classmethod
@@ -66,6 +70,7 @@ class Layout:
         counts = [np.asarray(counts_pol[:, o], dtype=float) for o in range(len(job.names))]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
         layout.crowding_on = crowding(job.deployment, job.names, layout.replicas_on, {})
+        layout.fusing = fusing.of_counts(job, counts_pol)
         return layout
 
     def select(self, rows: np.ndarray) -> Layout:
@@ -75,6 +80,7 @@ class Layout:
         part.size = int(rows.sum())
         part.socket_cn, part.count_cn = self.socket_cn[:, rows], self.count_cn[:, rows]
         part.crowding_on = None if self.crowding_on is None else self.crowding_on[:, rows]
+        part.fusing = None if self.fusing is None else self.fusing.select(rows)
         part._place()
         return part
 
@@ -131,7 +137,9 @@ class Layout:
             same = self.host_cn[out, None] == self.host_cn[None, into]
             stays = (same * self.share_cn[None, into]).sum(axis=1)
             found.append(self.share_cn[out] * np.maximum(1.0 - stays, 0.0))
-        return found
+        if self.fusing is None:
+            return found
+        return [each * ~inner for each, inner in zip(found, self.fusing.inner_sn, strict=True)]
 
     @cached_property
     def remote_sn(self) -> np.ndarray:
@@ -142,7 +150,7 @@ class Layout:
     def latency_sn(self) -> np.ndarray:
         """Mean network latency of a stream's tuples, 0 for those that stay on their host. [S, N]"""
         if self.links is not None:
-            return self.links.latency_sn
+            return self.links.latency_sn if self.fusing is None else self.links.latency_sn * ~self.fusing.inner_sn
         return self._mean_of_hosts(self.job.latency_h)
 
     @cached_property

@@ -29,11 +29,11 @@ class Load:
     """The state of N plans at some source rates. The first six are those of `twin.flow.Flow`, [O, N].
 
     service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation, also
-    between streams. busy_on: demand of one replica, in cores. used_on: share of its time that a replica works, on its
-    worst socket. speed_on: cores that a replica can get beside the others there. cpu_on: utilisation of what an
-    operator computes on; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's
-    credits by tuples in flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: the same
-    by socket, where sockets differ.
+    between streams; line_s_on and line_scv_on: of all operators that run as one, from this one on. busy_on: demand of
+    one replica, in cores. used_on: share of its time that a replica works, on its worst socket. speed_on: cores that a
+    replica can get beside the others there. cpu_on: utilisation of what an operator computes on; nic_sn: of the network
+    cards and links that a stream crosses; credits_sn: of a channel's credits by tuples in flight. cpu_hn, nic_hn:
+    utilisation of a host's cores and of its network card. cells: the same by socket, where sockets differ.
     """
 
     in_on: np.ndarray
@@ -44,6 +44,8 @@ class Load:
     bursts_on: np.ndarray
     service_on: np.ndarray
     scv_on: np.ndarray
+    line_s_on: np.ndarray
+    line_scv_on: np.ndarray
     busy_on: np.ndarray
     used_on: np.ndarray
     speed_on: np.ndarray
@@ -122,12 +124,14 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         work_on = work_on + scanned_on * slowdown_on
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     busy_on = work_on / layout.replicas_on
-    busy_cn = busy_on[layout.operator_c]
+    fusing = layout.fusing
+    task_on = busy_on if fusing is None else fusing.gathered(busy_on)
+    busy_cn = task_on[layout.operator_c]
     cells = None
     if layout.sockets is None:
         cpu_cn, speed_cn = share_cores(layout, busy_cn)
         cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
-        used_on = busy_on / speed_on
+        used_on = task_on / speed_on
         if not layout.single:  # neighbours differ, so what replicas get does too
             cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
     else:
@@ -136,8 +140,13 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on, speed_on = layout.worst(cells.cpu_cn), -layout.worst(-cells.speed_cn)
         used_on = layout.worst(cells.busy_cn / cells.speed_cn)
         busy_cn, busy_on, service_on = cells.busy_cn, layout.mean(cells.busy_cn), layout.mean(cells.service_cn)
+    scv_on = job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on
+    line_s_on, line_scv_on = service_on, scv_on
+    if fusing is not None:
+        cpu_on, speed_on, used_on = map(fusing.spread, (cpu_on, speed_on, used_on))
+        line_s_on, line_scv_on = fusing.served(service_on, scv_on + 0.0 * service_on, in_on, out_on, fires_on)
     nic_sn, nic_hn = _nics(layout, sent_sn)
-    credits_sn = per_replica_sn * layout.latency_sn / room_sn(layout)
+    credits_sn = per_replica_sn * layout.latency_sn / np.maximum(room_sn(layout), 1.0)
     if job.windowed:
         pace_sn = np.maximum(nic_sn, credits_sn)
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():
@@ -150,7 +159,9 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         groups_on=groups_on,
         bursts_on=bursts_on,
         service_on=service_on,
-        scv_on=job.scv_o[:, None] + (1.0 + job.scv_o[:, None]) * varied_on,
+        scv_on=scv_on,
+        line_s_on=line_s_on,
+        line_scv_on=line_scv_on,
         busy_on=busy_on,
         used_on=used_on,
         speed_on=speed_on,
@@ -170,6 +181,8 @@ def _nics(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The highest utilisation among the cards and links that a stream crosses [S, N]; of all cards [H, N]."""
     job = layout.job
     bytes_sn = sent_sn * job.bytes_s[:, None] + np.zeros(layout.size)
+    if layout.fusing is not None:
+        bytes_sn *= ~layout.fusing.inner_sn
     leaving_cn = np.zeros(layout.count_cn.shape)
     for s, producer in enumerate(job.producer_s):
         leaving_cn[layout.cells(producer)] += bytes_sn[s] * layout.leaving[s]

@@ -34,7 +34,7 @@ CHUNK = 16_384
 need (`twin.rates.throttle`); their states must fit in memory."""
 PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
-SEEN = frozenset({"sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"})
+SEEN = frozenset({"fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"})
 """Of what is beyond a plain job (`twin.blindness`)."""
 LASTING_S = 86_400.0
 """Of a run in the long run: a day."""

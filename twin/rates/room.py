@@ -12,11 +12,13 @@ from twin.rates.layout import Layout
 
 
 def room_sn(layout: Layout) -> np.ndarray:
-    """Into one replica of the consumer. [S, N], or [S, 1] where the plan does not matter."""
+    """Into one replica of the consumer, none within a task. [S, N], or [S, 1] where the plan does not matter."""
     job, engine = layout.job, layout.job.deployment.engine
     if engine.channel_buffers is None:
-        return np.full((len(job.streams), 1), float(engine.channel_tuples))
+        room = np.full((len(job.streams), 1), float(engine.channel_tuples))
+        return room if layout.fusing is None else room * ~layout.fusing.inner_sn
     channels_sn = layout.replicas_on[job.producer_s].copy()
     channels_sn[job.forward_s] = 1.0
     buffers_sn = channels_sn * engine.channel_buffers + engine.gate_buffers
-    return np.asarray(np.maximum(buffers_sn * job.buffer_s[:, None], 1.0))
+    room_sn = np.asarray(np.maximum(buffers_sn * job.buffer_s[:, None], 1.0))
+    return room_sn if layout.fusing is None else room_sn * ~layout.fusing.inner_sn

@@ -21,6 +21,8 @@ CLOSE = 1e-7
 """A source's pressure is this close to 1, in its log, when its rate is found."""
 RESTART = 10
 """After so many rounds without success, what was learnt of the Jacobian is forgotten."""
+RELAXED, SLACK = 60, 1e-3
+"""Rounds of a slower way for plans whose root was not found by then; the pressure, in its log, that may be left."""
 FARTHEST, LEAST = 2.0, -30.0
 """Longest step, and lowest share, in logs."""
 
@@ -87,7 +89,11 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
         if turn == ROUNDS - 1 or done.mean() > 0.2:
             found[:, where] = np.exp(share)
             keep = ~done
-            if turn == ROUNDS - 1 or not keep.any():
+            if not keep.any():
+                break
+            if turn == ROUNDS - 1:
+                left = {name: each[keep] for name, each in stalled.items()}
+                found[:, where[keep]] = _relaxed(part.select(keep), slow_on[:, keep], left, share[:, keep])
                 break
             part, slow_on, where = part.select(keep), slow_on[:, keep], where[keep]
             stalled = {name: each[keep] for name, each in stalled.items()}
@@ -97,6 +103,28 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
         ahead = np.where(done, share, ahead)  # what else is estimated together must make no difference
         moved, share = ahead - share, ahead
     return found
+
+
+def _relaxed(part: Layout, slow_on: np.ndarray, stalled: Mapping[str, np.ndarray], share: np.ndarray) -> np.ndarray:
+    """Shares of plans whose root was not found, from their last guess: half a step towards it each time, and at the end
+    all sources slowed alike, so that nothing is overloaded whatever else is wrong. [sources, N]"""
+    job = part.job
+    names = [job.names[o] for o in job.sources]
+    rates = np.array([job.offered_per_s[name] for name in names])[:, None]
+
+    def worst(share: np.ndarray) -> np.ndarray:
+        flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
+        return np.log(np.maximum(felt(job, load(part, flow, slow_on))[0][job.sources], 1e-12))
+
+    share = np.clip(share, LEAST, 0.0)
+    for _ in range(RELAXED):
+        share = np.clip(share - 0.5 * worst(share), LEAST, 0.0)
+    for _ in range(RELAXED):
+        over = worst(share).max(axis=0)
+        if (over <= SLACK).all():
+            break
+        share = np.maximum(share - np.where(over > SLACK, over, 0.0), LEAST)
+    return np.exp(share)
 
 
 def _broyden(inverse: np.ndarray, moved: np.ndarray, changed: np.ndarray) -> np.ndarray:

@@ -53,8 +53,8 @@ def twenty() -> tuple[list[Point], dict[str, float]]:
 
 def test_twenty_runs_of_a_hidden_engine_give_its_costs(twenty: tuple[list[Point], dict[str, float]]) -> None:
     points, costs = twenty
-    found = calibrate(points)
-    assert found.structure.by == "kind" and found.exponent == 1.0
+    found = calibrate(points, by="kind")
+    assert found.structure.exponent == 1.0, "hosts give what they say, and no other structure is better"
     assert found.tried[0].residual < 0.01
     known = [each for each in found.estimates if each.known and each.name in costs]
     assert len(known) >= 9
@@ -72,7 +72,7 @@ def test_twenty_runs_of_a_hidden_engine_give_its_costs(twenty: tuple[list[Point]
 
 def test_costs_by_function_and_weak_large_hosts_are_found() -> None:
     """A structure that the profile does not have; costs by kind leave a tenth of the CPU time unexplained."""
-    known = [SPACE(index) for index in range(16)]
+    known = [SPACE(index) for index in range(12)]
     costs = {each.name: each.prior for each in of_functions(STORM, [each.query for each in known])}
     costs |= {name: 2.5 * value for name, value in costs.items() if ":starts" in name or ":<" in name}
     points = [formula(str(n), each, with_power(hidden_engine(each, costs), 0.8)) for n, each in enumerate(known)]

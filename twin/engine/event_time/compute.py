@@ -15,6 +15,7 @@ from twin.engine.event_time.content import Content, Expected, Known
 from twin.engine.event_time.dated import Dated, dated
 from twin.engine.event_time.timed import TimedLogic
 from twin.engine.logic import depart
+from twin.engine.logics.sink import SinkLogic
 from twin.engine.segment import Segment
 from twin.event_windows.instances import Span, completed, covering
 from twin.event_windows.panes import Panes
@@ -40,6 +41,7 @@ class ComputeLogic(TimedLogic):
         "results",
         "seats",
         "sharings",
+        "taken_in",
         "windows",
     )
 
@@ -65,9 +67,14 @@ class ComputeLogic(TimedLogic):
         self.sharings: list[tuple[float, str]] = [(-math.inf, sharing)]
         self.modifications: dict[int, str] = {}
         self.dropped_late = 0
+        self.taken_in = SinkLogic()
         self.seats: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
         self._panes_held: dict[int, Content] = {}
         self._executions: dict[int, int] = {}
+
+    def sink(self) -> SinkLogic | None:
+        """How old tuples are when they are in its state."""
+        return None if self.eager else self.taken_in
 
     # tuples -----------------------------------------------------------------------------------------------------------
 
@@ -92,6 +99,7 @@ class ComputeLogic(TimedLogic):
             if self.audit is not None:
                 self.audit.late.add(segment.digest)
         else:
+            self.taken_in.emit(segment, first_s, last_s)
             self._remember(self.panes.pane(segment.at_us), segment)
 
     def _remember(self, pane: int, segment: Dated) -> None:

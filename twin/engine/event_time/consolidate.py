@@ -166,9 +166,11 @@ class ConsolidateLogic(TimedLogic):
                     self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
             results += self._results(span, content, n, at_s)
         work_s += sum([each.n for each in results]) * (self.result_s + self.out.send_s)
-        self.station.evaluate(
-            Complete(results, watermark_us, self.station), work_s, max(at_s, self.station.free_s), False
-        )
+        station, complete = self.station, Complete(results, watermark_us, self.station)
+        if station.processor.shared:  # the next partial result may be long in coming: the work is done now
+            station.job(complete, work_s)
+        else:
+            station.evaluate(complete, work_s, max(at_s, station.free_s), False)
 
     def _ship(self, span: Span, content: Content, n: int, at_s: float) -> float:
         """To consolidates of longer windows."""

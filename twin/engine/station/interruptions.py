@@ -55,6 +55,8 @@ class Interruptible(Service):
             # the results fill a channel: the task evaluates first, then it is blocked, and takes no tuples meanwhile
             self.busy_s += time_s
             self._blocked_since_s += time_s
+            if self.logic.operators() > 1:  # it takes long, and may be let go before it is done
+                self.occupy(from_s, time_s)
         elif self.busy or meanwhile or self.processor.shared:
             self.debt_s += work_s / self.processor.slowdown
             self.processor.work_s -= work_s

@@ -1,0 +1,99 @@
+"""Enorm, Fig. 12: what moving a share of the key groups costs in CPU, by strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from scenarios.experiments.enorm.simple_job import GROUPS, NOTES, WORKERS, ran, simple_job, worker_cpu_s
+from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.sizes import Sizes
+from scenarios.experiments.workspace import Workspace
+
+SHARES = (0.25, 0.5, 0.75, 1.0)
+AT_S, HORIZON_S = 1220.0, 1500.0
+"""At minute 20, and 20 s into a pane; to the end of the window after it."""
+RATE_PER_S = 28_000.0
+KEYS = {"keys that repeat": 300_000, "keys that hardly repeat": 1_500_000}
+
+COLUMNS = {
+    "keys": "keys",
+    "share": "key groups moved",
+    "instant": "instant: core-seconds more",
+    "disruptive": "disruptive: core-seconds more",
+    "instant_share": "instant, of all",
+    "disruptive_share": "disruptive, of all",
+    "paper": "paper",
+}
+
+
+def run(workspace: Workspace, _sizes: Sizes) -> Result:
+    """The same tuples, with no, some, or all key groups moved once."""
+    rows = list[dict[str, Any]]()
+    for name, keys in KEYS.items():
+        base_s = used(workspace, "instant", 0.0, keys)
+        for share in SHARES:
+            more = {each: used(workspace, each, share, keys) - base_s for each in ("instant", "disruptive")}
+            rows.append(
+                {
+                    "keys": name,
+                    "share": share,
+                    **more,
+                    **{f"{each}_share": value / base_s for each, value in more.items()},
+                    "paper": "similar for both",
+                }
+            )
+    figures: dict[str, Callable[[], Any]] = {"overhead": partial(_drawn, rows)}
+    note = (
+        f"All of it is less than {max(row['disruptive_share'] for row in rows):.2%} of the run's work. Instant "
+        "migration sends and merges a second partial result of a key that came before and after the move; where keys "
+        "repeat that is as much as moving the state, where they do not it is less."
+    )
+    return Result(
+        {"overhead": Table("CPU of moving key groups at minute 20", COLUMNS, tuple(rows))}, figures, (*NOTES, note)
+    )
+
+
+def used(workspace: Workspace, strategy: str, share: float, keys: int) -> float:
+    """Core-seconds of the workers."""
+    key = {"strategy": strategy, "share": share, "keys": keys}
+    return float(workspace.cached("enorm-fig12", key, partial(measured, strategy, share, keys, workspace.seed)))
+
+
+def measured(strategy: str, share: float, keys: int, seed: int) -> float:
+    """Of one run; key groups go to the next worker."""
+    count = round(share * GROUPS)
+    owners = [group * WORKERS // GROUPS for group in range(GROUPS)]
+    moved = {number * GROUPS // count for number in range(count)}
+    after = [(owner + 2) % WORKERS if group in moved else owner for group, owner in enumerate(owners)]
+    event = {"kind": "repartition", "operator": "compute", "at_s": AT_S, "owners": after, "strategy": strategy}
+    job = simple_job(
+        pane_keys=keys,
+        rate_per_s=RATE_PER_S,
+        horizon_s=HORIZON_S,
+        events=[event] if count else [],
+        seed=seed,
+        noise=False,
+    )
+    return worker_cpu_s(ran(job))
+
+
+def _drawn(rows: list[dict[str, Any]]) -> Any:
+    from figures.lines import lines
+
+    series = [(name, each) for name in KEYS for each in ("instant", "disruptive")]
+    points: dict[str, list[Any]] = {
+        "series": [f"{each}, {name}" for name, each in series for _ in SHARES],
+        "x": [100.0 * share for _ in series for share in SHARES],
+        "y": [row[each] for name, each in series for row in rows if row["keys"] == name],
+    }
+    return lines(points, "key groups moved (%)", "core-seconds more")
+
+
+FIG12 = Experiment(
+    name="enorm.fig12",
+    source="Enorm, Fig. 12, Section 7.4",
+    summary="CPU of moving a share of the key groups, by strategy, simulated",
+    run=run,
+)

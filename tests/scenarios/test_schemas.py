@@ -1,0 +1,109 @@
+"""What commands print with --json is what `twin schema COMMAND` says: no key more, none less, none of another type."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from scenarios.asking import capacity as capacities
+from scenarios.asking import dry_run as dry_runs
+from scenarios.asking import sensitivity as sensitivities
+from scenarios.asking.bench import Bench
+from scenarios.asking.change_options import Change, planned
+from scenarios.asking.condition import condition
+from scenarios.asking.control_measures import judge
+from scenarios.asking.knobs import knob
+from scenarios.asking.policies_compared import compared
+from scenarios.asking.policies_compared import variants as of_policies
+from scenarios.asking.replications import Wanted
+from scenarios.commands.terminal import plain
+from scenarios.notebook.answer import whatif
+from scenarios.schemas.registry import DOCUMENTS, schema_of
+from scenarios.telling.progress import Lines
+from tests.scenarios.asking.jobs import queue
+from tests.scenarios.test_cli import done, refused
+from twin.events import SlowDown
+from twin.simulation import simulate
+
+SILENT = Lines(lambda _text: None)
+JOB = queue(horizon_s=2, warmup_s=0.5)
+
+
+def run() -> Any:
+    return simulate(JOB.with_events(SlowDown(at_s=1, host="big", factor=2))).to_dict()
+
+
+def silent_run() -> Any:
+    return simulate(queue(rate_per_s=1e-3, horizon_s=2, warmup_s=0)).to_dict()
+
+
+def capacity() -> Any:
+    asked = capacities.Question("max", knob("workload.arrivals.in.rate_per_s", "--find-max"),
+                                condition("not backpressured", JOB), None, 0.2, 2)  # fmt: skip
+    with Bench(workers=1) as bench:
+        return capacities.capacity(JOB, asked, bench, 1, SILENT)
+
+
+def sensitivity() -> Any:
+    texts = ["workload.arrivals.in.rate_per_s=400..600", "cluster.hosts.big.cpu_percent=1000..1600"]
+    with Bench(workers=1) as bench:
+        model = sensitivities.Model(JOB, sensitivities.inputs(texts, JOB), "e2e_latency_s.mean", 1, 1)
+        return sensitivities.sensitivity(model, sensitivities.Budget(2, 8, 1), bench, SILENT)
+
+
+def policies() -> Any:
+    with Bench(workers=1, of=judge(0.01)) as bench:
+        return compared(bench, of_policies(JOB, ["none,ds2"]), 0.01, Wanted(2), 1, SILENT)
+
+
+def dry_run() -> Any:
+    change = planned(JOB, Change(fail=["big"], recover_after_s=5))
+    with Bench(workers=1, of=dry_runs.look(change.at_s)) as bench:
+        return dry_runs.dry_run(bench, JOB, change, 2, 1, SILENT)
+
+
+MADE = {
+    "run": run,
+    "whatif": lambda: whatif(JOB, {"replicas of work": [1, 2]}, replications=2).document,
+    "compare-policies": policies,
+    "capacity": capacity,
+    "sensitivity": sensitivity,
+    "dry-run": dry_run,
+}
+
+
+def check(command: str, document: Any) -> None:
+    """As JSON brings it."""
+    TypeAdapter(DOCUMENTS[command]).validate_json(json.dumps(plain(document)), strict=True)
+
+
+@pytest.mark.parametrize("command", MADE)
+def test_documents_are_as_their_schema_says(command):
+    document = MADE[command]()
+    check(command, document)
+    with pytest.raises(ValidationError, match="forbidden"):
+        check(command, {**document, "more": 1})
+    for key in set(document) & set(schema_of(command)["required"]):
+        with pytest.raises(ValidationError, match="required"):
+            check(command, {name: value for name, value in document.items() if name != key})
+
+
+def test_a_run_without_results_has_no_latencies():
+    check("run", silent_run())
+
+
+@pytest.mark.parametrize("command", DOCUMENTS)
+def test_every_schema_describes_a_closed_object(command):
+    schema = schema_of(command)
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
+    assert json.loads(json.dumps(schema)) == schema
+
+
+def test_the_command_prints_them(capfd):
+    done("schema", "run", "--json")
+    assert json.loads(capfd.readouterr().out) == schema_of("run")
+    assert "did you mean 'whatif'" in refused(capfd, "schema", "whatiff")

@@ -1,0 +1,58 @@
+"""The guide from nothing: its files run as they stand, and do what it says of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import streamtwin as st
+from scenarios.asking.knobs import knob
+from scenarios.asking.variants import Question, variants
+from scenarios.files.overrides import set_values
+from scenarios.files.scenario_file import parse_scenario
+
+TEXT = (Path(__file__).resolve().parent.parent / "docs" / "first-scenario.md").read_text(encoding="utf-8")
+FILES = {re.search(r"name: (\S+)", block)[1]: block for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)}
+
+
+@pytest.fixture(scope="module")
+def orders() -> st.Result:
+    return st.run(parse_scenario(FILES["orders"], "orders.yaml"))
+
+
+@pytest.fixture(scope="module")
+def gate() -> st.Scenario:
+    return parse_scenario(FILES["gate"], "gate.yaml")
+
+
+def test_busy_times_are_those_that_were_put_in(orders):
+    assert orders.keeps_up
+    assert orders.operators.loc["enrich", "busy"] == pytest.approx(0.30, abs=0.015)
+    assert orders.operators.loc["orders", "busy"] == pytest.approx(0.09, abs=0.01)
+
+
+def test_the_values_that_are_varied_are_there(orders, gate):
+    free = set_values(orders.job, ["query.streams.orders->enrich.partitioning=rebalance"])
+    assert len(variants(free, Question(vary=["replicas of enrich=6,8"]))) == 3
+    assert knob("workload.arrivals.orders.rate_per_s", "--find-max").given(orders.job) == 6000
+    assert len(variants(gate, Question(vary=["cluster.links.0.bandwidth_mbps=5,10,20"]))) == 3
+    assert knob("workload.arrivals.camera-1.rate_per_s", "--find-max").given(gate) == 150
+
+
+def test_all_on_the_box_does_not_keep_up_and_in_the_room_it_does(gate):
+    given = st.run(gate)
+    assert not given.keeps_up
+    assert "the CPU of box" in given.verdict
+    moved = {"moving": ("room",), "detect": ("room",), "count": ("room",)}
+    room = st.run(gate.with_plan(gate.plan.with_placement({**gate.plan.placement, **moved})))
+    assert room.keeps_up
+    assert room.links.loc["box->room", "sent_mbps"] == pytest.approx(14.4, rel=0.05)
+
+
+def test_the_optimizer_finds_a_plan_that_keeps_up_and_is_fresh(gate):
+    solution = st.optimize(gate, objective="e2e_latency_s")
+    assert solution.plan is not None
+    found = st.run(gate.with_plan(solution.plan))
+    assert found.keeps_up

@@ -1,0 +1,106 @@
+"""Which streams lie within one task under N plans at once, and what that does to loads and waits.
+
+Fused operators are a path; sums over it are taken from its end to its beginning, stream by stream, and what the task
+feels goes back the same way. Letters at the end of a name are the axes of `twin.rates.layout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twin.chaining import fused, goes_straight_on, may_chain
+from twin.plan import ExecutionPlan
+
+if TYPE_CHECKING:
+    from twin.rates.arrays import JobArrays
+
+
+class Fusing:
+    """inner_sn: whether a stream is within a task. [S, N]"""
+
+    def __init__(self, job: JobArrays, inner_sn: np.ndarray) -> None:
+        self.job = job
+        self.inner_sn = inner_sn
+        self.downward = [s for s in np.argsort(job.consumer_s, kind="stable").tolist() if inner_sn[s].any()]
+        self.behind_on = np.zeros((len(job.names), inner_sn.shape[1]), dtype=bool)
+        for s in self.downward:
+            self.behind_on[job.consumer_s[s]] |= inner_sn[s]
+
+    def select(self, rows: np.ndarray) -> Fusing:
+        """For some of the plans (a boolean mask [N])."""
+        return Fusing(self.job, self.inner_sn[:, rows])
+
+    def gathered(self, each_on: np.ndarray) -> np.ndarray:
+        """At the first of fused operators, the sum over all of them; at the others 0. [O, N]"""
+        total = each_on.copy()
+        for s in reversed(self.downward):
+            producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
+            moved = np.where(self.inner_sn[s], total[consumer], 0.0)
+            total[producer] += moved
+            total[consumer] -= moved
+        return total
+
+    def spread(self, each_on: np.ndarray) -> np.ndarray:
+        """What is true of the first of fused operators, for all of them. [O, N]"""
+        found = each_on.copy()
+        for s in self.downward:
+            producer, consumer = self.job.producer_s[s], self.job.consumer_s[s]
+            found[consumer] = np.where(self.inner_sn[s], found[producer], found[consumer])
+        return found
+
+    def served(
+        self, service_on: np.ndarray, scv_on: np.ndarray, in_on: np.ndarray, out_on: np.ndarray, fires_on: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """CPU time that a tuple takes from an operator to the end of its task, and its squared variation. [O, N] each
+
+        What a window over time evaluates is no part of any tuple's service.
+        """
+        mean_on, variance_on = service_on.copy(), scv_on * service_on**2
+        for s in reversed(self.downward):
+            o, after = self.job.producer_s[s], self.job.consumer_s[s]
+            gain, chance = out_on[o] / np.maximum(in_on[o], 1e-12), np.ones(1)
+            if self.job.by_time_o[o]:
+                gain = np.zeros_like(gain)
+            elif o in self.job.windowed:
+                chance = np.minimum(1.0, fires_on[o] / np.maximum(in_on[o], 1e-12))
+            else:
+                chance = np.minimum(1.0, gain)
+            lump_s = gain / np.maximum(chance, 1e-12) * mean_on[after]
+            more = gain * variance_on[after] + chance * (1.0 - chance) * lump_s**2
+            variance_on[o] += np.where(self.inner_sn[s], more, 0.0)
+            mean_on[o] += np.where(self.inner_sn[s], gain * mean_on[after], 0.0)
+        return mean_on, variance_on / np.maximum(mean_on, 1e-12) ** 2
+
+
+def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:
+    """That of plans; None if nothing is fused under any."""
+    query, engine = job.deployment.query, job.deployment.engine
+    if not engine.chaining and not any(plan.fused for plan in plans):
+        return None
+    inner_sn = np.zeros((len(job.streams), len(plans)), dtype=bool)
+    number = {(each.producer, each.consumer): s for s, each in enumerate(job.streams)}
+    for n, plan in enumerate(plans):
+        for group in fused(query, plan, engine):
+            for ends in pairwise(group):
+                inner_sn[number[ends], n] = True
+    return Fusing(job, inner_sn) if inner_sn.any() else None
+
+
+def of_counts(job: JobArrays, counts_nol: np.ndarray) -> Fusing | None:
+    """That of plans made of the given one, as replicas by plan, operator and socket: what sits alike stays fused."""
+    query, plan = job.deployment.query, job.deployment.plan
+    asked = {ends for group in plan.fused for ends in pairwise(group)}
+    inner_sn = np.zeros((len(job.streams), len(counts_nol)), dtype=bool)
+    for s, each in enumerate(job.streams):
+        chained = job.deployment.engine.chaining and may_chain(query, each)
+        if not chained and (each.producer, each.consumer) not in asked:
+            continue
+        start, end = counts_nol[:, job.producer_s[s]], counts_nol[:, job.consumer_s[s]]
+        inner_sn[s] = (start == end).all(axis=1)
+        if not goes_straight_on(query.partitioning(each)):
+            inner_sn[s] &= start.sum(axis=1) == 1
+    return Fusing(job, inner_sn) if inner_sn.any() else None
