@@ -73,7 +73,8 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
         if found.counts_ol is not None and refuted(candidates, [found.counts_ol], np.array([found.cost])):
             return Proof(None, closed=False)
         best = candidates.candidate(candidates.best)
-        bound = candidates.bound = min(found.bound, horizon_s)
+        bound = min(found.bound, horizon_s)
+        candidates.bound = bound if math.isfinite(bound) else None
         if found.outcome is Outcome.INFEASIBLE or bound >= best.objective * (1.0 - CLOSE):
             return Proof(min(bound, best.objective), closed=True)
         if not whole or found.counts_ol is None or found.outcome is Outcome.STOPPED or candidates.left <= 0:
@@ -83,4 +84,6 @@ def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates
             return Proof(None, closed=False)
         program.exclude(found.counts_ol)
     best = candidates.candidate(candidates.best)
-    return Proof(None if bound is None else min(bound, best.objective), closed=False)
+    if bound is None or not math.isfinite(bound):  # a program that was stopped soon says nothing
+        return Proof(None, closed=False)
+    return Proof(min(bound, best.objective), closed=False)

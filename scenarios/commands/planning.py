@@ -176,8 +176,11 @@ def optimize(
 
 def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | None]:
     """The optimizer, and the target metric if one is asked for; the lowest price is the goal of one optimizer."""
-    from twin.errors import BadInput
+    from optimizers.interface import OBJECTIVES
+    from twin.errors import BadInput, suggest
 
+    if objective is not None and objective not in (*OBJECTIVES, PRICE):
+        raise BadInput(f"unknown objective {objective!r}; {suggest(objective, (*OBJECTIVES, PRICE))}")
     if objective != PRICE:
         return optimizer or "local-search", objective
     if optimizer not in (None, BUYER):

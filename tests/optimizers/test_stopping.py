@@ -18,6 +18,7 @@ from optimizers.patience import Patience
 from optimizers.proving import Proving
 from optimizers.registry import OPTIMIZERS
 from optimizers.space import Space
+from scenarios.files.scenario_file import load
 from twin.metrics import Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
@@ -71,6 +72,14 @@ def test_time_that_is_up_gives_a_plan_and_says_so(name: str) -> None:
     assert found.status is Status.INFEASIBLE or "time was up after 1e-06 s; the best so far" in found.message
     assert found.status is not Status.OPTIMAL
     assert found.given is not None and found.objective >= found.given.objective * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 1e-3, 0.02])
+def test_a_program_that_had_no_time_bounds_nothing(seconds: float) -> None:
+    found = Keeping(OPTIMIZERS["milp"]).solve(
+        Problem(scenario=load("smart-grid"), cost_model=RateModel(), seconds=seconds)
+    )
+    assert found.bound is None or (np.isfinite(found.bound) and found.gap is not None and np.isfinite(found.gap))
 
 
 @pytest.mark.parametrize("name", ["costream", "exhaustive", "local-search", "milp", "rlas"])

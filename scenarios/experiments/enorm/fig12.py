@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from scenarios.experiments.enorm.simple_job import GROUPS, NOTES, WORKERS, ran, simple_job, worker_cpu_s
+from scenarios.experiments.enorm.simple_job import COMPUTE, GROUPS, NOTES, WORKERS, ran, simple_job, worker_cpu_s
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -67,7 +67,7 @@ def measured(strategy: str, share: float, keys: int, seed: int) -> float:
     owners = [group * WORKERS // GROUPS for group in range(GROUPS)]
     moved = {number * GROUPS // count for number in range(count)}
     after = [(owner + 2) % WORKERS if group in moved else owner for group, owner in enumerate(owners)]
-    event = {"kind": "repartition", "operator": "compute", "at_s": AT_S, "owners": after, "strategy": strategy}
+    event = {"kind": "repartition", "operator": COMPUTE, "at_s": AT_S, "owners": after, "strategy": strategy}
     job = simple_job(
         pane_keys=keys,
         rate_per_s=RATE_PER_S,
