@@ -47,8 +47,8 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
     figures: dict[str, Callable[[], Any]] = {"overhead": partial(_drawn, rows)}
     note = (
         f"All of it is less than {max(row['disruptive_share'] for row in rows):.2%} of the run's work. Instant "
-        "migration sends and merges a second partial result of a key that came before and after the move; where keys "
-        "repeat that is as much as moving the state, where they do not it is less."
+        "migration sends and merges a second partial result of a key that came before and after the move, for "
+        "22 us, where moving a key's state takes 12 us: where keys repeat instant costs more, where they do not, less."
     )
     return Result(
         {"overhead": Table("CPU of moving key groups at minute 20", COLUMNS, tuple(rows))}, figures, (*NOTES, note)

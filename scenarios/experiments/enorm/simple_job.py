@@ -28,6 +28,8 @@ TWO, SIX = (5, 10), (5, 10, 15, 20, 25, 30)
 """Windows in minutes, in Section 7.1."""
 CAPACITY_PER_S = 40_000.0
 SEGMENTS = 4000
+COMPUTE = "compute"
+"""The operator of that name."""
 
 NOTES = (
     (
@@ -112,14 +114,14 @@ def simple_job(
             "key_groups": {COMPUTE: owners, "consolidate": away},
         },
         "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s}}},
-        "engine": {**_engine()},
+        "engine": {**engine()},
         "events": list(events),
         "run": {"horizon_s": horizon_s, "segments": SEGMENTS, "fidelity": "fast", "seed": seed, **more},
     }
     return parse(Scenario, document if policy is None else {**document, "policy": policy})
 
 
-def _engine() -> dict[str, Any]:
+def engine() -> dict[str, Any]:
     """Storm's, with fixed costs, and channels that hold a few seconds."""
     from twin.profiles import STORM
 
