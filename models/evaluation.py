@@ -15,6 +15,8 @@ from twin.metrics import BINARY_METRICS, METRICS, REGRESSION_METRICS
 from twin.randomness import stream
 
 LIMIT = "replicate limit"
+BELOW_ALL = 0.1
+"""Of the smallest label: the least that an estimate counts as."""
 
 
 class Row(NamedTuple):
@@ -53,14 +55,14 @@ def balanced_accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
 def row(metric: str, model: str, truth: np.ndarray, estimate: np.ndarray, bootstrap: int = 0, seed: int = 0) -> Row:
     """One line for one model and metric; rows without a label (NaN) are left out.
 
-    An estimate of a cost below every label counts as the smallest of them: how far below it is says nothing, as nothing
-    smaller can be seen in a run (half a result, a negative latency). bootstrap: resamples for the standard errors, 0
-    for none. A binary metric with a single class has no accuracy.
+    An estimate of a cost that is less than a tenth of every label counts as that tenth: how far below it is says
+    nothing, as nothing so small can be seen in a run (half a result, a negative latency). bootstrap: resamples for the
+    standard errors, 0 for none. A binary metric with a single class has no accuracy.
     """
     truth, estimate = truth[~np.isnan(truth)], estimate[~np.isnan(truth)]
     measures = _binary if metric in BINARY_METRICS else _regression
     if metric in REGRESSION_METRICS and len(truth):
-        estimate = np.maximum(estimate, truth.min())
+        estimate = np.maximum(estimate, BELOW_ALL * truth.min())
     found = measures(truth, estimate)
     errors = _standard_errors(measures, truth, estimate, bootstrap, seed) if bootstrap and found else {}
     return Row(metric, model, len(truth), **found, **{f"{name}_se": value for name, value in errors.items()})

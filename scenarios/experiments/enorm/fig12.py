@@ -94,6 +94,6 @@ def _drawn(rows: list[dict[str, Any]]) -> Any:
 FIG12 = Experiment(
     name="enorm.fig12",
     source="Enorm, Fig. 12, Section 7.4",
-    summary="CPU of moving a share of the key groups, by strategy, simulated",
+    summary="what moving a share of the key groups costs in CPU, by strategy, simulated",
     run=run,
 )
