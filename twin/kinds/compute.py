@@ -85,9 +85,8 @@ class Compute(EventTimed):
         if not self.windows:
             return mixed
         a_second = held.in_per_s / self.keys
-        return np.asarray(
-            mixed + event_ages_s(self.windows, [a_second * each.length_us / 1e6 for each in self.windows])
-        )
+        per_key = [a_second * each.length_us / 1e6 for each in self.windows]
+        return np.asarray(mixed + event_ages_s(self.windows, per_key))
 
     @property
     def mechanism(self) -> Computing:

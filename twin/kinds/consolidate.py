@@ -65,7 +65,7 @@ class Consolidate(EventTimed):
         return [of_pane * (window.length_us / self._pane_us) for window in self.windows]
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
-        """Older by the oldest tuple of a key in its window: partial results are handed over without an age of theirs."""
+        """Older by the oldest tuple of a key in its window; partial results have aged in no other."""
         per_key = [each / self.keys for each in self._tuples(held.in_per_s)]
         return np.asarray(mixed + event_ages_s(self.windows, per_key))
 
