@@ -7,7 +7,6 @@ Operators that are joined by forward streams have equally many.
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 
 from twin.deployment import Deployment
@@ -25,6 +24,8 @@ def free_o(deployment: Deployment, pinned_o: np.ndarray) -> np.ndarray:
 
 def tied(deployment: Deployment) -> list[list[int]]:
     """Operators that must have equally many replicas, those on their own included; indices in data-flow order."""
+    import networkx as nx  # most commands start without
+
     query = deployment.query
     row = {operator.name: o for o, operator in enumerate(query.topological)}
     graph: nx.Graph[int] = nx.empty_graph(len(row))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import networkx as nx
 import numpy as np
 
 from optimizers.divisible import free_o, tied
@@ -186,6 +185,8 @@ def _connected(deployment: Deployment, on_noh: np.ndarray) -> np.ndarray:
     cluster = deployment.cluster
     if not cluster.links:
         return np.ones(len(on_noh), bool)
+    import networkx as nx  # most commands start without
+
     graph = nx.Graph([link.between for link in cluster.links])
     graph.add_nodes_from(host.name for host in cluster.hosts)
     part = {name: number for number, names in enumerate(nx.connected_components(graph)) for name in names}

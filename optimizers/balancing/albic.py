@@ -11,8 +11,6 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.counting import counting_bound
@@ -81,6 +79,9 @@ class Albic:
 def units(balance: Balance, traffic: Traffic, together_e: np.ndarray, limit: float) -> np.ndarray:
     """[G] the unit of each group: sets connected by these pairs, split until neither the budget nor the limit (percent
     of a node) is exceeded by one. A single group is never split."""
+    from scipy.sparse import csr_matrix  # most commands start without
+    from scipy.sparse.csgraph import connected_components
+
     groups = len(balance.home_g)
     ends = traffic.sender_e[together_e], traffic.receiver_e[together_e]
     linked = csr_matrix((np.ones(len(ends[0])), ends), shape=(groups, groups))

@@ -11,8 +11,6 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_matrix
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import Assignment, assignment
@@ -33,6 +31,8 @@ class Cola:
         return assignment(balance, found, 0.0, "COLA ignores the budget" if over else "")
 
     def _spread(self, balance: Balance) -> np.ndarray:
+        from scipy.sparse import csr_matrix  # most commands start without
+
         groups = len(balance.home_g)
         edges = csr_matrix((groups, groups)) if balance.traffic is None else balance.traffic.both_ways
         unmarked = int((~balance.marked_h).sum())
@@ -71,6 +71,8 @@ def _longest_first(balance: Balance, parts: list[np.ndarray]) -> np.ndarray:
 
 def _named(balance: Balance, node_g: np.ndarray) -> np.ndarray:
     """The same on nodes of the same capacity such that as little as possible migrates."""
+    from scipy.optimize import linear_sum_assignment  # takes longer to import than most commands take to start
+
     named_g = node_g.copy()
     unmarked = np.flatnonzero(~balance.marked_h)
     for capacity in np.unique(balance.capacity_h[unmarked]):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy.sparse import csr_matrix
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 SCALE = 1000
 """METIS wants whole weights of at least 1: the largest becomes this."""
@@ -15,6 +19,7 @@ def partitioned(edges: csr_matrix, weights: np.ndarray, parts: int) -> np.ndarra
     edges: symmetric. weights: of vertices, >= 0. Never more parts than vertices.
     """
     import pymetis
+    from scipy.sparse import csr_matrix
 
     count = len(weights)
     parts = min(parts, count)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from twin.errors import BadInput
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Traffic:
     @cached_property
     def both_ways(self) -> csr_matrix:
         """[G, G] symmetric: what two groups exchange."""
+        from scipy.sparse import csr_matrix  # most commands start without
+
         groups = len(self.operator_g)
         one_way = csr_matrix((self.rate_e, (self.sender_e, self.receiver_e)), shape=(groups, groups))
         return (one_way + one_way.T).tocsr()

@@ -20,7 +20,8 @@ from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Problem, Solution, Status
 from optimizers.milp.ages import fixed_s
 from optimizers.milp.candidates import Candidates
-from optimizers.milp.proof import CLOSE, TOLERATED, admissible, refuted
+from optimizers.milp.moves import climb
+from optimizers.milp.proof import CLOSE, TOLERATED, admissible
 from optimizers.selection import dealt_anew, estimate, said
 from optimizers.space import counts_of
 from twin.errors import BadInput
@@ -29,6 +30,8 @@ from twin.rates.model import RateModel
 
 BATCH = 16
 """Nodes that are branched at a time."""
+SEARCHED = 0.5
+"""Share of the budget that goes into the tree where its bounds are refuted; small changes of the best get the rest."""
 NODES = 20_000
 """After which the search stops, whatever the budget."""
 SHARE = 0.01
@@ -70,6 +73,8 @@ class _Tree:
     by_rates: bool = field(init=False)
     best_s: float = np.inf
     nodes: int = 0
+    refuted: bool = False
+    rates_s: list[float] = field(default_factory=list)
     _open: list[tuple[tuple[float, ...], int, float, np.ndarray]] = field(default_factory=list)
     _count: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -81,9 +86,13 @@ class _Tree:
         self.by_rates = self.latency and isinstance(self.problem.cost_model, RateModel)
 
     @property
+    def _rates(self) -> Problem:
+        return replace(self.problem, cost_model=RateModel())
+
+    @property
     def worth_s(self) -> float:
-        """Bound from which a node is dropped; none, where the objective is no latency."""
-        if not self.latency:
+        """Bound from which a node is dropped; none, where the objective is no latency or bounds are refuted."""
+        if not self.latency or self.refuted:
             return np.inf
         if self.by_rates:
             return self.best_s * (1.0 - CLOSE)
@@ -101,6 +110,10 @@ class _Tree:
             children = [self._children(place_o) for _, _, _, place_o in taken if (place_o < 0).any()]
             if children:
                 self._add(np.concatenate(children))
+            if self.refuted and self.candidates.left < self.problem.budget * (1.0 - SEARCHED):
+                break
+        if self.by_rates and (self.refuted or self._open):
+            climb(self.candidates, self.problem.deployment, self.problem.space)
 
     def _children(self, place_o: np.ndarray) -> np.ndarray:
         """The next operator in data-flow order on each socket that it fits on."""
@@ -138,10 +151,11 @@ class _Tree:
         new = [self.candidates.counts(row) for row in range(before, len(self.candidates))]
         if not new:
             return
-        rates = replace(self.problem, cost_model=RateModel())
-        found = estimate(rates, as_plans(self.problem.deployment, np.stack(new)))
+        found = estimate(self._rates, as_plans(self.problem.deployment, np.stack(new)))
+        self.rates_s += np.where(found.sane, found.objective, np.inf).tolist()
         sane = [self.candidates.candidate(row).sane for row in range(before, len(self.candidates))]
         self.best_s = min(self.best_s, float(found.objective[found.sane & sane].min(initial=np.inf)))
+        self.refuted = self.refuted or (self.latency and self._refutes(new))
 
     def _score(self, counts_ol: np.ndarray) -> tuple[float, ...]:
         """What the cost model says of a node's completion; last, if it is not in the space."""
@@ -152,20 +166,28 @@ class _Tree:
         found = self.candidates.candidate(row)
         return float(not found.sane), found.objective if self.latency else -found.objective
 
-    def _refuted(self) -> bool:
-        """Whether a plan that was looked at is better than its own bound."""
-        plans = [self.candidates.counts(row) for row in range(len(self.candidates))]
-        plans = [each for each in plans if ((each > 0).sum(axis=1) == 1).all()]
+    def _refutes(self, counts: list[np.ndarray]) -> bool:
+        """Whether the rate model says less of one of these plans than its own bound: bounds say nothing then."""
+        plans = [each for each in counts if ((each > 0).sum(axis=1) == 1).all()]
         if not plans:
             return False
         bound_n, _ = self.relaxation.solve(np.stack(plans).argmax(axis=2))
-        return refuted(self.candidates, plans, bound_n)
+        found = estimate(self._rates, as_plans(self.problem.deployment, np.stack(plans)))
+        return bool((found.sane & (found.objective < bound_n * (1.0 - CLOSE))).any())
+
+    def _near(self) -> set[int] | None:
+        """Rows that are near the best by rates and sane by the cost model, where that is another; None if none is."""
+        if self.by_rates or not self.latency:
+            return None
+        most = self.best_s + SHARE * max(0.0, self.best_s - fixed_s(self.job))
+        near = {row for row, cost in enumerate(self.rates_s) if cost <= most}
+        return {row for row in near if self.candidates.candidate(row).sane} or None
 
     def solution(self, started_s: float) -> Solution:
         """The best plan looked at; under the rate model, with what is proved."""
-        found = self.candidates.solution(started_s, weighed=self.nodes)
+        found = self.candidates.solution(started_s, weighed=self.nodes, rows=self._near())
         proves = self.by_rates and found.sane and admissible(self.problem, self.job, self.problem.space)
-        proves = proves and not self._refuted()
+        proves = proves and not self.refuted
         bound = min([found.objective, *(each[2] for each in self._open)]) if proves else None
         closed = bound is not None and bound >= found.objective * (1.0 - CLOSE)
         return replace(

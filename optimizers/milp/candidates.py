@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 import numpy as np
 
@@ -125,12 +125,16 @@ class Candidates:
         """The plan with its estimates."""
         return self._candidates[row]
 
-    def solution(self, started_s: float, *, weighed: int = 0) -> Solution:
-        """The best, and what comes next; nothing is claimed. Raises BadInput if no plan of the space was found."""
+    def solution(self, started_s: float, *, weighed: int = 0, rows: Container[int] | None = None) -> Solution:
+        """The best, and what comes next; nothing is claimed. rows: only of these, one of them at least.
+
+        Raises BadInput if no plan of the space was found.
+        """
         problem = self._problem
         if not len(self):
             raise BadInput(NOTHING.format(words=self._space.words(problem.deployment)))
-        best, *others = (self.candidate(int(row)) for row in self.ranking[: 1 + problem.alternatives])
+        ranking = [int(row) for row in self.ranking if rows is None or int(row) in rows]
+        best, *others = (self.candidate(row) for row in ranking[: 1 + problem.alternatives])
         return Solution(
             status=Status.FEASIBLE,
             plan=best.plan,

@@ -42,7 +42,9 @@ class Rows(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Work:
     """Of one point: reference-core seconds of an operator's one input tuple by cost [O, K], and without any of these
-    costs [O]; its tuples/s [O]; its replicas [O], and the share of them by host that carries any [O]."""
+    costs [O]; its tuples/s [O]; its replicas [O], and the share of them by host that carries any [O]. tasks: numbers of
+    operators that run as one, by task.
+    """
 
     names: tuple[str, ...]
     each_ok: np.ndarray
@@ -50,6 +52,7 @@ class Work:
     taken_o: np.ndarray
     replicas_o: np.ndarray
     share_o: Mapping[str, np.ndarray]
+    tasks: tuple[tuple[int, ...], ...]
 
 
 def as_delivered(point: Point) -> Scenario:
@@ -70,18 +73,20 @@ def work_of(point: Point, costs: Sequence[UnitCost]) -> Work:
         if occurs(scenario, cost.name):
             each_ok[:, k] = (_each_s(alone(scenario, costs, cost.name, TINY))[1] - base_o) / TINY
     taken = (point.taken_per_s.get(name, float(rate)) for name, rate in zip(names, flow_o, strict=True))
-    components = compile(scenario).components
+    places = [[place.host for place in scenario.plan.locations(name)] for name in names]
     on_hosts = {
-        host.name: np.array([each.on[host.name] / each.replicas for each in components])
-        for host in scenario.cluster.hosts
+        host.name: np.array([each.count(host.name) / len(each) for each in places]) for host in scenario.cluster.hosts
     }
     return Work(
         names=names,
         each_ok=np.maximum(each_ok, 0.0),
         base_o=base_o,
         taken_o=np.array(list(taken)),
-        replicas_o=np.array([each.replicas for each in components]),
+        replicas_o=np.array([len(each) for each in places]),
         share_o={name: share_o for name, share_o in on_hosts.items() if share_o.any()},
+        tasks=tuple(
+            tuple(names.index(operator.name) for operator in each.operators) for each in compile(scenario).components
+        ),
     )
 
 
@@ -105,14 +110,15 @@ def rows_of(
                 share_o = work.share_o[host.name]
                 cores = max(point.cpu[host.name], 0.0) * (host.cpu_percent / 100) ** exponent
                 rows.append((cores, share_o @ base_o, share_o @ need_ok, 1.0, f"{point.name}: cpu of host {host.name}"))
-        for o, name in enumerate(work.names):
-            if name in point.busy:
-                speed = 1.0 if speeds is None else float(speeds[number][o])
-                share = 1.0 / work.replicas_o[o]
-                cores, trust = max(point.busy[name], 0.0) * speed, 1.0 / (1.0 + DOUBT * abs(1.0 - speed))
-                rows.append(
-                    (cores, base_o[o] * share, need_ok[o] * share, trust, f"{point.name}: busy share of {name}")
-                )
+        for task in work.tasks:
+            read = next((o for o in task if work.names[o] in point.busy), None)
+            if read is None:
+                continue
+            speed = 1.0 if speeds is None else float(speeds[number][read])
+            cores, trust = max(point.busy[work.names[read]], 0.0) * speed, 1.0 / (1.0 + DOUBT * abs(1.0 - speed))
+            share, all_of_it = 1.0 / work.replicas_o[read], list(task)
+            label = f"{point.name}: busy share of {'+'.join(work.names[o] for o in task)}"
+            rows.append((cores, base_o[all_of_it].sum() * share, need_ok[all_of_it].sum(axis=0) * share, trust, label))
     cores_r, base_r, trust_r = (np.array([row[place] for row in rows], dtype=float) for place in (0, 1, 3))
     need_rk = np.array([row[2] for row in rows]).reshape(len(rows), works[0].each_ok.shape[1])
     return Rows(cores_r, base_r, need_rk, trust_r, tuple(row[4] for row in rows))

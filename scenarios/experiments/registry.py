@@ -45,6 +45,7 @@ from scenarios.experiments.enorm import fig9 as enorm_fig9
 from scenarios.experiments.enorm import fig10 as enorm_fig10
 from scenarios.experiments.enorm import fig12 as enorm_fig12
 from scenarios.experiments.enorm import fig13 as enorm_fig13
+from scenarios.experiments.enorm import fig16 as enorm_fig16
 from scenarios.experiments.enorm.fig14 import FIG14 as ENORM_FIG14
 from scenarios.experiments.enorm.fig15 import FIG15 as ENORM_FIG15
 from scenarios.experiments.interface import Experiment
@@ -96,6 +97,7 @@ _ALL: tuple[Experiment, ...] = (
     ENORM_FIG14,
     ENORM_FIG15,
     enorm_fig9.COMPONENTS,
+    enorm_fig16.FIG16,
 )
 """By paper, in its order."""
 

@@ -22,6 +22,7 @@ from twin.errors import BadInput, suggest
 from twin.metrics import CostModel, Ranged, Unsure
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
+from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
@@ -107,7 +108,8 @@ def led(optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, pr
     """
     staged = isinstance(model, StagedCostModel)
     drive = "near" if staged and drive is None and optimizer.name in DRIVEN else drive
-    chosen = driven(optimizer, drive, learned=learns(model))
+    asked = drive is not None and not isinstance(model, RateModel)
+    chosen = driven(optimizer, drive, learned=learns(model) or asked)
     return proving(chosen, seed, prove or (DECIDED if staged else 0))
 
 

@@ -128,6 +128,15 @@ def test_staged_is_decided_by_the_simulator():
     assert found.status is Status.FEASIBLE
 
 
+def test_the_simulator_may_choose_among_what_is_near_and_rates_may_not():
+    scenario = jobs()["own plan"]
+    found = optimize(scenario, "milp", "sim", drive="near", budget=5)
+    assert found.evaluations <= 5
+    assert "by rates, sim chose" in found.message
+    with pytest.raises(BadInput, match="rates need no drive"):
+        optimize(scenario, "milp", "rates", drive="near")
+
+
 def test_names_of_cost_models_and_what_is_wrong_with_them(tmp_path):
     models = cost_models("rates, learned,staged")
     assert list(models) == ["rates", "learned", "staged"]

@@ -79,6 +79,15 @@ def test_any_course_of_splits_and_combinations(course: Any, seed: int) -> None:
     simulate(job([source(), compute(), consolidate(combined=combined), sink()], events=events, seed=seed))
 
 
+def test_what_comes_too_late_for_one_of_two_owners_is_no_loss() -> None:
+    """Sent to both around a smooth migration's cut, a tuple may be late at one and in the windows of the other."""
+    chain = [source(disorder_s=1.5), compute(), consolidate(combined=True), sink()]
+    move = {"kind": "migration", "operator": "compute", "key_groups": GROUPS, "strategy": "smooth"}
+    simulate(
+        job(chain, events=[{**move, "at_s": 1.0, "to_replica": 1}, {**move, "at_s": 4.0, "to_replica": 2}], seed=3)
+    )
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.lists(moves("compute", RIGID), min_size=1, max_size=4), st.integers(0, 1000))
 def test_computes_that_emit_their_own_windows(events: Any, seed: int) -> None:

@@ -61,13 +61,13 @@ def changed(change: Callable[[Any], object]) -> Any:
     [
         (
             lambda d: d["query"]["operators"][1].update(selectvity=1),
-            r"operators\.1.*'selectvity'; did you mean 'selectivity'",
+            r"operators\.f.*'selectvity'; did you mean 'selectivity'",
         ),
         (lambda d: d["query"]["operators"][1].update(selectivity=1.5), r"selectivity.*less than or equal to 1.*1\.5"),
         (lambda d: d["query"]["operators"][1].update(selectivity=float("nan")), r"selectivity.*finite.*nan"),
         (
             lambda d: d["query"]["operators"][1].update(kind="flter"),
-            r"operators\.1: unknown kind 'flter'; did you mean 'filter'",
+            r"operators\.f: unknown kind 'flter'; did you mean 'filter'",
         ),
         (lambda d: d["query"]["operators"][3]["window"].update(size_s=0), r"window\.size_s.*greater than"),
         (lambda d: d["query"]["operators"][3]["window"].update(slide_s=3), r"slide_s must be <= size_s \(2"),
@@ -81,7 +81,7 @@ def changed(change: Callable[[Any], object]) -> Any:
             r"join 'j' has 1 input streams; a join has at least 2",
         ),
         (lambda d: d["query"]["streams"].append(d["query"]["streams"][0]), r"given twice"),
-        (lambda d: d["cluster"]["hosts"][0].pop("ram_mb"), r"hosts\.0.*'ram_mb' is missing"),
+        (lambda d: d["cluster"]["hosts"][0].pop("ram_mb"), r"hosts\.h.*'ram_mb' is missing"),
         (lambda d: d["cluster"]["hosts"][0].update(cpu_percent=0), r"cpu_percent.*greater than"),
         (lambda d: d["cluster"]["hosts"].append(d["cluster"]["hosts"][0]), r"'h' is used 2 times"),
         (lambda d: d["plan"]["placement"].update(f="hh"), r"placement\.f: unknown host 'hh'"),
@@ -95,7 +95,7 @@ def changed(change: Callable[[Any], object]) -> Any:
         (lambda d: d.update(wrkload=1), r"'wrkload'; did you mean 'workload'"),
         (lambda d: d.update(run={"horizon_s": 10, "warmup_s": 10}), r"warmup_s must be < horizon_s"),
         (lambda d: d.update(query=3), r"query: should be a mapping of keys to values, got 3"),
-        (lambda d: d["query"]["operators"][1].pop("kind"), r"operators\.1: 'kind' is missing"),
+        (lambda d: d["query"]["operators"][1].pop("kind"), r"operators\.f: 'kind' is missing"),
     ],
 )
 def test_bad_input_is_one_line(change: Callable[[Any], object], says: str) -> None:

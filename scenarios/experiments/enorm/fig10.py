@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from scenarios.experiments.enorm.simple_job import NOTES, ran, simple_job
+from scenarios.experiments.enorm.simple_job import COMPUTE, NOTES, ran, simple_job
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -80,7 +80,7 @@ def _grows(rows: list[dict[str, Any]]) -> bool:
 
 def moved(strategy: str, key_bytes: float, seed: int) -> dict[str, float]:
     """The record of one migration."""
-    move = {"kind": "migration", "operator": "compute", "at_s": AT_S, "key_groups": [0], "to_replica": 3}
+    move = {"kind": "migration", "operator": COMPUTE, "at_s": AT_S, "key_groups": [0], "to_replica": 3}
     job = simple_job(
         pane_keys=PANE_KEYS,
         rate_per_s=LOADED_PER_S,

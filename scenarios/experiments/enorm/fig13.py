@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.experiments.enorm.fig9 import LARGE
-from scenarios.experiments.enorm.simple_job import GROUPS, NOTES, WORKERS, ran, simple_job
+from scenarios.experiments.enorm.simple_job import COMPUTE, GROUPS, NOTES, WORKERS, ran, simple_job
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -101,7 +101,7 @@ def _skew(worker: int, at_s: float, factor: float) -> dict[str, Any]:
     mine = [group for group in range(GROUPS) if group * WORKERS // GROUPS == worker]
     return {
         "kind": "skew",
-        "operator": "compute",
+        "operator": COMPUTE,
         "key_groups": mine,
         "factor": factor,
         "at_s": at_s,
@@ -110,7 +110,7 @@ def _skew(worker: int, at_s: float, factor: float) -> dict[str, Any]:
 
 
 def _read(found: Run) -> dict[str, Any]:
-    rows = [row for row in found.operator_rows if row["operator"] == "compute" and row["start_s"] >= SETTLE_S]
+    rows = [row for row in found.operator_rows if row["operator"] == COMPUTE and row["start_s"] >= SETTLE_S]
     sums = np.array([row["processingLatencySum_s"] for row in rows])
     counts = np.array([row["latencyCount"] for row in rows], dtype=float)
     a_minute = round(60.0 / PERIOD_S)

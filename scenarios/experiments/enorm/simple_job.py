@@ -15,6 +15,8 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
+COMPUTE = "compute"
+"""Name of the operator that makes partial results."""
 WORKERS, GROUPS = 6, 60
 PANE_S = 60.0
 RECEIVE_S, EXECUTE_S = 129e-6, 15e-6
@@ -26,6 +28,8 @@ TWO, SIX = (5, 10), (5, 10, 15, 20, 25, 30)
 """Windows in minutes, in Section 7.1."""
 CAPACITY_PER_S = 40_000.0
 SEGMENTS = 4000
+COMPUTE = "compute"
+"""The operator of that name."""
 
 NOTES = (
     (
@@ -72,7 +76,7 @@ def simple_job(
                 {"kind": "source", "name": "source", "service_time_s": 0, "tuple_bytes": KEY_BYTES},
                 {
                     "kind": "compute",
-                    "name": "compute",
+                    "name": COMPUTE,
                     "partial_s": PANE_S,
                     "sharing": "panes",
                     "service_time_s": RECEIVE_S,
@@ -94,8 +98,8 @@ def simple_job(
                 {"kind": "sink", "name": "sink", "service_time_s": 0},
             ],
             "streams": [
-                {"producer": "source", "consumer": "compute"},
-                {"producer": "compute", "consumer": "consolidate"},
+                {"producer": "source", "consumer": COMPUTE},
+                {"producer": COMPUTE, "consumer": "consolidate"},
                 {"producer": "consolidate", "consumer": "sink"},
             ],
         },
@@ -106,18 +110,18 @@ def simple_job(
             ]
         },
         "plan": {
-            "placement": {"source": "producer", "compute": workers, "consolidate": workers, "sink": "producer"},
-            "key_groups": {"compute": owners, "consolidate": away},
+            "placement": {"source": "producer", COMPUTE: workers, "consolidate": workers, "sink": "producer"},
+            "key_groups": {COMPUTE: owners, "consolidate": away},
         },
         "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s}}},
-        "engine": {**_engine()},
+        "engine": {**engine()},
         "events": list(events),
         "run": {"horizon_s": horizon_s, "segments": SEGMENTS, "fidelity": "fast", "seed": seed, **more},
     }
     return parse(Scenario, document if policy is None else {**document, "policy": policy})
 
 
-def _engine() -> dict[str, Any]:
+def engine() -> dict[str, Any]:
     """Storm's, with fixed costs, and channels that hold a few seconds."""
     from twin.profiles import STORM
 
@@ -139,7 +143,7 @@ def ran(scenario: Scenario) -> Run:
 
 def taken_per_s(run: Run) -> float:
     """Tuples a second that computes took after the warm-up."""
-    return next(each.rate_in_per_s for each in run.operators if each.operator == "compute")
+    return next(each.rate_in_per_s for each in run.operators if each.operator == COMPUTE)
 
 
 def worker_cpu_s(run: Run) -> float:

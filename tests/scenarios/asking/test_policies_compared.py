@@ -47,8 +47,8 @@ def scenario_with_rate(rate: float):
 
 def test_results_are_late_by_their_own_latencies():
     """Of 100 results at 0.1 s and 300 at 2 s, three in four are above 1 s."""
-    row = {"latencyCount": 400, "e2eLatencyBuckets": [bucket(0.1), bucket(2.0)], "e2eLatencyCounts": [100, 300]}
-    assert late([[row], [{"latencyCount": None}]], 1.0) == 0.75
+    row = {"kind": "sink", "e2eLatencyBuckets": [bucket(0.1), bucket(2.0)], "e2eLatencyCounts": [100, 300]}
+    assert late([[row], [{"kind": "map"}]], 1.0) == 0.75
     assert late([[row]], 3.0) == 0.0 and late([[row]], 0.01) == 1.0 and late([], 1.0) == 0.0
 
 

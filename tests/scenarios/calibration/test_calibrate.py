@@ -171,6 +171,16 @@ def test_busy_times_give_the_service_time_of_each_operator(name: str) -> None:
         assert estimate.value == pytest.approx(1e6 * operator.service_time_s, rel=0.06, abs=unsure), operator.name
 
 
+def test_a_busy_time_of_fused_operators_is_the_sum_of_their_costs() -> None:
+    true = JOBS["a window"]
+    fused = true.model_copy(update={"engine": true.engine.model_copy(update={"chaining": True})})
+    jobs = [at_rates(fused, factor) for factor in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    points = [simulated(str(number), each, each, cpu={}, latency_s=None) for number, each in enumerate(jobs)]
+    found = calibrate(points, by="operator")
+    answer = sum(found.costs[f"operator {name}"] for name in ("source", "map", "total"))
+    assert answer == pytest.approx(200 + 2000 + 1000, rel=0.03)
+
+
 def test_sources_that_fall_behind_bound_the_costs_and_those_that_keep_up_only_from_above() -> None:
     """No CPU time at all: eight rates of three jobs on an engine twenty times dearer than its profile."""
     known = [each for name, each in JOBS.items() if name in ("four replicas", "two inputs")]

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 class Audit:
     """Of one operator. came: event time, key and digest of each tuple that was sent to it, once however many copies.
 
-    taken: digests of those that it took; late: of those that it dropped. emitted: start and end of a window, key,
-    tuples in it and their digests together.
+    taken: digests of those that it took; kept, late: of those that went into its state, and that it dropped; a tuple
+    that was sent to two owners can be both. emitted: start and end of a window, key, tuples in it and their digests
+    together.
     """
 
     came: list[tuple[int, int, int]] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
+    kept: set[int] = field(default_factory=set)
     late: set[int] = field(default_factory=set)
     emitted: list[tuple[int, int, int, int, int]] = field(default_factory=list)

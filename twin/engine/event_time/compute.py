@@ -99,6 +99,8 @@ class ComputeLogic(TimedLogic):
             if self.audit is not None:
                 self.audit.late.add(segment.digest)
         else:
+            if self.audit is not None:
+                self.audit.kept.add(segment.digest)
             self.taken_in.emit(segment, first_s, last_s)
             self._remember(self.panes.pane(segment.at_us), segment)
 

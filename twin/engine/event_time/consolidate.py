@@ -113,7 +113,7 @@ class ConsolidateLogic(TimedLogic):
         since_us = before_us
         if before_us == -math.inf:
             starts = [first for pieces in self.pieces if (first := pieces.first) is not None]
-            since_us = min(now_us, *(self.panes.bounds(first).start for first in starts)) if starts else now_us
+            since_us = float(min([now_us, *[self.panes.bounds(first).start for first in starts]]))
         ready, work_s = self._due(int(since_us), now_us)
         self._forget(now_us)
         self._form(ready, work_s, at_s)

@@ -89,7 +89,7 @@ class TimedSource(SourceLogic):
         self._newest_us = newest_us
         passed_us = self.panes.bounds(self.panes.pane(int(newest_us) - self.slack_us)).start
         if passed_us > self._marked_us:
-            self._marked_us = passed_us
+            self._marked_us = float(passed_us)
             for port in self.station.ports:
                 port.mark(Mark(WATERMARK, float(passed_us), self.station.name, at_s))
 
