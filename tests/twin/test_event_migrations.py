@@ -310,6 +310,6 @@ def test_skews_that_cannot_be(event: dict[str, Any], why: str) -> None:
 def test_tuples_are_sent_to_both_but_never_to_fewer() -> None:
     """What one component merges where it is made is no tuple less that was sent."""
     move = {"kind": "migration", "operator": "compute", "at_s": 3, "key_groups": [0, 1], "to_replica": 2}
-    operators = [source(), compute(), consolidate(combined=True), sink()]
+    operators = [source(), compute(keys=400), consolidate(keys=400, combined=True), sink()]
     run = simulate(job(operators, events=[move | {"strategy": "smooth"}], rate_per_s=200))
     assert run.event_rows[0]["detail"]["copies"] > 0
