@@ -57,6 +57,8 @@ def optimizer_by_name(name: str) -> Optimizer:
         return OPTIMIZERS[name]
     if is_file(name):
         return from_file(name)
+    if name.endswith(".py"):
+        raise BadInput(f"--optimizer {name!r} names a file but no class in it; write {name}:CLASS")
     points = installed()
     if name not in points:
         raise BadInput(f"unknown optimizer {name!r}; {suggest(name, (*OPTIMIZERS, *points))}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from twin.chaining import fused
+from twin.kinds.windowed import Windowed
 from twin.profiles import Noise
 from twin.scenario import Scenario
 
@@ -19,7 +20,8 @@ def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
     seen: of `events`, `policy`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`,
-    `assignment` (of key groups), `alignment`, `fusion`, `drops`, and partitionings by name.
+    `assignment` (of key groups), `alignment`, `fusion`, `counting` (in windows of several replicas), `drops`, and
+    partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -39,6 +41,10 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _of_keys(scenario)
     for group in fused(scenario.query, scenario.plan, scenario.engine):
         yield "fusion", f"operators that run as one ({' + '.join(group)})"
+    for operator in scenario.query.operators:
+        counts = isinstance(operator, Windowed) and operator.window.policy == "count"
+        if counts and scenario.plan.replicas(operator.name) > 1:
+            yield "counting", f"the count windows that replicas of {operator.name} have of their own"
     for stream in scenario.query.streams:
         how = scenario.query.partitioning(stream)
         if (not how.in_turn and not how.keeps_keys) or how.paired:

@@ -80,7 +80,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not a text file in UTF-8; is it the right one?") from None
     except IsADirectoryError:
-        raise BadInput(f"{path} is a folder; name a YAML file in it") from None
+        raise BadInput(f"{path} is a folder; name a file in it") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}; check the path") from None
 

@@ -17,6 +17,8 @@ from twin.kinds.registry import SINKS
 QUANTILES = ("p50", "p95", "p99")
 MOST_DIGITS = 3
 """Of what has no error of its own beside it."""
+NUMBERED = frozenset({"replica", "to_replica"})
+"""Details of events in which 0 is the first one, not none of them."""
 
 
 def of_run(name: str, document: Mapping[str, Any]) -> list[Table | Wide]:
@@ -134,8 +136,9 @@ def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _detail(detail: Mapping[str, Any]) -> str:
-    """A decision's reason says all that it orders; else every value with its name."""
-    return str(detail.get("reason") or ", ".join(f"{key} {cell(value)}" for key, value in detail.items() if value))
+    """A decision's reason says all that it orders; else every value with its name, of counts those above 0."""
+    told = (f"{key} {cell(value)}" for key, value in detail.items() if value or (key in NUMBERED and value == 0))
+    return str(detail.get("reason") or ", ".join(told))
 
 
 def _shares(row: Mapping[str, Any], *keys: str) -> dict[str, str]:

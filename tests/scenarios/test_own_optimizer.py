@@ -105,6 +105,8 @@ def test_what_is_wrong_with_ones_own_is_said(file, name, words):
 def test_a_file_that_is_not_there_or_does_not_load(tmp_path):
     with pytest.raises(BadInput, match="there is no file"):
         optimizer_by_name(f"{tmp_path}/none.py:X")
+    with pytest.raises(BadInput, match=r"write mine\.py:CLASS"):
+        optimizer_by_name("mine.py")
     (tmp_path / "bad.py").write_text("import nothing_like_it", encoding="utf-8")
     with pytest.raises(BadInput, match="ModuleNotFoundError"):
         optimizer_by_name(f"{tmp_path}/bad.py:X")

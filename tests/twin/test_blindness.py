@@ -19,6 +19,8 @@ from twin.plan import ExecutionPlan
 from twin.profiles import Noise
 from twin.rates.model import SEEN, RateModel
 from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.spec import parse
 from twin.workload import Diurnal
 
 BASE = Scenario.of(job(rate=900, service_s=5e-4, key_groups=8, service_time_s=1.6e-3))
@@ -154,3 +156,36 @@ def test_the_horizon_of_the_question_reaches_the_rate_model() -> None:
     assert estimates(short)[0] < estimates(BASE)[0], "a run that begins empty lacks the first window"
     (words,) = RateModel(horizon_s=60).blind_to(BASE)
     assert "60 s" in words
+
+
+def test_count_windows_of_several_replicas_are_named() -> None:
+    """Each fills with its replica's keys, so more replicas emit fewer results; the rate model says the same of all."""
+    window = {"policy": "count", "size_tuples": 100}
+
+    def counting(replicas: int) -> Scenario:
+        return parse(
+            Scenario,
+            {
+                "query": {
+                    "operators": [
+                        {"name": "in", "kind": "source"},
+                        {"name": "n", "kind": "aggregate", "group_by": "int", "groups": 64, "window": window},
+                        {"name": "out", "kind": "sink"},
+                    ],
+                    "streams": [{"producer": "in", "consumer": "n"}, {"producer": "n", "consumer": "out"}],
+                },
+                "cluster": {
+                    "hosts": [{"name": "h", "cpu_percent": 800, "ram_mb": 9e3, "bandwidth_mbps": 1e3, "latency_ms": 1}]
+                },
+                "plan": {"placement": {"in": "h", "n": {"h": replicas}, "out": "h"}},
+                "workload": {"arrivals": {"in": {"law": "constant", "rate_per_s": 500}}},
+                "run": {"horizon_s": 20, "fidelity": "exact"},
+            },
+        )
+
+    one, four = counting(1), counting(4)
+    said = [" ".join(RateModel().blind_to(each)) for each in (one, four)]
+    assert ["count windows" in words for words in said] == [False, True]
+    simulated = [simulate(each).metrics.throughput_per_s for each in (one, four)]
+    assert simulated[1] < 0.5 * simulated[0]
+    assert estimates(four)[0] == pytest.approx(estimates(one)[0], rel=0.05)

@@ -57,3 +57,10 @@ def test_a_fast_run_there_and_an_exact_one_on_the_brink_say_how_uncertain_they_a
     assert "set fidelity: exact" in " ".join(fast.warnings)
     assert "from one seed to another" in " ".join(exact.warnings)
     assert not simulate(crowd(0.9, fidelity="exact", horizon_s=20.0)).warnings
+
+
+@pytest.mark.parametrize(("share", "fidelity"), [(0.5, "fast"), (0.95, "exact")])
+def test_what_runs_as_one_is_judged_by_all_of_its_work(share, fidelity):
+    apart = crowd(share)
+    fused = apart.with_plan(apart.plan.model_copy(update={"fused": (("work", "out"),)}))
+    assert settled(fused).run.fidelity == fidelity

@@ -38,7 +38,7 @@ def settled(scenario: Scenario) -> Scenario:
 def _uncertain(job: Job, horizon_s: float) -> bool:
     """Whether a processor is expected to be crowded and nearly full."""
     arrivals = job.deployment.workload.arrivals
-    seen = outlook(job, {each.name: arrivals[each.name].mean_rate_per_s for each in job.sources}, horizon_s)
+    seen = outlook(job.apart, {each.name: arrivals[each.name].mean_rate_per_s for each in job.sources}, horizon_s)
     hosts = {host.name: host for host in job.deployment.cluster.hosts}
     used: defaultdict[str, float] = defaultdict(float)
     for place, share in seen.used.items():

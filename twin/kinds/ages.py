@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from twin.event_windows.window import US_PER_S, EventWindow
 from twin.windows import Window
 
 
@@ -50,3 +52,22 @@ def length_s(window: Window, in_per_s: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
     """By how long the first results are late: a tumbling time window's by its length, others' by half a slide. [N]"""
     return slide_s if window.policy == "time" and window.tumbling else slide_s / 2.0
+
+
+def event_ages_s(windows: Sequence[EventWindow], tuples_per_key: Sequence[np.ndarray]) -> np.ndarray:
+    """What windows over event time add to the ages of their results: rows as in `twin.rates.latency`. [3, N]
+
+    tuples_per_key: that a window holds on average, of a Poisson number; by window. The oldest of n is n / (n + 1) of
+    the window old, and a result needs one. How long a source waits for what is late (its slack, less the disorder of
+    what came) is not in it.
+    """
+    weighted, weights = np.zeros((2, *np.shape(tuples_per_key[0]))), 0.0
+    for window, mean in zip(windows, np.maximum(tuples_per_key, 1e-6), strict=True):
+        length_s, every_s = window.length_us / US_PER_S, window.every_us / US_PER_S
+        some = -np.expm1(-mean)
+        oldest_s = length_s * (1.0 - (some / mean - np.exp(-mean)) / some)
+        begins_s = every_s if length_s == every_s else every_s / 2.0
+        weighted += some / every_s * np.stack([oldest_s, np.full_like(mean, begins_s)])
+        weights += some / every_s
+    oldest, begins = weighted / weights
+    return np.stack([oldest, oldest, begins])

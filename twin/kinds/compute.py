@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from twin.columns import Columns
 from twin.event_windows.window import EventWindow, Seconds
+from twin.kinds.ages import Held, event_ages_s
 from twin.kinds.event_timed import EventTimed
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Computing
@@ -78,6 +79,14 @@ class Compute(EventTimed):
         held = total * max(window.length_us for window in spans) / 1e6
         groups = np.divide(out, often, out=np.zeros_like(out), where=often > 0)
         return Flow(inputs, total, out, held, often, groups, np.minimum(often, together), burst_s)
+
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+        """Older by the oldest tuple of a key in a complete window; a partial one ages where it is merged."""
+        if not self.windows:
+            return mixed
+        a_second = held.in_per_s / self.keys
+        per_key = [a_second * each.length_us / 1e6 for each in self.windows]
+        return np.asarray(mixed + event_ages_s(self.windows, per_key))
 
     @property
     def mechanism(self) -> Computing:

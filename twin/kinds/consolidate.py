@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from twin.event_windows.window import US_PER_S, EventWindow
+from twin.kinds.ages import Held, event_ages_s
 from twin.kinds.event_timed import EventTimed
 from twin.kinds.flow import Flow, Mixing
 from twin.kinds.mechanism import Consolidating
@@ -44,16 +45,29 @@ class Consolidate(EventTimed):
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """Keys in a window, from those of partial results as long as its windows allow."""
         total, _, burst_s = mixing.arriving(inputs, bursts)
-        pane_us = math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
-        seen = np.minimum(total * pane_us / US_PER_S / self.keys, 1.0 - 1e-9)  # of its keys, by a pane
-        tuples = -self.keys * np.log1p(-seen)  # that a pane must have had
-        each = [self.distinct(tuples * (window.length_us / pane_us)) for window in self.windows]
+        each = [self.distinct(tuples) for tuples in self._tuples(total)]
         a_second = [US_PER_S / window.every_us for window in self.windows]
         out = self.results_per_key * np.sum([keys * fires for keys, fires in zip(each, a_second, strict=True)], axis=0)
         fires = np.where(total > 0, sum(a_second), 0.0)
         held = total * max(window.length_us for window in self.windows) / US_PER_S
         groups = np.divide(out, fires, out=np.zeros_like(out), where=fires > 0)
         return Flow(inputs, total, out, held, fires, groups, fires, burst_s)
+
+    @property
+    def _pane_us(self) -> int:
+        """The longest pieces that make up all of its windows."""
+        return math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
+
+    def _tuples(self, partials_per_s: np.ndarray) -> list[np.ndarray]:
+        """That each window must hold, for so many partial results. By window, [N] each"""
+        seen = np.minimum(partials_per_s * self._pane_us / US_PER_S / self.keys, 1.0 - 1e-9)  # of its keys, by a pane
+        of_pane = -self.keys * np.log1p(-seen)
+        return [of_pane * (window.length_us / self._pane_us) for window in self.windows]
+
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+        """Older by the oldest tuple of a key in its window; partial results have aged in no other."""
+        per_key = [each / self.keys for each in self._tuples(held.in_per_s)]
+        return np.asarray(mixed + event_ages_s(self.windows, per_key))
 
     @property
     def mechanism(self) -> Consolidating:

@@ -13,6 +13,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 * A stream in batches adds the wait for a full one or the next flush, and for the turn in it (`twin.rates.batches`).
 * A window adds the age of the oldest involved tuple at its evaluation. Aggregates: of the oldest of n tuples of one
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
+  Over event time, the same of a Poisson number, without the slack of the source.
   Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
 * An evaluation emits its results one after another: half the burst waits, here or at the slowest operator after it.
 * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by

@@ -55,5 +55,7 @@ def _needs_both(member: Member) -> bool:
 
 
 def _copies(change: Reconfigurer, members: Sequence[Member]) -> int:
+    """Of tuples that come to the component; what stays inside it is not sent, and counts below zero there."""
     names = {member.name for member in members}
-    return sum(copied.n for (_, consumer), copied in change.world.copied.items() if consumer in names)
+    coming = {ends: copied.n for ends, copied in change.world.copied.items() if ends[0] not in names}
+    return sum(n for (_, consumer), n in coming.items() if consumer in names)
