@@ -1,6 +1,6 @@
-# make demo   the whole loop, small        make test    all tests
+# make demo   the whole loop, small        make test    the tests, but for slow ones (make test-slow)
 # make compiled  the engine, three times as fast, where there is a C compiler (docs/compiled.md)
-# make check  lint, types, tests           make setup   the environment in .venv alone
+# make check  lint, types, all tests       make setup   the environment in .venv alone
 # make validity   docs/validity.md with its figures: hours of simulation, resumed where they were interrupted
 # Another interpreter: make setup PYTHON=python3.12
 
@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check validity compiled clean
+.PHONY: setup demo test test-slow check validity compiled clean
 
 setup: $(STAMP)
 
@@ -30,14 +30,18 @@ demo: setup
 # Spark forks a JVM launcher, which JAX's threads do not survive for sure: a process of its own. The rest is shared out
 # to a process a core, file by file, since the tests of a file share what they set up.
 test: setup
-	$(BIN)/python -m pytest -q -m 'not spark' -n auto --maxprocesses 4 --dist loadfile
-	$(BIN)/python -m pytest -q -m spark
+	$(BIN)/python -m pytest -q -m 'not spark and not slow' -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -q -m 'spark and not slow'
+
+test-slow: setup
+	$(BIN)/python -m pytest -q -m 'slow and not spark' -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -q -m 'slow and spark'
 
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(MAKE) test
+	$(MAKE) test test-slow
 
 validity: setup
 	$(BIN)/python -m benchmarks.validity

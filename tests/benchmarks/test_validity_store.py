@@ -107,6 +107,7 @@ def test_exact_runs_of_a_family_are_lines_of_a_sorted_file(tmp_path: Path) -> No
     assert again.get(job(2, "exact", "one")) == kept.get(job(2, "exact", "one")) and again.get(job(1)) is None
 
 
+@pytest.mark.slow
 def test_labels_tell_the_exact_runs_of_a_family_apart() -> None:
     ordinary = exact_jobs("dev", chosen("ordinary", "dev", "full"))
     of_theory = [check.jobs("exact", 1, FULL_LENGTH)[0] for check in checks() if "exact" in check.fidelities]

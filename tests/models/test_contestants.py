@@ -39,6 +39,7 @@ def dataset() -> Dataset:
     return Dataset(one.encoded, labels, one.config_hash, one.tuples_out, one.horizon_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
 def test_a_contestant_predicts_every_row_and_comes_back_from_its_folder(name: str, tmp_path: Path) -> None:
     parts = split(dataset(), 0)

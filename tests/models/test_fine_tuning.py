@@ -51,11 +51,13 @@ def median(ensembles: tuple[Ensemble, ...], dataset: Dataset, part: np.ndarray) 
     return float(np.nanmedian(q_error(truth, found)))
 
 
+@pytest.mark.slow
 def test_no_epochs_change_nothing() -> None:
     after = fine_tune(trained(), *new(), FineTuning(epochs=0), 0)
     assert after == trained()
 
 
+@pytest.mark.slow
 def test_a_rate_too_small_to_help_changes_nothing_or_helps() -> None:
     (after,) = fine_tune(trained(), *new(), FineTuning(epochs=2, rate=1e-12), 0)
     for one, other in zip(jax.tree.leaves(trained()[0].members), jax.tree.leaves(after.members), strict=True):
@@ -72,6 +74,7 @@ def test_the_result_is_never_worse_on_validation_rows_than_the_start() -> None:
     jax.tree.map(np.testing.assert_array_equal, after.members, trained()[0].members)
 
 
+@pytest.mark.slow
 def test_new_rows_are_learned_and_rehearsal_keeps_the_old() -> None:
     (dataset, parts), (known, known_parts) = new(), old()
     alone = fine_tune(trained(), dataset, parts, QUICK, 0)

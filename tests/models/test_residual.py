@@ -56,6 +56,7 @@ def test_a_silent_network_is_the_rate_model():
     np.testing.assert_allclose(found[:, 3:], np.clip(table.rates_GxA[:, 3:], 0.00247, 0.99753), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_is_learned_is_a_correction_and_never_worse_than_none():
     table = rows(factor=1.5)
     parts = split(table, 0, valid=0.3)

@@ -55,6 +55,7 @@ def curve(ensemble: Ensemble) -> np.ndarray:
     return np.array(ensemble.manifest["members"][0]["curve"])
 
 
+@pytest.mark.slow
 def test_the_manifest_names_the_cores_that_the_seed_holds_for() -> None:
     assert all(ensemble.manifest["cores"] >= 1 for ensemble in trained())
 
@@ -96,6 +97,7 @@ def test_members_differ_and_progress_is_told() -> None:
     assert told[-1][2] == told[-1][3]
 
 
+@pytest.mark.slow
 def test_one_network_a_metric_is_named_after_it() -> None:
     (ensemble,) = trained(heads="one")
     assert (ensemble.metrics, ensemble.name, ensemble.config.outputs) == (METRICS[:1], METRICS[0], 1)

@@ -151,6 +151,7 @@ def test_local_search_is_never_worse_than_the_heuristic_it_starts_from():
         assert not start.sane or (found.sane and found.objective <= start.objective)
 
 
+@pytest.mark.slow
 def test_local_search_beats_random_candidates_at_equal_evaluations_and_often_finds_the_optimum():
     """By the rate model, whose costs have the structure that a search can use; few of the plans may be looked at."""
     better, worse, optimal, problems = 0, 0, 0, 0

@@ -228,6 +228,7 @@ def test_whether_a_bound_is_told_hangs_on_what_the_cost_model_is_not_on_its_name
     assert OPTIMIZERS["rlas"].solve(problem(job, cost_model=Other())).bound is None
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), sources=st.integers(2, 3))
 def test_one_source_may_be_slowed_and_not_the_other_and_no_bound_is_below_any_plan(seed: int, sources: int) -> None:

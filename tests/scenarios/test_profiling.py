@@ -108,6 +108,7 @@ def test_same_seed_same_profile_and_other_seed_another() -> None:
     assert profile(quick, 50, seed=1) == profile(quick, 50, seed=1) != profile(quick, 50, seed=2)
 
 
+@pytest.mark.slow
 def test_profile_model_plan_and_simulate_in_one_command(tmp_path: Path) -> None:
     """The same plan whether a job is profiled at once or from a file, and the true job is what is written."""
     out, plan, figure = tmp_path / "profiles.json", tmp_path / "plan.yaml", tmp_path / "times.png"

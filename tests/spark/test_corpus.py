@@ -265,6 +265,7 @@ def path_without_java(folder: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "java"), [(signal.SIGINT, True), (signal.SIGKILL, False)], ids=["ctrl-c", "kill"])
 def test_an_interrupted_corpus_resumes_to_the_same_runs(
     spark: SparkSession, tmp_path: Path, end: signal.Signals, java: bool
@@ -304,6 +305,7 @@ def java_of(program: int) -> int:
     return next(int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the Java process in /proc")
 def test_a_killed_java_is_named_and_the_corpus_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """As by a machine that runs out of memory."""

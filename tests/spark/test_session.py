@@ -125,6 +125,7 @@ def test_a_session_is_local_quiet_and_in_utc(spark: SparkSession) -> None:
     assert spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect() == [sys.executable]
 
 
+@pytest.mark.slow
 def test_a_session_leaves_the_environment_and_the_terminal_alone(tmp_path: Path) -> None:
     """In a process of its own, in an empty folder: nothing on its outputs, no variable changed, no file left."""
     code = (

@@ -129,6 +129,7 @@ def test_what_binds_is_named_and_stops_the_simulator_there(limits: dict[str, Any
     assert run.metrics.throughput_per_s == pytest.approx(expected, rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("room", "segments"), [(4096, 2000), (16_384, 2000), (16_384, 8000)])
 def test_a_plan_that_just_fulfils_every_operator_bears_in_the_simulator_what_is_estimated(
     room: int, segments: int

@@ -66,6 +66,7 @@ def test_full_batches_leave_before_the_flush():
     assert exact(deployment, 20.0).processing_latency_s.mean == pytest.approx(found, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("replicas", "rate_per_s"), [(1, 300.0), (4, 300.0), (4, 3_000.0)])
 def test_batches_and_turns_agree_with_exact_runs(replicas, rate_per_s):
     deployment = job(

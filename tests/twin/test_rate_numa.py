@@ -296,6 +296,7 @@ def test_of_one_source_it_ingests_the_sustained_load(scarce: float) -> None:
 # a word count -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("server", "cores", "seed"), [(server_a, 18, 0), (server_b, 8, 0)])
 def test_a_word_count_spread_at_random_runs_as_told(server: Any, cores: int, seed: int) -> None:
     rng, horizon_s = np.random.default_rng(seed), 0.3

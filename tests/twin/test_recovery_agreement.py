@@ -73,6 +73,7 @@ SEGMENTS = 400
 HORIZON_S = 20.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_fast_runs_age_results_like_exact_ones(name: str) -> None:
     """Resolution: one segment more or less of what is read again, and in windows a segment's length."""

@@ -43,6 +43,7 @@ def test_no_bound_is_above_the_best_of_all(problem):
     assert class_bound(problem, classes=3) <= distance + 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHIN)
 @settings(deadline=None, max_examples=15)
 @given(problem=balances())
@@ -146,6 +147,7 @@ def test_unbounded_weights_are_refused():
         solver_by_name("flx")
 
 
+@pytest.mark.slow
 @given(st.permutations(range(3)))
 @settings(deadline=None, max_examples=3)
 def test_nodes_have_no_order(order):

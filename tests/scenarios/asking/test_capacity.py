@@ -110,6 +110,7 @@ def test_runs_that_are_too_short_are_said_to_be():
     assert any("too short" in line for line in sentences(answer))
 
 
+@pytest.mark.slow
 def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
     """M/M/1: the mean time in system is 1 / (mu - lambda); 4 ms at 750 a second. Nothing is full there."""
     answer = asked(queue(segments=4000, horizon_s=25), "max", RATE, "e2e_latency_s < 0.004", precision=0.005)
@@ -167,6 +168,7 @@ def test_hosts_are_the_strongest_and_planned_anew():
         HostsKnob("--find-min").turned(scenario, 7)
 
 
+@pytest.mark.slow
 def test_the_command_answers_goes_on_and_is_the_same_by_any_number_of_workers(tmp_path):
     file = tmp_path / "queue.yaml"
     file.write_text(scenario_file.dump(queue(segments=100, horizon_s=4)))

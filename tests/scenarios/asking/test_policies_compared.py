@@ -106,6 +106,7 @@ def test_durations_are_written_with_units():
             seconds(text)
 
 
+@pytest.mark.slow
 def test_one_command_one_table(tmp_path: Path):
     path = tmp_path / "shop.yaml"
     path.write_text(scenario_file.dump(scenario_with_rate(3000)))

@@ -82,6 +82,7 @@ def test_what_is_no_input_is_refused(words):
     assert words in str(error.value)
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_and_refuses(tmp_path, capsys):
     file = tmp_path / "queue.yaml"
     file.write_text(scenario_file.dump(queue(segments=100, horizon_s=4)))

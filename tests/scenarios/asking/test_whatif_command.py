@@ -34,6 +34,7 @@ def lines(folder: Path) -> list[str]:
     return (folder / "runs.jsonl").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_one_document_one_table_one_figure(job, tmp_path):
     question = ["whatif", job, "--vary", f"{RATE}=200,800", "--policy", "ds2", "--replications", 2]
     done = twin(*question, "--out", tmp_path / "a", "--json")
@@ -75,6 +76,7 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_it_goes_on_and_says_the_same(job, tmp_path, how, undisturbed):
     words = ["whatif", str(job), *INTERRUPTED, "--out", str(tmp_path / "a")]

@@ -181,6 +181,7 @@ def test_a_busy_time_of_fused_operators_is_the_sum_of_their_costs() -> None:
     assert answer == pytest.approx(200 + 2000 + 1000, rel=0.03)
 
 
+@pytest.mark.slow
 def test_sources_that_fall_behind_bound_the_costs_and_those_that_keep_up_only_from_above() -> None:
     """No CPU time at all: eight rates of three jobs on an engine twenty times dearer than its profile."""
     known = [each for name, each in JOBS.items() if name in ("four replicas", "two inputs")]

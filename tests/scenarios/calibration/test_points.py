@@ -77,6 +77,7 @@ def test_a_column_with_dots_sets_a_value_of_the_job_at_that_point(tmp_path: Path
     assert [point.scenario.plan.replicas("map") for point in points] == [1, 2]
 
 
+@pytest.mark.slow
 def test_from_a_table_to_a_scenario_that_runs(files: tuple[Path, Path], tmp_path: Path) -> None:
     scenario, points = files
     profile, calibrated = tmp_path / "profile.yaml", tmp_path / "calibrated.yaml"

@@ -17,6 +17,7 @@ from twin.run import Run
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
+HERE = Path(__file__).parent
 SEED = 1
 TINY = Sizes(
     runs=120,
@@ -81,3 +82,10 @@ def tiny_contestants() -> Iterator[None]:
         patch.setattr(rivals, "CONTESTANTS", {name: tiny(each) for name, each in CONTESTANTS.items()})
         jax.config.update("jax_disable_most_optimizations", True)  # XLA would optimise networks that run once
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Experiments, however small, are trainings and hundreds of runs: all of them are slow."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slow)
