@@ -19,7 +19,7 @@ LEGEND_PX = 34.0
 NAME_PX, NOTE_PX, BOLD = 13.0, 11.0, 1.1
 THIN_PX, THICK_PX = 1.2, 5.0
 METER_PX, SEEN_PX = 60.0, 0.5
-QUIET, ALARM, EDGE, GREY, INK = "#6b7c93", "#b8322a", "#51606f", "#555555", "#222222"
+QUIET, ALARM, EDGE, GREY, INK, BAND = "#6b7c93", "#b8322a", "#51606f", "#555555", "#222222", "#f8f9fb"
 DASH = "7 4"
 HEAT_WORDS = ("under 25 %", "50 %", "75 %", "90 %", "full")
 
@@ -86,6 +86,7 @@ def job_map(drawn: JobMap) -> str:
         drawn.title,
         *(_lane(lane, top, end, width) for lane, top, end in zip(drawn.lanes, tops, [*tops[1:], height], strict=True)),
         *(_wire(wire, places) for wire in sorted(drawn.wires, key=lambda wire: wire.held_up)),
+        *(_head(lane, top, width) for lane, top in zip(drawn.lanes, tops, strict=True)),
         *(_box(box, place) for box, place in zip(drawn.boxes, places, strict=True)),
         *([_legend(height)] if known else []),
     )
@@ -115,13 +116,19 @@ def _places(drawn: JobMap, tops: Sequence[float]) -> list[Place]:
 
 
 def _lane(lane: Lane, top: float, end: float, width: float) -> str:
-    band = rectangle(0.5, top + 0.5, width - 1, end - top - 5, rx=6, fill="#f8f9fb", stroke="#d5dbe3")
+    band = rectangle(0.5, top + 0.5, width - 1, end - top - 5, rx=6, fill=BAND, stroke="#d5dbe3")
+    return element("g", element("title", text(f"{lane.name} {lane.note}")), band)
+
+
+def _head(lane: Lane, top: float, width: float) -> str:
+    """The line with a lane's name, over the streams that go through it."""
     meter = [] if lane.used is None else [_meter(lane.used, width - PAD_PX - METER_PX, top + 9)]
     name = element("tspan", text(lane.name), font_weight="bold")
     words = shortened(lane.note, width - 100 - 8 * len(lane.name), NOTE_PX)
     note = element("tspan", text(f"  {words}"), fill=GREY) if words else ""
-    line = element("text", name, note, x=PAD_PX, y=top + 17, font_size=NOTE_PX + 1, fill=INK)
-    return element("g", element("title", text(f"{lane.name} {lane.note}")), band, line, *meter)
+    around = {"stroke": BAND, "stroke_width": 4, "paint_order": "stroke"}
+    line = element("text", name, note, x=PAD_PX, y=top + 17, font_size=NOTE_PX + 1, fill=INK, **around)
+    return element("g", line, *meter)
 
 
 def _meter(used: float, x: float, y: float) -> str:
