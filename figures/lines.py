@@ -15,7 +15,7 @@ MARKED = 15
 
 
 def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *, logarithmic: bool = False) -> Figure:
-    """From 0 upwards, or both axes logarithmic.
+    """From 0 upwards, or with a logarithmic vertical axis.
 
     Columns, one entry a point: series (text, in order of appearance), x, y (numbers). horizontal,
     vertical: label the axes; each x is marked, or every so many beyond MARKED.
@@ -28,7 +28,6 @@ def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *,
             *zip(*points, strict=True), color=look.colour, marker=look.marker, markersize=4, linewidth=1.4, label=name
         )
     if logarithmic:
-        axes.set_xscale("log")
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
