@@ -128,6 +128,7 @@ class Space:
             f"{', '.join(pinned)} pinned" if pinned else "",
             f"{', '.join(self.allowed)} on some hosts only" if self.allowed else "",
             "Costream's rules" if self.costream_rules else "",
+            "what is fused stays so where it is together" if deployment.plan.fused else "",
             "" if self.most_moves is None else f"at most {self.most_moves} operators moved",
         ]
         return ", ".join(filter(None, said))

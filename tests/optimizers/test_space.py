@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,7 +30,9 @@ from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
 from twin.rates.model import RateModel
+from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.workload import Poisson
 
 SEARCHING = ("local-search", "exhaustive", "milp", "rlas")
 SPACES = (
@@ -145,6 +149,22 @@ def test_nothing_better_is_said_and_the_plan_kept():
     found = Keeping(OPTIMIZERS["random"]).solve(asked(job, seed=1))
     assert found.plan == job.plan
     assert "nothing better than the given plan was found" in found.message
+
+
+def test_the_best_plan_is_the_best_of_those_that_keep_what_is_fused():
+    job, names = spread(), ("src", "work", "out")
+    plan = ExecutionPlan(placement=dict.fromkeys(names, ("b",)), fused=(("work", "out"),))
+    slower = job.deployment.workload.model_copy(update={"arrivals": {"src": Poisson(rate_per_s=300.0)}})
+    job = Scenario.of(job.deployment.model_copy(update={"workload": slower, "plan": plan}), job.run)
+    found = Keeping(OPTIMIZERS["exhaustive"]).solve(asked(job))
+    plans = [
+        plan.with_placement({name: (host,) for name, host in zip(names, hosts, strict=True)})
+        for hosts in itertools.product("ab", repeat=3)
+    ]
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(estimate(asked(job), plans).objective.min())
+    assert "what is fused stays so where it is together" in ALL_PLANS.words(job.deployment)
+    assert "fused" not in ALL_PLANS.words(spread().deployment)
 
 
 @pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
