@@ -1,0 +1,51 @@
+"""Jobs with operators that run as one, and what is read off their runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.deployment import Deployment
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+CONSTANT = {"law": "constant", "rate_per_s": 100}
+COUNT = {"policy": "count", "size_tuples": 40, "slide_tuples": 10}
+TIME = {"policy": "time", "size_s": 2, "slide_s": 0.5}
+BOTH = ["exact", "fast"]
+
+
+def map_(name: str, service_s: float, **more: Any) -> dict[str, Any]:
+    return {"kind": "map", "name": name, "service_time_s": service_s} | more
+
+
+def filter_(name: str, service_s: float, selectivity: float) -> dict[str, Any]:
+    return {"kind": "filter", "name": name, "service_time_s": service_s, "selectivity": selectivity}
+
+
+def counting(name: str, service_s: float, window: dict[str, Any], groups: int = 1, **more: Any) -> dict[str, Any]:
+    grouped = {"group_by": "int", "groups": groups} if groups > 1 else {}
+    return {"kind": "aggregate", "name": name, "service_time_s": service_s, "window": window} | grouped | more
+
+
+def fuse(job: Deployment, *groups: tuple[str, ...]) -> Deployment:
+    return job.with_plan(job.plan.model_copy(update={"fused": groups}))
+
+
+def run(job: Deployment, fidelity: str = "exact", horizon_s: float = 20.0, **more: Any) -> Run:
+    times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 5, "period_s": horizon_s / 10}
+    return simulate(Scenario.of(job, RunSettings(fidelity=fidelity, **(times | more))))
+
+
+def totals(result: Run) -> dict[str, tuple[int, int]]:
+    return {each.operator: (each.tuples_in, each.tuples_out) for each in result.operators}
+
+
+def results(result: Run) -> list[dict[str, Any]]:
+    """What arrived, without the operators' names, and times to the nanosecond."""
+    names = ("latencyCount", "e2eLatencySum_s", "processingLatencySum_s")
+    return [
+        {key: round(row[key], 9) for key in names}
+        for row in result.operator_rows
+        if row.get("latencyCount") is not None
+    ]

@@ -1,0 +1,190 @@
+"""Operators that run as one: what is allowed, and plans, engines and models that know of it."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin import event_jobs
+from tests.twin.fused_jobs import COUNT, TIME, counting, filter_, fuse, map_, run
+from tests.twin.worlds import HOST, chain, deployment, sink, source
+from twin.blindness import unseen_of
+from twin.chaining import fused, together
+from twin.deployment import Deployment
+from twin.engine.logics.chain import Chain
+from twin.errors import BadInput
+from twin.job import compile as compiled
+from twin.plan import ExecutionPlan
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.wiring.wiring import Wiring
+
+# what is allowed ------------------------------------------------------------------------------------------------------
+
+PLACED = {"placement": {"m": ["h", "h"], "f": ["h", "h"]}}
+
+
+@pytest.mark.parametrize(
+    ("group", "more", "says"),
+    [
+        (("m", "x"), {}, "plan.fused.0 names unknown operator 'x'; one of source, m, f, sink"),
+        (("m",), {}, "at least 2 items"),
+        (("m", "sink"), {}, "no stream from 'm' to 'sink'; fuse operators in data-flow order"),
+        (("f", "m"), {}, "no stream from 'f' to 'm'"),
+        (("m", "f"), {"placement": {"m": ["h", "h"]}}, "not at the same places"),
+        (("m", "f"), {"how": "hash", **PLACED}, "use forward, or one replica"),
+        (("m", "f"), {"drop": True}, "drops what finds no room"),
+    ],
+)
+def test_what_cannot_be_fused_says_why(group: tuple[str, ...], more: dict[str, Any], says: str) -> None:
+    job = chain([map_("m", 1e-3), map_("f", 1e-3)], 100, placement=more.get("placement"))
+    changed = {"partitioning": more.get("how"), "overflow": "drop" if more.get("drop") else "block"}
+    streams = tuple(each.model_copy(update=changed) if each.consumer == "f" else each for each in job.query.streams)
+    job = Deployment(**{**dict(job), "query": type(job.query)(operators=job.query.operators, streams=streams)})
+    with pytest.raises((BadInput, ValueError), match=says):
+        job.with_plan(ExecutionPlan(placement=job.plan.placement, fused=(group,)))
+
+
+def test_what_two_take_or_send_runs_apart() -> None:
+    join = {"kind": "join", "name": "j", "window": TIME, "selectivity": 0.01}
+    operators = [source("s"), source("t"), map_("m", 1e-3), join, map_("n", 1e-3), sink(), sink("other")]
+    streams = [("s", "m"), ("m", "j"), ("t", "j"), ("j", "n"), ("n", "sink"), ("n", "other")]
+    job = deployment(operators, streams, {"s": 50, "t": 50})
+    assert run(fuse(job, ("s", "m"), ("j", "n")), "fast").metrics.throughput_per_s > 10
+    for group, says in ((("m", "j"), "'j' takes from 'm' and 't'"), (("n", "sink"), "'n' sends to 'other' and 'sink'")):
+        with pytest.raises(BadInput, match=says):
+            fuse(job, group)
+    with pytest.raises(BadInput, match=r"'n' is in plan\.fused\.0 already"):
+        fuse(job, ("j", "n"), ("n", "sink"))
+
+
+def test_key_groups_are_dealt_to_the_first_alone() -> None:
+    keyed = counting("a", 1e-4, TIME, 20, key_groups=8)
+    job = chain([map_("m", 1e-4), keyed, map_("g", 1e-4)], 100)
+    assert run(fuse(job, ("a", "g")), "fast").metrics.throughput_per_s == pytest.approx(40, rel=0.05)
+    with pytest.raises(BadInput, match="key_groups, which are dealt on a stream"):
+        fuse(job, ("m", "a"))
+
+
+def test_what_leads_to_event_time_runs_apart() -> None:
+    job = event_jobs.job(placement=dict.fromkeys(("source", "compute", "merge", "sink"), "h0"))
+    for group, name in ((("source", "compute"), "source"), (("merge", "sink"), "merge")):
+        with pytest.raises(BadInput, match=f"{name!r} works in event time, or leads to what does"):
+            job.with_plan(job.plan.model_copy(update={"fused": (group,)}))
+    chaining = job.engine.model_copy(update={"chaining": True})
+    assert fused(job.query, job.plan, chaining) == ()
+
+
+def test_sockets_with_limits_refuse() -> None:
+    sockets = [{"cores": 4, "bandwidth_gbps": 10}]
+    job = fuse(chain([map_("m", 1e-3)], 100, hosts=[{**HOST, "cpu_percent": 400, "sockets": sockets}]), ("m", "sink"))
+    with pytest.raises(BadInput, match=r"operators that run as one \(m \+ sink\)"):
+        run(job, "fast")
+
+
+# plans, engines and models --------------------------------------------------------------------------------------------
+
+
+def test_an_engine_that_chains_does_so_where_tuples_go_straight_on() -> None:
+    middle = [map_("m", 1e-4), filter_("f", 1e-4, 0.5), counting("a", 1e-4, TIME, 20), map_("g", 1e-4)]
+    placement = {"source": ["h"] * 2, "m": ["h"] * 2, "f": ["h"] * 2, "a": ["h"] * 2, "g": ["h"] * 2}
+    job = chain(middle, 100, placement=placement)
+    chaining = job.model_copy(update={"engine": job.engine.model_copy(update={"chaining": True})})
+    assert fused(job.query, job.plan, job.engine) == ()
+    assert fused(chaining.query, chaining.plan, chaining.engine) == (("a", "g"), ("source", "m", "f"))
+    assert together("f", chaining) == ("source", "m", "f") and together("sink", chaining) == ("sink",)
+    assert [len(each.stages) for each in compiled(chaining).components] == [3, 2, 1]
+    assert run(chaining, "fast").metrics.throughput_per_s == pytest.approx(40, rel=0.05)
+    more = chaining.with_plan(ExecutionPlan(placement=placement | {"sink": ("h",)}, fused=(("source", "m"),)))
+    assert fused(more.query, more.plan, more.engine) == (("a", "g"), ("source", "m", "f"))
+
+
+def test_a_plan_made_of_another_keeps_what_it_can() -> None:
+    job = fuse(chain([map_("m", 1e-3), map_("f", 1e-3), map_("g", 1e-3)], 100), ("source", "m"), ("f", "g"))
+    moved = job.plan.with_placement({**job.plan.placement, "g": ("elsewhere",)})
+    assert moved.fused == (("source", "m"),)
+    assert job.plan.parted_by(moved) == ("f", "g") and job.plan.parted_by(job.plan) == ()
+
+
+def test_plans_without_fusion_are_written_as_ever() -> None:
+    job = chain([map_("m", 1e-3)], 100)
+    assert "fused" not in job.plan.model_dump() and "chaining" not in job.engine.model_dump()
+    again = ExecutionPlan.model_validate(fuse(job, ("m", "sink")).plan.model_dump(mode="json"))
+    assert again.fused == (("m", "sink"),)
+
+
+@pytest.mark.parametrize("placement", [{}, {"a": ["h", "h", "k"]}], ids=["one", "replicas"])
+def test_the_rate_model_sees_one_operator_that_takes_as_long(placement: dict[str, list[str]]) -> None:
+    """Services vary independently, so do their sums."""
+    hosts = [{**HOST, "cpu_percent": 150}, {**HOST, "name": "k", "cpu_percent": 400}]
+    both = {**placement, **({"b": placement["a"]} if placement else {})}
+    rate = 120 * len(placement.get("a", "h"))
+    two = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], rate, hosts=hosts, placement=both), ("a", "b"))
+    one = chain([map_("a", 5e-3, service_scv=0.5 * (4 + 9) / 25)], rate, hosts=hosts, placement=placement)
+    found, expected = (RateModel(20.0).answer(job, [job.plan]) for job in (two, one))
+    for metric, values in expected.costs.by_metric.items():
+        assert found.costs[metric] == pytest.approx(values, rel=2e-5), metric
+    assert found.cpu == pytest.approx(expected.cpu) and found.pressure[:, 1] == pytest.approx(expected.pressure[:, 1])
+    assert found.pressure[:, 1] == pytest.approx(found.pressure[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("middle", "group", "rate"),
+    [
+        ([map_("a", 2e-3), map_("b", 2e-3)], ("a", "b"), 200),
+        ([filter_("a", 2e-3, 0.5), map_("b", 4e-3)], ("a", "b"), 150),
+        ([map_("a", 1e-3), counting("b", 1e-3, COUNT, 20), filter_("g", 1e-3, 0.5)], ("a", "b", "g"), 200),
+        ([map_("a", 1e-3), counting("b", 1e-3, TIME, 20), filter_("g", 1e-3, 0.5)], ("b", "g", "sink"), 200),
+        ([map_("a", 3e-3), map_("b", 3e-3)], ("source", "a", "b"), 250),
+    ],
+)
+def test_the_rate_model_agrees_with_exact_runs(middle: list[dict[str, Any]], group: tuple[str, ...], rate: int) -> None:
+    job = Scenario.of(fuse(chain(middle, rate), group), RunSettings(fidelity="exact", horizon_s=60, warmup_s=10))
+    exact, found = simulate(job).metrics, RateModel().predict(job, [job.plan])
+    assert found["throughput_per_s"][0] == pytest.approx(exact.throughput_per_s, rel=0.05)
+    assert found["e2e_latency_s"][0] == pytest.approx(exact.e2e_latency_s.mean, rel=0.15)
+    assert (found["backpressured"][0] > 0.5) == exact.backpressured == (rate == 250)
+
+
+def test_plans_are_estimated_together_however_they_fuse() -> None:
+    """As plans, and as counts of replicas, of which those stay fused that sit alike."""
+    hosts = [{**HOST, "name": name, "cpu_percent": 200} for name in ("h", "k")]
+    job = fuse(chain([map_("a", 2e-3), map_("b", 2e-3)], 150, hosts=hosts), ("a", "b"))
+    places = [dict(zip(("source", "a", "b", "sink"), each, strict=True)) for each in product("hk", repeat=4)]
+    plans = [job.plan.with_placement({name: (host,) for name, host in each.items()}) for each in places]
+    assert sum(not plan.fused for plan in plans) == 8
+    together_ = RateModel(60.0).predict(job, plans)
+    alone = [RateModel(60.0).predict(job, [plan]) for plan in plans]
+    order = [operator.name for operator in job.query.topological]
+    counts = np.array([[[each[name] == host for host in "hk"] for name in order] for each in places], dtype=float)
+    counted = RateModel(60.0).answer_counts(job, counts).costs
+    for metric, values in together_.by_metric.items():
+        assert values == pytest.approx([each[metric][0] for each in alone], rel=1e-9)
+        assert values == pytest.approx(counted[metric], rel=1e-9)
+    apart = RateModel(60.0).predict(job, [plan.model_copy(update={"fused": ()}) for plan in plans])
+    differs = together_["e2e_latency_s"] != apart["e2e_latency_s"]
+    assert [bool(plan.fused) for plan in plans] == differs.tolist()
+
+
+def test_who_does_not_see_it_says_so() -> None:
+    job = fuse(chain([map_("m", 1e-3), map_("f", 1e-3)], 100), ("m", "f"))
+    assert unseen_of(Scenario.of(job, RunSettings()), ()) == ("operators that run as one (m + f)",)
+    assert unseen_of(Scenario.of(job, RunSettings()), ("fusion",)) == ()
+
+
+def test_compiled_apart_is_the_job_without_fusion() -> None:
+    job = chain([map_("m", 1e-3), map_("f", 1e-3)], 100)
+    one = compiled(fuse(job, ("m", "f")))
+    assert [each.name for each in one.components] == ["source", "m", "sink"]
+    assert [each.ends for each in one.edges] == [("f", "sink"), ("source", "m")]
+    assert [each.name for each in one.apart.components] == [each.name for each in compiled(job).components]
+    assert one.component("f").name == "m" and one.apart.component("f").name == "f"
+    assert compiled(job).apart.rates == compiled(job).rates == one.rates
+    assert one.service_s(one.component("m")) == pytest.approx(2e-3)
+    wired = Wiring(one, RunSettings())
+    wired.build()
+    assert isinstance(wired.tasks_of("f")[0].logic, Chain) and wired.tasks_of("f") is wired.tasks_of("m")
