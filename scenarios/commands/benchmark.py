@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.commands.asking import OutFolder, write
+from scenarios.commands.asking import Master, OutFolder, Workers, write
 from scenarios.commands.planning import Drive, Seconds, fitting
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
@@ -41,6 +41,8 @@ def benchmark(
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 3,
     references: Annotated[int, typer.Option("--references", min=0, help="More plans that are simulated.")] = 30,
     out: OutFolder = None,
+    workers: Workers = None,
+    master: Master = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -51,6 +53,7 @@ def benchmark(
     `twin benchmark --optimizers milp,my_file.py:MyOptimizer --cost-model rates,learned`
     """
     from scenarios.asking import folder
+    from scenarios.executing.chosen import executor
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models
     from scenarios.planning.validation import validate
@@ -63,9 +66,10 @@ def benchmark(
     chosen, costs, wanted = planner.optimizers(optimizers), list(cost_models(models).values()), families_of(families)
     asked: dict[str, Any] = {"suite": VERSION, "families": [each.name for each in wanted], "optimizers": optimizers}
     asked |= {"cost_models": models, "drive": drive, "most": most, "budget": budget, "seconds": seconds}
+    runner = executor(workers, master, terminal.stage)
     folder.opened(out, {**asked, "replications": replications, "references": references, "seed": seed})
     rows: dict[str, list[ValidationRow]] = {each.name: [] for each in wanted}
-    with terminal.progress("scenarios") as report:
+    with terminal.progress("scenarios") as report, runner:
         total, done = sum(len(each.seeds[:most]) for each in wanted), 0
         for family in wanted:
             for scenario in family.scenarios(most):
@@ -82,6 +86,7 @@ def benchmark(
                     seconds=seconds,
                     lead=lambda optimizer, model: planner.led(optimizer, model, fitting(drive, model), seed, 0),
                     racing=True,
+                    executor=runner,
                 )
                 done += 1
                 report(done, total)

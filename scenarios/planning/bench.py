@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scenarios.executing.processes import Processes
 from scenarios.planning.outcomes import Outcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import Simulate
+from twin.executor import Executor
+from twin.guards.effort import estimate
+from twin.guards.fidelity import settled
 from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -24,15 +28,26 @@ FEWEST = 2
 """Runs after which the others count."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The metrics of a run; picklable if `run` is."""
+
+    run: Simulate
+
+    def __call__(self, scenario: Scenario) -> Metrics:
+        return self.run(scenario).metrics
+
+
 @dataclass(slots=True)
 class Bench:
-    """Plans by their text. replications: of a plan that is not beaten."""
+    """Plans by their text. replications: of a plan that is not beaten. executor: makes the runs."""
 
     scenario: Scenario
     objective: str
     run: Simulate
     replications: int
     seed: int
+    executor: Executor = field(default_factory=lambda: Processes(1))
     _plans: dict[str, ExecutionPlan] = field(default_factory=dict)
     _runs: dict[str, list[Metrics]] = field(default_factory=dict)
 
@@ -46,17 +61,14 @@ class Bench:
 
     def simulate(self, plans: Iterable[ExecutionPlan]) -> None:
         """All replications of every plan. Raises BadInput for one that does not fit the scenario."""
-        for key in self._keys(plans):
-            while len(self._runs[key]) < self.replications:
-                self._step(key)
+        keys = self._keys(plans)
+        self._make([(key, number) for key in keys for number in range(len(self._runs[key]), self.replications)])
 
     def race(self, plans: Iterable[ExecutionPlan]) -> None:
         """As many replications of every plan as it takes to see that it is beaten. Raises likewise."""
         live = self._keys(plans)
         for done in range(1, self.replications + 1):
-            for key in live:
-                if len(self._runs[key]) < done:
-                    self._step(key)
+            self._make([(key, done - 1) for key in live if len(self._runs[key]) < done])
             live = [key for key in live if not self._beaten(key)]
 
     def outcome(self, plan: ExecutionPlan) -> Outcome:
@@ -80,12 +92,18 @@ class Bench:
             self._runs.setdefault(key, [])
         return list(given)
 
-    def _step(self, key: str) -> None:
-        """One more run; run i has the same random numbers under any plan."""
-        seed = child_seed(self.seed, len(self._runs[key]))
-        seeded = self.scenario.with_run(seed=self.seed)
-        scenario = seeded.with_plan(self._plans[key]).with_run(seed=seed)
-        self._runs[key].append(self.run(scenario).metrics)
+    def _make(self, wanted: Sequence[tuple[str, int]]) -> None:
+        """Runs by plan and number; those of a plan in order, and after those that it has."""
+        found: dict[int, Metrics] = {}
+        runs = [self._seeded(key, number) for key, number in wanted]
+        effort_s = len(runs) * estimate(runs[0], settled(runs[0]).run, runs[0].events).cpu_s if runs else 0.0
+        self.executor.each(_Work(self.run), runs, found.__setitem__, effort_s)
+        for position, (key, _) in enumerate(wanted):
+            self._runs[key].append(found[position])
+
+    def _seeded(self, key: str, number: int) -> Scenario:
+        """What run `number` of a plan is; it has the same random numbers under any plan."""
+        return self.scenario.with_plan(self._plans[key]).with_run(seed=child_seed(self.seed, number))
 
     def _beaten(self, key: str) -> bool:
         """By the best of those with as many runs."""
