@@ -67,7 +67,9 @@ def benchmark(
     asked: dict[str, Any] = {"suite": VERSION, "families": [each.name for each in wanted], "optimizers": optimizers}
     asked |= {"cost_models": models, "drive": drive, "most": most, "budget": budget, "seconds": seconds}
     runner = executor(workers, master, terminal.stage)
-    folder.opened(out, {**asked, "replications": replications, "references": references, "seed": seed})
+    folder.opened(
+        out, {"command": "benchmark", **asked, "replications": replications, "references": references, "seed": seed}
+    )
     rows: dict[str, list[ValidationRow]] = {each.name: [] for each in wanted}
     with terminal.progress("scenarios") as report, runner:
         total, done = sum(len(each.seeds[:most]) for each in wanted), 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenarios.commands.asking import Master, OutFolder, Workers, write
-from scenarios.commands.given import ScenarioName, Set, scenario_of
+from scenarios.commands.given import ScenarioName, Set, known_optimizers, scenario_of
 from scenarios.commands.interruption import BestSoFar, hearing
 from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
 from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
@@ -68,7 +68,13 @@ def optimize(
     scenario: ScenarioName,
     set_: Set = None,
     optimizer: Annotated[
-        str | None, typer.Option("--optimizer", metavar="NAME", help="See `twin list`. Default: local-search.")
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="NAME",
+            help="See `twin list`. Default: local-search.",
+            autocompletion=known_optimizers,
+        ),
     ] = None,
     model: Annotated[
         str,
@@ -339,7 +345,10 @@ def validate(
     question = {"scenarios": [config_hash(each) for each in loaded], "optimizers": optimizers, "cost_models": models}
     asked = {"budget": budget, "seconds": seconds, "prove": prove, "drive": drive, "replications": replications}
     runner = executor(workers, master, terminal.stage)
-    folder.opened(out, {**question, **asked, "references": references, "objective": objective, "seed": seed})
+    folder.opened(
+        out,
+        {"command": "validate", **question, **asked, "references": references, "objective": objective, "seed": seed},
+    )
     rows: list[ValidationRow] = []
     blind: dict[str, dict[str, tuple[str, ...]]] = {}
     with runner:

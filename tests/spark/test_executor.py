@@ -95,10 +95,11 @@ def test_masters_are_checked_first() -> None:
 
 
 def test_plans_are_judged_alike_there(spark: SparkSession) -> None:
+    job, optimizers = shop(horizon_s=2, warmup_s=1, period_s=1), planner.optimizers("as-given,random")
+    options = {"budget": 4, "references": 2, "racing": True}
     judged = [
-        validate([shop(horizon_s=2, warmup_s=1, period_s=1)], planner.optimizers("as-given,random"), [RateModel()], simulate, 2, 3,
-                 budget=4, references=2, racing=True, executor=made_by)
+        validate([job], optimizers, [RateModel()], simulate, 2, 3, executor=made_by, **options)
         for made_by in (None, Given(spark))
-    ]  # fmt: skip
+    ]
     assert len(judged[0]) == 2
     assert [replace(row, plan_s=None) for row in judged[0]] == [replace(row, plan_s=None) for row in judged[1]]
