@@ -35,6 +35,7 @@ from scenarios.commands import (
     reproduce,
     run,
     sensitivity,
+    shadow,
     whatif,
 )
 from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
@@ -62,6 +63,7 @@ GROUPS = (
     capacity,
     sensitivity,
     dry_run,
+    shadow,
     report,
     corpus,
     learning,

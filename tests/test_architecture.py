@@ -54,6 +54,7 @@ BELOW = {
     "scenarios.asking": {"scenarios.telling", "scenarios.files", "scenarios.executing", "scenarios.planning"},
     "scenarios.calibration": {"scenarios.telling", "scenarios.files"},
     "scenarios.importers": {"scenarios.telling", "scenarios.files"},
+    "scenarios.shadowing": {"scenarios.telling", "scenarios.files", "scenarios.importers", "scenarios.planning"},
     "scenarios.exporting": {"scenarios.telling", "scenarios.files"},
     "scenarios.report": {"scenarios.telling", "scenarios.files", "scenarios.asking"},
     "scenarios.notebook": {
