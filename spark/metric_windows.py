@@ -84,10 +84,10 @@ def watch(
     raised: list[Exception] = []
 
     def batch(rows: DataFrame, _number: int) -> None:
+        found = sorted(Series(**row.asDict()) for row in rows.collect())
         try:
-            found = [Series(**row.asDict()) for row in rows.collect()]
             if found:
-                told(sorted(found))
+                told(found)
         except Exception as error:
             raised.append(error)
             raise

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from scenarios.shadowing.speeds import speeds_of
 from scenarios.shadowing.trend import Trend, trend
 from scenarios.shadowing.window import Window
 from twin.arrivals.law import MIN_RATE_PER_S
@@ -18,8 +19,6 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.spec import parse
 
-LEAST_BUSY = 0.01
-"""Share of the time below which a busy time says nothing of a cost."""
 COSTS = 5
 """Windows of which the median cost is believed."""
 
@@ -44,7 +43,7 @@ def believed(given: Scenario, windows: Sequence[Window]) -> Belief | None:
         seen = [(each, rate) for each in windows if (rate := _offered(each, source.name)) is not None]
         if not seen:
             return None
-        times_s = [(each.start_s + each.end_s) / 2 for each, _ in seen]
+        times_s = [each.at_s for each, _ in seen]
         trends[source.name] = trend(times_s, [rate for _, rate in seen], windows[-1].end_s)
     costs_s = _costs_s(given, windows[-COSTS:])
     rates = {name: each.now_per_s for name, each in trends.items()}
@@ -94,14 +93,14 @@ def _more_s(scenario: Scenario, window: Window) -> dict[str, float]:
     if len(taken) < len(rates):
         return {}
     answer = RateModel().answer(at_rates(scenario, taken), [scenario.plan])
+    columns = {name: number for number, name in enumerate(answer.operators)}
+    speeds = speeds_of(scenario, window, {name: float(answer.speed[0, n]) for name, n in columns.items()})
     found = {}
-    for number, name in enumerate(answer.operators):
-        readings = window.operators.get(name, {})
+    for name, speed in speeds.items():
+        readings, predicted_per_s = window.operators[name], float(answer.in_per_s[0, columns[name]])
         tuples_per_s = readings.get("in_per_s") or taken.get(name)
-        predicted_per_s = float(answer.in_per_s[0, number])
-        if readings.get("busy", 0.0) < LEAST_BUSY or not tuples_per_s or not predicted_per_s:
+        if not tuples_per_s or not predicted_per_s:
             continue
-        replicas = scenario.plan.replicas(name)
-        cores = readings["busy"] * float(answer.speed[0, number])
-        found[name] = replicas * (cores / tuples_per_s - float(answer.busy_cores[0, number]) / predicted_per_s)
+        predicted_s = float(answer.busy_cores[0, columns[name]]) / predicted_per_s
+        found[name] = scenario.plan.replicas(name) * (readings["busy"] * speed / tuples_per_s - predicted_s)
     return found

@@ -12,7 +12,6 @@ from scenarios.shadowing.belief import Belief, believed
 from scenarios.shadowing.forecast import Forecast, forecast
 from scenarios.shadowing.remedy import Remedy, backpressured, remedy
 from scenarios.shadowing.window import Window, rows_of, windows_of
-from scenarios.telling.tables import seconds
 from spark.metric_windows import Series
 from twin.scenario import Scenario
 
@@ -98,7 +97,11 @@ def _alert_row(window: Window, belief: Belief, coming: Forecast) -> dict[str, An
 def _coming(coming: Forecast) -> str:
     if coming.in_s == 0.0:
         return f"backpressure at {coming.operator} by now ({coming.now.used:.0%} of what it can bear)"
-    return f"backpressure at {coming.operator} in {seconds(coming.in_s or 0.0)} at this trend"
+    return f"backpressure at {coming.operator} in {_span(coming.in_s or 0.0)} at this trend"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes" if seconds >= 100 else f"{seconds:.0f} s"
 
 
 def _moves(found: Remedy | None) -> str:

@@ -29,7 +29,7 @@ class Trend:
 
 
 def trend(times_s: Sequence[float], rates_per_s: Sequence[float], now_s: float) -> Trend:
-    """times_s: middles of windows, ascending; at least one. The slope is 0 unless it surely is not (Student's t)."""
+    """times_s: of the rates, ascending; at least one. The slope is 0 unless it surely is not (Student's t)."""
     level = float(np.mean(rates_per_s[-LEVEL:]))
     if len(times_s) < FEWEST:
         return Trend(level)

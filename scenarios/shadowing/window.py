@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from statistics import fmean
 from typing import Any
 
 from scenarios.importers.prometheus import MEANINGS, together
 from spark.metric_windows import Series
 
+TIMES = ("start_s", "end_s", "at_s")
 Readings = Mapping[str, float]
 """By column of `twin calibrate`'s tables: in_per_s, out_per_s, offered_per_s, busy, backpressured, cpu, latency_s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """[start_s, end_s) in the samples' own time."""
+    """[start_s, end_s) in the samples' own time. at_s: about which its samples lie."""
 
     start_s: float
     end_s: float
+    at_s: float
     operators: Mapping[str, Readings] = field(default_factory=dict)
     hosts: Mapping[str, Readings] = field(default_factory=dict)
     job: Readings = field(default_factory=dict)
@@ -33,13 +36,15 @@ def windows_of(series: Sequence[Series], window_s: float) -> Iterator[Window]:
 
 def _window(start_s: float, window_s: float, series: Iterable[Series]) -> Window:
     values: dict[str, dict[str, dict[str, list[float]]]] = {"operator": {}, "host": {}, "": {}}
+    times_s = []
     for each in series:
+        times_s.append((each.first_s + each.last_s) / 2)
         value = _value(each)
         if value is not None:
             of = values[MEANINGS[each.metric].of].setdefault(each.of, {})
             of.setdefault(each.metric, []).append(value * MEANINGS[each.metric].scale)
     operators, hosts, job = ({of: together(found) for of, found in part.items()} for part in values.values())
-    return Window(start_s, start_s + window_s, operators, hosts, job.get("", {}))
+    return Window(start_s, start_s + window_s, fmean(times_s), operators, hosts, job.get("", {}))
 
 
 def _value(series: Series) -> float | None:
@@ -54,7 +59,7 @@ def _value(series: Series) -> float | None:
 
 def rows_of(window: Window) -> list[dict[str, Any]]:
     """A row an operator, a host, and the job if it has readings of its own."""
-    span = {"start_s": window.start_s, "end_s": window.end_s}
+    span = {name: getattr(window, name) for name in TIMES}
     found = [{**span, "operator": name, **window.operators[name]} for name in sorted(window.operators)]
     found += [{**span, "host": name, **window.hosts[name]} for name in sorted(window.hosts)]
     return found + ([{**span, **window.job}] if window.job else [])
@@ -65,6 +70,7 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Window:
     parts: dict[str, dict[str, Readings]] = {"operator": {}, "host": {}, "": {}}
     for row in rows:
         kind = next((name for name in ("operator", "host") if name in row), "")
-        readings = {key: value for key, value in row.items() if key not in ("start_s", "end_s", kind)}
+        readings = {key: value for key, value in row.items() if key not in (*TIMES, kind)}
         parts[kind][row.get(kind, "")] = readings
-    return Window(rows[0]["start_s"], rows[0]["end_s"], parts["operator"], parts["host"], parts[""].get("", {}))
+    times_s = [rows[0][name] for name in TIMES]
+    return Window(*times_s, parts["operator"], parts["host"], parts[""].get("", {}))

@@ -224,8 +224,8 @@ def test_a_page_is_replaced_by_a_newer_one(tmp_path):
 def test_a_policy_controls_the_run_of_a_page(tmp_path, capsys):
     job = tmp_path / "queue.yaml"
     job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
-    done("report", job, "--policy", "ds2", "--set", "policy.margin=0.15", "--out", tmp_path / "page.html")
-    assert "margin: 0.15" in (tmp_path / "page.html").read_text()
+    done("report", job, "--policy", "ds2", "--set", "policy.margin=0.1", "--out", tmp_path / "page.html")
+    assert "margin: 0.1}" in (tmp_path / "page.html").read_text()
     assert "did you mean 'ds2'" in refused(capsys, "report", job, "--policy", "ds3")
 
 
