@@ -28,7 +28,7 @@ class NumaJob:
     """Times are in reference-core seconds, rates those of the offered load.
 
     fetch: see `Fetch`; other than "relative" it is BriskStream's RLAS_fix(U) or RLAS_fix(L). Raises BadInput if a
-    stream does not deal its tuples evenly, or an operator costs nothing.
+    stream does not deal its tuples evenly, or an operator costs nothing or waits for a system outside.
     """
 
     def __init__(self, what: Deployment | Job, fetch: Fetch = "relative") -> None:
@@ -39,6 +39,12 @@ class NumaJob:
                     f"stream {' -> '.join(edge.ends)} is {edge.how}: sockets are weighed for streams that are dealt "
                     "evenly; use rebalance or hash"
                 )
+        waiting = next((each.name for each in job.query.operators if each.calls is not None), None)
+        if waiting is not None:
+            raise BadInput(
+                f"operator {waiting!r} waits for a system outside, and sockets are weighed for operators that work; "
+                "use local-search, or another optimizer of one host an operator"
+            )
         arrays = JobArrays(job)
         flow = offered_flow(arrays)
         self.deployment = job.deployment
