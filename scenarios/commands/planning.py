@@ -119,7 +119,7 @@ def optimize(
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
-    from scenarios.telling import tables
+    from scenarios.telling import displaced, tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
@@ -154,6 +154,8 @@ def optimize(
         )
     if solution.message:
         terminal.note(f"note: {solution.message}")
+    if moved := displaced.in_words(loaded.query, loaded.plan, solution.plan):
+        terminal.note(f"note: {moved}")
     if out is not None:
         write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
