@@ -84,7 +84,7 @@ def test_hash_streams_lie_within_a_task_where_keys_are_the_same(
         map_("m", 1e-4, **between),
         counting("w", 1e-4, TIME, 8, **second),
     ]
-    job = chain(middle, 100, placement=dict.fromkeys(("v", "m", "w"), ["h", "h"]))
+    job = chain(middle, 100, placement={name: ["h", "h"] for name in ("v", "m", "w")})
     if says:
         with pytest.raises(BadInput, match=says):
             fuse(job, ("v", "m", "w"))
