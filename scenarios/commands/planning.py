@@ -107,6 +107,7 @@ def optimize(
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --optimizer my_file.py:MyOptimizer` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
+    `twin optimize smart-grid --optimizer fusion` · `twin optimize smart-grid --optimizer fusion+milp` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
     `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
@@ -242,6 +243,7 @@ def _report(
         "among": solution.among,
         "placement": placement,
         "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
+        "fused": [list(group) for group in solution.plan.fused],
     }
     rows = [
         {"operator": name, "before": tables.places(before[name]), "after": tables.places(where)}
@@ -267,7 +269,9 @@ def _report(
         words += f"; no plan can be more than {solution.gap:.1%} better by this model"
     if simulated is not None:
         words += f"; simulated {objective} = {shown(simulated)}"
-    return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), words
+    groups = "; ".join(" + ".join(group) for group in solution.plan.fused)
+    told = [f"run as one: {groups}"] if groups else []
+    return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), *told, words
 
 
 def _said(given: Candidate) -> dict[str, Any]:
