@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from twin.calls import Calls
 from twin.columns import Columns
@@ -91,6 +91,10 @@ class OperatorBase(Spec):
         """What it asks of a system outside for each tuple, if it waits for one."""
         return None
 
+    def kept(self, attributes: frozenset[str]) -> frozenset[str]:
+        """Of attributes of its input, those that its output has with the same values."""
+        return attributes if self.thins else frozenset()
+
     def values(self, replicas: int) -> int:
         """Distinct values of its key; where they are more than anyone counts, as many as replicas."""
         return replicas
@@ -154,6 +158,13 @@ class OperatorBase(Spec):
         return ""
 
 
+def _once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    for name in names or ():
+        if (names or ()).count(name) > 1:
+            raise ValueError(f"attribute {name!r} is named {(names or ()).count(name)} times; name it once")
+    return names
+
+
 class KeyedOperator(OperatorBase):
     """What operators share that may keep state by key. Tuples come by key group, and state moves by key group."""
 
@@ -163,6 +174,14 @@ class KeyedOperator(OperatorBase):
     state_bytes_per_group: Annotated[
         float, Field(ge=0, le=10**15, description="held for each key group beside the content of a window")
     ] = 0.0
+    partition_by: Annotated[
+        tuple[Name, ...] | None,
+        AfterValidator(_once),
+        Field(
+            exclude_if=lambda names: names is None,
+            description="attributes that it is keyed by; []: it cannot be split; absent: by some that no other has",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:

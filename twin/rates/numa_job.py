@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from twin.chaining import still_fused
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.job import Job, compile
@@ -153,4 +154,4 @@ class NumaJob:
         rows = dict(zip(self.operators, counts_ol.astype(int), strict=True))
         listed = [operator.name for operator in self.deployment.query.operators]
         places = {name: tuple(np.repeat(names, rows[name]).tolist()) for name in listed}
-        return self.deployment.plan.with_placement(places)
+        return still_fused(self.deployment.query, self.deployment.plan.with_placement(places))
