@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from twin.errors import BadInput, Unfinished
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql.streaming.query import StreamingQuery
 
 FILES = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 SAMPLES = "time_s DOUBLE, metric STRING, of STRING, labels STRING, value DOUBLE"
@@ -57,6 +59,7 @@ class Series(NamedTuple):
 
 Parse = Callable[[str, bytes], Sequence[Sample]]
 """From the name of a file and what it holds."""
+Note = Callable[[str], None]
 Told = Callable[[Sequence[Series]], None]
 """Given whole windows, oldest first; a batch that was interrupted comes again, so twice the same must be once."""
 
@@ -73,18 +76,19 @@ def watch(
     once: bool,
     files_a_batch: int = 1000,
     every_s: float = 2.0,
+    note: Note = lambda _text: None,
 ) -> None:
     """Tells the windows of all files that are there, and, unless `once`, of those to come, until it is interrupted.
 
-    Files must appear whole: written under a name with a dot before it, then renamed. What comes later than `late_s`
-    after newer samples does not count. Raises what `parse` (BadInput alone) or `told` raises; Unfinished if the stream
-    ends for another reason.
+    Files must appear whole: written under a name with a dot before it, then renamed; they are read in the order of
+    their modification times. What comes later than `late_s` after newer samples does not count, and `note` is told so.
+    Raises what `parse` (BadInput alone) or `told` raises; Unfinished if the stream ends for another reason.
     """
     spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     raised: list[Exception] = []
 
     def batch(rows: DataFrame, _number: int) -> None:
-        found = sorted(Series(**row.asDict()) for row in rows.collect())
+        found = sorted(map(_series, rows.collect()))
         try:
             if found:
                 told(found)
@@ -97,9 +101,11 @@ def watch(
     writer = windows.writeStream.foreachBatch(batch).outputMode("append")
     writer = writer.option("checkpointLocation", str(checkpoint.absolute()))
     query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_s} seconds")).start()
+    seen = -1
     try:
         while not query.awaitTermination(CHECKED_S):
-            pass
+            seen = _say_late(query, seen, note)
+        _say_late(query, seen, note)
     except StreamingQueryException as error:
         raise _cause(error, raised) from error
     finally:
@@ -122,17 +128,31 @@ def _windows(files: DataFrame, parse: Parse, window_s: float, late_s: float) -> 
     return (
         timed.groupBy(width.alias("within"), "metric", "of", "labels")
         .agg(
-            F.count("value").alias("samples"),
-            F.avg("value").alias("mean"),
-            F.min("value").alias("least"),
-            F.max("value").alias("most"),
-            F.min_by("value", "time_s").alias("first"),
-            F.max_by("value", "time_s").alias("last"),
-            F.min("time_s").alias("first_s"),
-            F.max("time_s").alias("last_s"),
+            F.collect_list("value").alias("values"),
+            F.min(F.struct("time_s", "value")).alias("first"),
+            F.max(F.struct("time_s", "value")).alias("last"),
         )
-        .select((F.unix_micros("within.start") / 1e6).alias("start_s"), *Series._fields[1:])
+        .select(
+            (F.unix_micros("within.start") / 1e6).alias("start_s"), "metric", "of", "labels", "values", "first", "last"
+        )
     )
+
+
+def _series(row: Row) -> Series:
+    """The same whatever batches the samples came in: the mean is rounded once (`fmean`), not with each batch."""
+    values, first, last = row["values"], row["first"], row["last"]
+    within = (len(values), fmean(values), min(values), max(values), first["value"], last["value"])
+    return Series(row["start_s"], row["metric"], row["of"], row["labels"], *within, first["time_s"], last["time_s"])
+
+
+def _say_late(query: StreamingQuery, seen: int, note: Note) -> int:
+    """Of batches after `seen`; the last of them."""
+    for progress in query.recentProgress:
+        if progress["batchId"] > seen:
+            seen = progress["batchId"]
+            if dropped := sum(each["numRowsDroppedByWatermark"] for each in progress["stateOperators"]):
+                note(f"{dropped} samples or more came too late for their windows and do not count; see --late")
+    return seen
 
 
 def _cause(error: PySparkException, raised: Sequence[Exception]) -> Exception:

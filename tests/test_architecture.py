@@ -48,7 +48,7 @@ BELOW = {
     "scenarios.schemas": {"scenarios.calibration", "scenarios.profiling"},
     "scenarios.spaces": set(),
     "scenarios.suite": {"scenarios.spaces"},
-    "scenarios.planning": {"scenarios.telling", "scenarios.executing"},
+    "scenarios.planning": {"scenarios.telling", "scenarios.executing", "scenarios.calibration"},
     "scenarios.profiling": {"scenarios.telling", "scenarios.files"},
     "scenarios.learning": {"scenarios.telling", "scenarios.files", "scenarios.spaces"},
     "scenarios.asking": {"scenarios.telling", "scenarios.files", "scenarios.executing", "scenarios.planning"},

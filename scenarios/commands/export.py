@@ -34,7 +34,7 @@ def export(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Writes a run for other programs: a trace that Perfetto's viewer opens, tables as CSV or Parquet, or samples of metrics.
+    """Writes a run for other programs: a trace for Perfetto's viewer, tables as CSV or Parquet, or samples of metrics.
 
     Examples: `twin export failover` · `twin run failover --out trace`, then `twin export trace --format csv` ·
     `twin export rush-hour --format metrics --out metrics`, then `twin shadow rush-hour metrics --once`

@@ -41,7 +41,8 @@ def report(
 ) -> None:
     """One self-contained page: the query on its hosts, the bottleneck in a sentence, time-lines, tables.
 
-    Examples: `twin report smart-grid` · `twin report rush-hour-scaling --policy ds2` · `twin report smart-grid --plan better.yaml --out better.html` ·
+    Examples: `twin report smart-grid` · `twin report rush-hour-scaling --policy ds2` ·
+    `twin report smart-grid --plan better.yaml --out better.html` ·
     `twin run failover --out trace`, then `twin report trace` · `twin whatif word-count --policy ds2 --out answer`, then
     `twin report answer`
     """

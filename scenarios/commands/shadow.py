@@ -66,7 +66,9 @@ def shadow(
     twin = Shadow(loaded, out, window, ahead, trend, terminal.stage)
     with kept(f"what was read, in {out}"), session(master) as spark:
         terminal.stage(f"following {samples}" + ("" if once else "; Ctrl-C ends it, the same command goes on"))
-        watch(spark, samples, out / "checkpoint", parsed, twin.told, window_s=window, late_s=late, once=once)
+        checkpoint = out / "checkpoint"
+        note = terminal.note
+        watch(spark, samples, checkpoint, parsed, twin.told, window_s=window, late_s=late, once=once, note=note)
     forecasts, alerts = tables.read(out, tables.FORECASTS), tables.read(out, tables.ALERTS)
     document = {"out": out, "windows": len(forecasts), "alerts": alerts, "last": forecasts[-1] if forecasts else None}
     terminal.result(document, *of_alerts(alerts), summary(loaded.name, forecasts, out))

@@ -35,6 +35,7 @@ from scenarios.schemas.learning import (
 )
 from scenarios.schemas.plans import BenchmarkDocument, OptimizeDocument, ValidateDocument
 from scenarios.schemas.run import RunDocument
+from scenarios.schemas.shadow import ShadowDocument
 from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
 
@@ -91,6 +92,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "capacity": CapacityDocument,
     "sensitivity": SensitivityDocument,
     "dry-run": DryRunDocument,
+    "shadow": ShadowDocument,
     "report": ReportDocument,
     "export": ExportDocument,
     "corpus": CorpusDocument,

@@ -1,4 +1,4 @@
-"""Which few operators to move so that backpressure does not come: found by an optimizer, checked in the simulator."""
+"""Which few operators to move so that backpressure does not come, or comes later: by an optimizer and the simulator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from optimizers.requirements import Requirements
 from optimizers.space import Space
 from scenarios.planning.planner import solve
-from scenarios.shadowing.forecast import pressure
+from scenarios.shadowing.belief import Belief
+from scenarios.shadowing.forecast import Forecast, forecast, pressure
 from twin.errors import BadInput
 from twin.guards.effort import estimate
 from twin.guards.fidelity import settled
@@ -21,6 +22,8 @@ OPTIMIZER, OBJECTIVE, BUDGET = "local-search", "e2e_latency_s", 1000
 HEAD_ROOM = 0.05
 """That a move should leave at the rates for which it is made."""
 MOST_MOVES = 3
+SHARES = (1.0, 0.5, 0.2)
+"""Of the time from the backpressure to the end of what is looked at: what a move should bear, the most first."""
 MOST_CPU_S = 20.0
 """Of a run that a remedy is checked with, about."""
 
@@ -41,14 +44,30 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """plan: with the fewest moves found that avoid it by the rate model."""
+    """A plan with few moves. for_s: the time ahead whose rates it bears. in_s: when there is backpressure under it;
+    None: not within the time that is looked ahead."""
 
     plan: ExecutionPlan
     moves: tuple[Move, ...]
+    for_s: float
+    in_s: float | None
 
 
-def remedy(scenario: Scenario) -> Remedy | None:
-    """For the job at the rates that are to come; None if no move of a few operators is found to be enough."""
+def remedy(belief: Belief, coming: Forecast) -> Remedy | None:
+    """What avoids what is coming, else what puts it off; None if no move of a few operators is found to do either."""
+    in_s = coming.in_s or 0.0
+    for share in SHARES if coming.now.used <= coming.then.used else (0.0,):
+        for_s = in_s + share * (coming.ahead_s - in_s)
+        worst = belief.ahead(for_s)
+        plan = _fewest_moves(worst)
+        if plan is not None:
+            later = forecast(belief, plan, coming.ahead_s)
+            return Remedy(plan, tuple(_moves(worst.plan, plan)), for_s, later.in_s)
+    return None
+
+
+def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
+    """A plan that bears the scenario's rates."""
     for count in range(1, MOST_MOVES + 1):
         space = Space(most_moves=count, free_replicas=False)
         try:
@@ -57,7 +76,7 @@ def remedy(scenario: Scenario) -> Remedy | None:
         except BadInput:  # this job has no plan of that kind
             return None
         if pressure(scenario, found.plan).used <= 1.0:
-            return Remedy(found.plan, tuple(_moves(scenario.plan, found.plan)))
+            return found.plan
     return None
 
 

@@ -73,13 +73,12 @@ def _forecast_row(window: Window, belief: Belief, coming: Forecast) -> dict[str,
 
 
 def _alert_row(window: Window, belief: Belief, coming: Forecast) -> dict[str, Any]:
-    """A remedy is made for the highest load that is looked at, now or ahead."""
-    worst = belief.ahead(0.0 if coming.now.used > coming.then.used else coming.ahead_s)
-    found = remedy(worst)
-    plan = worst.plan if found is None else found.plan
+    """Simulated are runs at the rates that the remedy is to bear; without one, at those ahead."""
+    found = remedy(belief, coming)
+    then = belief.ahead(coming.ahead_s if found is None else found.for_s)
     checked = {
-        "simulated_as_it_is": backpressured(worst, worst.plan),
-        "simulated_moved": None if found is None else backpressured(worst, plan),
+        "simulated_as_it_is": backpressured(then, then.plan),
+        "simulated_moved": None if found is None else backpressured(then, found.plan),
     }
     return {
         "start_s": window.start_s,
@@ -88,7 +87,8 @@ def _alert_row(window: Window, belief: Belief, coming: Forecast) -> dict[str, An
         "backpressure_in_s": coming.in_s,
         "ahead_s": coming.ahead_s,
         "moves": [] if found is None else [asdict(each) for each in found.moves],
-        "avoids": found is not None,
+        "avoids": found is not None and found.in_s is None,
+        "backpressure_moved_in_s": None if found is None else found.in_s,
         **checked,
         "words": f"{_coming(coming)}; {_moves(found)}{_checked(**checked)}",
     }
@@ -106,8 +106,9 @@ def _span(seconds: float) -> str:
 
 def _moves(found: Remedy | None) -> str:
     if found is None:
-        return "no move of a few operators avoids it: give replicas or hosts more"
-    return f"{' and '.join(each.words for each in found.moves)} avoids it"
+        return "no move of a few operators avoids it or puts it off: give replicas or hosts more"
+    moving = " and ".join(each.words for each in found.moves)
+    return f"{moving} avoids it" if found.in_s is None else f"{moving} puts it off to {_span(found.in_s)} from now"
 
 
 def _checked(simulated_as_it_is: bool | None, simulated_moved: bool | None) -> str:
@@ -116,4 +117,4 @@ def _checked(simulated_as_it_is: bool | None, simulated_moved: bool | None) -> s
         return ""
     if simulated_as_it_is == simulated_moved:
         return f", but in the simulator the job {'does not keep' if simulated_moved else 'keeps'} up either way"
-    return ", and so it does in the simulator" if simulated_as_it_is else ", but in the simulator it brings it about"
+    return ", as it does in the simulator" if simulated_as_it_is else ", but in the simulator it brings it about"

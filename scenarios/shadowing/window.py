@@ -72,5 +72,5 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Window:
         kind = next((name for name in ("operator", "host") if name in row), "")
         readings = {key: value for key, value in row.items() if key not in (*TIMES, kind)}
         parts[kind][row.get(kind, "")] = readings
-    times_s = [rows[0][name] for name in TIMES]
-    return Window(*times_s, parts["operator"], parts["host"], parts[""].get("", {}))
+    times_s = {name: rows[0][name] for name in TIMES}
+    return Window(**times_s, operators=parts["operator"], hosts=parts["host"], job=parts[""].get("", {}))
