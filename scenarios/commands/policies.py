@@ -72,7 +72,7 @@ def compare_policies(
         check(bench, found)
         bench.kept = folder.opened(out, asked)
         document = compared(bench, found, slo_s, wanted, given.run.seed, terminal)
-    for line in comparison_tables.notes(document):
+    for line in (*comparison_tables.notes(document), *policy_tables.untold(document)):
         terminal.note(line)
     if out is not None:
         asking.write(terminal, out, document, comparison_tables.csv_rows(document), _figure(document))

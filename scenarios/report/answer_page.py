@@ -71,7 +71,9 @@ def _comparison(document: Document) -> Told:
 def changes(document: Document) -> Iterator[str]:
     """How many variants keep up, and for each metric which one differs most for sure."""
     rows, runs = document["variants"], document["replications"]
-    well = [row for row in rows if row["success_runs"] == runs and not row["backpressured_runs"]]
+    well = [
+        row for row in rows if row["success_runs"] == runs and not row["backpressured_runs"] and not row.get("full")
+    ]
     keep = "keeps" if len(well) == 1 else "keep"
     yield f"Of {len(rows)} variants, {len(well)} {keep} up in all of {runs} runs{_named(well, len(rows))}."
     for metric in document["metrics"]:

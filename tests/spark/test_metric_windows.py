@@ -31,6 +31,7 @@ def windows(spark: SparkSession, folder: Path, checkpoint: Path, **options: obje
     return told
 
 
+@pytest.mark.slow
 def test_windows_are_those_of_the_samples_and_nothing_is_told_twice(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "metrics"
     files = write_metrics(crossing().with_run(horizon_s=32, warmup_s=2), folder)
@@ -84,6 +85,6 @@ def test_a_killed_shadow_goes_on_to_the_same_rows(spark: SparkSession, tmp_path:
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
     assert 0 < len(rows(tmp_path / "killed")) < len(rows(tmp_path / "whole"))
-    shadow(spark, tmp_path / "metrics", tmp_path / "killed", 4)
+    shadow(spark, tmp_path / "metrics", tmp_path / "killed", 8)
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
     assert any(name.startswith("alerts") for name in rows(tmp_path / "whole"))

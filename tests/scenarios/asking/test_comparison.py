@@ -13,9 +13,14 @@ from scipy import stats
 
 from scenarios.asking.bench import Bench
 from scenarios.asking.comparison import LEVEL, adjusted, changed, holm
+from scenarios.asking.fullness import full
 from scenarios.asking.intervals import QUANTILE_GRAIN, of_difference, of_mean, p_value
 from scenarios.asking.replications import MOST, Wanted, replicate
+from scenarios.asking.variants import Variant
+from scenarios.asking.whatif import compared
 from scenarios.executing.processes import Processes
+from scenarios.telling.comparison_tables import of_comparison
+from scenarios.telling.policy_tables import of_policies, untold
 from scenarios.telling.progress import Lines
 from tests.scenarios.asking.jobs import queue, shop
 from twin.errors import BadInput
@@ -147,3 +152,18 @@ def test_processes_and_memory_make_no_difference(monkeypatch):
             replicate(bench, cases, [MEAN], Wanted(2), 5, SILENT)
             assert bench.made == 4  # known already
     assert found[0] == found[1]
+
+
+def test_a_run_too_short_to_tell_says_so_and_a_longer_one_tells():
+    """At 120 % load channels fill before anything waits at the source."""
+    short, long = (queue(1200, horizon_s=horizon_s, warmup_s=0.1, period_s=0.1) for horizon_s in (0.6, 20))
+    for job, words in ((short, "cannot be told: work had nothing to spare"), (long, "no, in all runs")):
+        cases = [Variant("as it is", job), Variant("slow", job.with_run(noise=False))]
+        with Bench(Processes(1)) as bench:
+            document = compared(bench, cases, [MEAN], Wanted(2), 1, SILENT)
+        told = [cell for column in of_comparison(document).columns for cell in column.cells]
+        assert sum(cell.startswith(words) for cell in told) == 2
+        assert of_policies(document, {}).columns[1].cells == ("?" if job is short else "no, in 2 of 2",)
+        assert len(list(untold(document))) == (2 if job is short else 0)
+    with Bench(Processes(1)) as bench:
+        assert full(queue(300), bench.outcomes([(queue(300, horizon_s=2), 1)])) == []
