@@ -87,6 +87,11 @@ class OperatorBase(Spec):
         return False
 
     @property
+    def parts(self) -> int | None:
+        """Of a source, partitions in which its tuples come, none of which two replicas can read; None: any number."""
+        return None
+
+    @property
     def calls(self) -> Calls | None:
         """What it asks of a system outside for each tuple, if it waits for one."""
         return None

@@ -41,6 +41,12 @@ class NumaJob:
                     "evenly; use rebalance or hash"
                 )
         waiting = next((each.name for each in job.query.operators if each.calls is not None), None)
+        parted = next((each.name for each in job.query.operators if each.parts is not None), None)
+        if parted is not None:
+            raise BadInput(
+                f"source {parted!r} has partitions, and sockets are weighed for sources that any number of replicas "
+                "read evenly; make it a source without"
+            )
         if waiting is not None:
             raise BadInput(
                 f"operator {waiting!r} waits for a system outside, and sockets are weighed for operators that work; "
