@@ -16,11 +16,23 @@ from twin.kinds.filter import Filter
 from twin.kinds.join import Join
 from twin.kinds.kafka_source import KafkaSource
 from twin.kinds.map import Map
+from twin.kinds.router import Router
 from twin.kinds.sink import Sink
 from twin.kinds.source import Source
 
 AnyOperator = (
-    Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink | AsyncIO | ExternalSink | KafkaSource
+    Source
+    | Filter
+    | Map
+    | Aggregate
+    | Compute
+    | Consolidate
+    | Join
+    | Sink
+    | AsyncIO
+    | ExternalSink
+    | KafkaSource
+    | Router
 )
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]
