@@ -20,20 +20,8 @@ from twin.kinds.router import Router
 from twin.kinds.sink import Sink
 from twin.kinds.source import Source
 
-AnyOperator = (
-    Source
-    | Filter
-    | Map
-    | Aggregate
-    | Compute
-    | Consolidate
-    | Join
-    | Sink
-    | AsyncIO
-    | ExternalSink
-    | KafkaSource
-    | Router
-)
+OfPapers = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
+AnyOperator = OfPapers | AsyncIO | ExternalSink | KafkaSource | Router
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]
 BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: each for each in get_args(AnyOperator)}
