@@ -27,9 +27,9 @@ from twin.query import AnyOperator, Query, Stream
 class Edge:
     """A stream between two components, by their numbers.
 
-    share: of what its producer passes on. bytes_each: size of a tuple on it. room: tuples that its channels into one replica hold. service_s: CPU seconds that
-    a tuple of it costs its consumer on a reference core, what windows and other hosts cost apart. memory_bytes: local
-    memory traffic that it causes there.
+    share: of what its producer passes on. bytes_each: size of a tuple on it. room: tuples that its channels into one
+    replica hold. service_s: CPU seconds that a tuple of it costs its consumer on a reference core, what windows and
+    other hosts cost apart. memory_bytes: local memory traffic that it causes there.
     """
 
     stream: Stream
