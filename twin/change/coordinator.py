@@ -54,6 +54,7 @@ class Coordinator:
             for task in running.parts:
                 assert task.gate is not None
                 task.gate.abandon()
+            self.storage.clear()
             running.failed(why, self.env.now)
 
     # changes of the plan -------------------------------------------------------------------------------------------
@@ -112,8 +113,7 @@ class Coordinator:
 
     def _gate(self, task: Task) -> Gate:
         if task.gate is None:
-            lag_s = self.wiring.span_s
-            task.gate = Gate(task, self.spec.mode == "unaligned", lag_s, self._work_s, self._passed)
+            task.gate = Gate(task, self.spec.mode == "unaligned", self._work_s, self._passed)
         return task.gate
 
     # one task ------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Coordinator:
         part = running.parts[task]
         sync_s = part.work_s * task.processor.slowdown / task.processor.speed
         yield self.env.timeout(max(0.0, part.reached_s + sync_s - self.env.now))
-        yield from self.storage.put(self.wiring.places[task], part.uploaded_bytes)
+        yield from self.storage.put(self.wiring.places[task], part.uploaded_bytes, lambda: running is self.running)
         part.done = True
         if running is self.running and all(each.done for each in running.parts.values()):
             self.last, self.running = running.checkpoint(), None

@@ -28,9 +28,10 @@ def changed_bytes(wiring: Rewiring, task: Task, operator: str, came: int) -> flo
     total = float(weights.sum())
     if total <= 0.0:
         return changed
-    return changed + keys.state_bytes_each * float(np.sum(touched(came * weights / total, distinct)))
+    chances = np.where(distinct > 0, weights / total / np.maximum(distinct, 1), 0.0)
+    return changed + keys.state_bytes_each * float(np.sum(touched(came, chances)))
 
 
-def touched(tuples: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Expected share of so many keys, all alike, that is among so many tuples: 1 - (1 - 1/keys)^tuples. [G]"""
-    return np.where(keys > 0, 1.0 - np.power(1.0 - 1.0 / np.maximum(keys, 1.0), tuples), 0.0)
+def touched(tuples: int, chances: np.ndarray) -> np.ndarray:
+    """How likely a key is among so many tuples, each of which is of it by that chance. [G]"""
+    return np.asarray(1.0 - np.power(1.0 - chances, tuples))

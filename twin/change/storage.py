@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -27,11 +27,16 @@ class Storage:
         self.bytes_per_s = None if spec.storage_mbps is None else spec.storage_mbps * 1e6 / 8
         self._free_s = 0.0
 
-    def put(self, start: Location, size: float) -> Process:
-        """From a place, over the network and into the store; ends when all is there."""
+    def put(self, start: Location, size: float, wanted: Callable[[], bool]) -> Process:
+        """From a place, over the network and into the store; ends when all is there, or it is not wanted any more."""
         if self.place is not None:
-            yield from carry(self.wiring, start, self.place, size)
-        yield from self._pass(size)
+            yield from carry(self.wiring, start, self.place, size, wanted)
+        if wanted():
+            yield from self._pass(size)
+
+    def clear(self) -> None:
+        """What is being stored is not wanted any more."""
+        self._free_s = self.env.now
 
     def get(self, end: Location, size: float) -> Process:
         """The way back."""

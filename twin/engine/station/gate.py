@@ -43,7 +43,7 @@ class Gate:
     number: of the checkpoint that is awaited; -1 if none is. ways: inputs, and outs: by port the replicas, that barriers
     come from and go to. came: inputs that are as far. since_s: when the first barrier came; reached_s: when the state
     was kept. flying: tuples on their way to a station that are part of the checkpoint. put_aside: tuples that were.
-    lag_s: how far stamps may lie back. work_s: CPU seconds that the checkpoint takes of the station, by its part.
+    work_s: CPU seconds that the checkpoint takes of the station, by its part.
     """
 
     __slots__ = (
@@ -52,7 +52,6 @@ class Gate:
         "corked",
         "flying",
         "held",
-        "lag_s",
         "number",
         "outs",
         "overtakes",
@@ -70,13 +69,11 @@ class Gate:
         self,
         station: Task,
         overtakes: bool,
-        lag_s: float,
         work_s: Callable[[Gate], float],
         passed: Callable[[Gate], None],
     ) -> None:
         self.station = station
         self.overtakes = overtakes
-        self.lag_s = lag_s
         self.work_s = work_s
         self.passed = passed
         self.number = -1
@@ -204,8 +201,7 @@ class Gate:
             self._keep_unsent()
         elif self.ways:
             self.snapshot.queue = []  # it comes after the barriers
-        at_s = now if station.exact else max(station.free_s, now - self.lag_s)
-        mark = Mark(BARRIER, self.number, station.name, at_s)
+        mark = Mark(BARRIER, self.number, station.name, max(now, station.free_s))
         for port, replicas in zip(station.ports, self.outs, strict=True):
             port.barrier(replicas, mark, self.overtakes)
         work_s = self.work_s(self)
