@@ -23,8 +23,10 @@ class Checkpoints(Spec):
     ] = 10.0
     mode: Annotated[
         Literal["aligned", "unaligned"],
-        Field(description="aligned: inputs wait for the last barrier; unaligned: barriers overtake, and what they "
-              "overtake is part of the checkpoint"),
+        Field(
+            description="aligned: inputs wait for the last barrier; unaligned: barriers overtake, and what they "
+            "overtake is part of the checkpoint"
+        ),
     ] = "aligned"
     state: Annotated[
         Literal["full", "incremental"], Field(description="incremental: what changed since the last one is uploaded")
@@ -64,7 +66,9 @@ def check_checkpoints(spec: Checkpoints, deployment: Deployment) -> None:
         deployment.cluster.require_routes([*ways, *((end, start) for start, end in ways)], "checkpoints.storage")
     for operator in deployment.query.operators:
         if operator.needs_event_time:
-            raise ValueError(f"checkpoints: {operator.name!r} is over event time, of which none are taken; leave them out")
+            raise ValueError(
+                f"checkpoints: {operator.name!r} is over event time, of which none are taken; leave them out"
+            )
         if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(operator.name)):
             raise ValueError(
                 f"checkpoints: the replicas of {operator.name!r} share one queue, through which no barrier goes; "

@@ -22,7 +22,7 @@ NUMBERED = frozenset({"replica", "to_replica"})
 
 
 def of_run(name: str, document: Mapping[str, Any]) -> list[Table | Wide]:
-    """Metrics, operators, hosts and, if there were any, links, events and checkpoints; `document` is `Run.to_dict()`."""
+    """Metrics, operators, hosts and, if there were any, links, events, checkpoints; `document`: `Run.to_dict()`."""
     tables: list[Table | Wide] = [_metrics(name, document), _operators(document), _hosts(document["hosts"])]
     links = {link: totals for link, totals in document["links"].items() if "->" in link}  # hosts' cards are above
     if links:

@@ -25,10 +25,10 @@ def steady(rate_per_s: float) -> dict[str, Any]:
     return {"law": "constant", "rate_per_s": rate_per_s}
 
 
-def lines(replicas: int = 2, rate_per_s: float = 200.0) -> Deployment:
+def lines(replicas: int = 2, rate_per_s: float = 200.0, service_s: float = 1e-3) -> Deployment:
     """source -> m -> sink, each replica on a host of its own and connected with its own alone."""
     names = [f"h{k}" for k in range(replicas)]
-    operators = [source(), {"kind": "map", "name": "m", "service_time_s": 1e-3, "service_scv": 0}, sink()]
+    operators = [source(), {"kind": "map", "name": "m", "service_time_s": service_s, "service_scv": 0}, sink()]
     made = deployment(
         operators,
         [("source", "m"), ("m", "sink")],
@@ -55,9 +55,7 @@ def meeting(late_ms: float = 500.0, fast: float = 400.0, slow: float = 100.0, ro
     )
 
 
-def run(
-    what: Deployment, *events: AnyEvent, fidelity: str = "exact", checkpoints: Any = None, **settings: Any
-) -> Run:
+def run(what: Deployment, *events: AnyEvent, fidelity: str = "exact", checkpoints: Any = None, **settings: Any) -> Run:
     """20 s, with a checkpoint every 5 s, by default."""
     usual = {"horizon_s": 20.0, "period_s": 1.0, "fidelity": fidelity, "segments": 400}
     scenario = Scenario.of(what, RunSettings(**(usual | settings)), events)

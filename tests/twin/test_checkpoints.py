@@ -64,7 +64,7 @@ def test_alignment_makes_the_fast_input_older() -> None:
     assert late.mean - overtaken.mean == pytest.approx(3 * per_checkpoint / (20 * 500), rel=0.1)
 
 
-# upload ----------------------------------------------------------------------------------------------------------------
+# upload --------------------------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -120,7 +120,7 @@ def test_state_by_key_group_changes_with_its_keys() -> None:
     assert np.mean([row["bytes"] for row in rows[4:]]) == pytest.approx(8e6 * (1 - (1 - 1 / 20) ** 2), rel=0.1)
 
 
-# one after the other -----------------------------------------------------------------------------------------------------
+# one after the other -------------------------------------------------------------------------------------------------
 
 
 def test_the_next_one_waits_for_the_one_before_and_for_a_pause() -> None:
@@ -162,7 +162,7 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(fidelity: str
     assert 0 < plain.metrics.tuples_out - exactly.metrics.tuples_out <= 40 * interval_s + 40 * 1.5
 
 
-# what they leave as it was -------------------------------------------------------------------------------------------------
+# what they leave as it was -------------------------------------------------------------------------------------------
 
 
 def test_checkpoints_that_cost_nothing_change_nothing() -> None:

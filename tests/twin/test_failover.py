@@ -21,7 +21,9 @@ DOWN = Failure(at_s=8, host="h1", recover_after_s=4)
 def arrived(result: Run) -> int:
     """At the brokers, and left there."""
     names = ("source", "fast", "slow")
-    return sum(sum([*column(result, name, "arrived"), *(-n for n in column(result, name, "backlog")[-1:])]) for name in names)
+    return sum(
+        sum([*column(result, name, "arrived"), *(-n for n in column(result, name, "backlog")[-1:])]) for name in names
+    )
 
 
 @BOTH

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Channel(NamedTuple):
-    """From a task's port of that number to the replica at that index, as `side` of its inputs."""
+    """From a task's port of that number to the replica of that number, as `side` of its inputs."""
 
     producer: Task
     port: int
-    index: int
+    replica: int
     consumer: Task
     side: int
 

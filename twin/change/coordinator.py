@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.change.channels import channels
-from twin.change.checkpoint import Checkpoint, complete, counted, take_checkpoint
+from twin.change.checkpoint import complete, counted, take_checkpoint
 from twin.change.increments import changed_bytes
 from twin.change.progress import Progress
 from twin.change.restarting import all_tasks
@@ -100,7 +100,7 @@ class Coordinator:
         outs: dict[Task, list[list[int]]] = {task: [[] for _ in task.ports] for task in all_tasks(self.wiring)}
         for each in channels(self.wiring):
             ways[each.consumer].add((each.side, each.producer))
-            outs[each.producer][each.port].append(each.index)
+            outs[each.producer][each.port].append(each.replica)
         running = self.running = self._next()
         running.await_all(outs)
         gates = [self._gate(task) for task in outs]

@@ -1,4 +1,4 @@
-"""Failures of a part of a job: what is connected with a task on the host starts again, the rest goes on. After Flink."""
+"""Failures of a part of a job: what is connected with a task on the host starts again. After Flink's regions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ class Failover:
         """What starts again: all, if so it is wanted, or while the plan changes."""
         whole = self.coordinator.spec.failover == "full" or self.change.under_way
         groups = [all_tasks(self.wiring)] if whole else regions(self.wiring)
-        return {task for group in groups if any(self.wiring.places[task].host == host for task in group) for task in group}
+        return {
+            task for group in groups if any(self.wiring.places[task].host == host for task in group) for task in group
+        }
 
     def _down(self, outage: Outage) -> Process:
         record, checkpoint = outage.record, self.coordinator.last

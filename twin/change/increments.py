@@ -1,4 +1,4 @@
-"""What of a task's state changed since its last checkpoint: what came into its windows, and keys that tuples touched."""
+"""What of a task's state changed since its last checkpoint: what came into windows, and keys that tuples touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exactly-once sink: results are seen when a checkpoint that has them is complete. After Flink's two-phase commit."""
+"""An exactly-once sink: results are seen when a checkpoint that has them is complete: a two-phase commit."""
 
 from __future__ import annotations
 

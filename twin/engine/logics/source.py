@@ -28,8 +28,8 @@ class SourceLogic(Logic):
 
 
 class ReplayableSource(SourceLogic):
-    """`log`: copies of all that it took and had not emitted at the last checkpoint, or took since; `forgotten`: how many
-    it took before.
+    """`log`: copies of all that it took and had not emitted at the last checkpoint, or took since; `forgotten`: how
+    many it took before.
     """
 
     __slots__ = ("forgotten", "log")

@@ -40,8 +40,8 @@ class Synchronous(Logic):
 class Gate:
     """Of one station. passed: told when its part of the checkpoint is known, with that part.
 
-    number: of the checkpoint that is awaited; -1 if none is. ways: inputs, and outs: by port the replicas, that barriers
-    come from and go to. came: inputs that are as far. since_s: when the first barrier came; reached_s: when the state
+    number: of the checkpoint that is awaited; -1 if none is. ways: inputs, and outs: by port the replicas, that
+    barriers come from and go to. came: inputs that are as far. since_s: when the first barrier came; reached_s: when the state
     was kept. flying: tuples on their way to a station that are part of the checkpoint. put_aside: tuples that were.
     work_s: CPU seconds that the checkpoint takes of the station, by its part.
     """
