@@ -20,8 +20,8 @@ def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
     seen: of `events`, `policy`, `checkpoints`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`,
-    `drift`, `assignment` (of key groups), `alignment`, `fusion`, `counting` (in windows of several replicas), `drops`, and
-    partitionings by name.
+    `drift`, `assignment` (of key groups), `alignment`, `fusion`, `counting` (in windows of several replicas), `drops`,
+    and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from twin.errors import suggest
+from twin.kinds.mechanism import Collecting
 from twin.spec import Spec
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ def check_checkpoints(spec: Checkpoints, deployment: Deployment) -> None:
         if operator.needs_event_time:
             raise ValueError(
                 f"checkpoints: {operator.name!r} is over event time, of which none are taken; leave them out"
+            )
+        if spec.sinks == "exactly-once" and operator.is_sink and not isinstance(operator.mechanism, Collecting):
+            raise ValueError(
+                f"checkpoints.sinks: {operator.name!r} ({operator.kind}) writes at once and takes nothing back; make it "
+                "a sink, or take at-least-once"
             )
         if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(operator.name)):
             raise ValueError(

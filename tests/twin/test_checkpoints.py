@@ -211,6 +211,14 @@ def test_a_common_queue_has_no_barriers() -> None:
         run(data_to_deployment(data))
 
 
+def test_a_system_outside_takes_nothing_back() -> None:
+    outside = {"kind": "external-sink", "name": "sink", "rate_per_s": 100}
+    job = deployment([source(), outside], [("source", "sink")], {"source": 10})
+    assert len(taken(run(job))) == 3
+    with pytest.raises(BadInput, match="takes nothing back"):
+        run(job, checkpoints={"sinks": "exactly-once"})
+
+
 def data_to_deployment(data: Any) -> Any:
     from twin.deployment import Deployment
     from twin.spec import parse

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.twin.changing import column, job
-from tests.twin.checkpointed import failures, lines, meeting, run, taken
+from tests.twin.checkpointed import failures, lines, meeting, run, steady, taken
+from tests.twin.worlds import chain
 from twin.events import Failure, Migration, Scale
 from twin.run import Run
 
@@ -73,6 +74,19 @@ def test_what_comes_twice_is_what_was_counted(mode: str) -> None:
     assert failure["checkpoint_s"] == 10
     assert failure["replayed"] == pytest.approx(2.3 * 500, abs=3)
     assert result.metrics.tuples_out - result.duplicates == arrived(result) - 30  # which are on their way
+
+
+@BOTH
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_calls_under_way_are_part_of_a_checkpoint(fidelity: str, mode: str) -> None:
+    """20 answers are awaited, for a fifth of a second each, when the barrier comes: they are asked for again."""
+    ask = {"kind": "async", "name": "ask", "service_time_s": 0, "latency_s": 0.2, "latency_scv": 0}
+    down = Failure(at_s=12.3, host="h", recover_after_s=1)
+    result = run(chain([ask], steady(100)), down, fidelity=fidelity, checkpoints={"mode": mode, "sync_ms": 0})
+    rows = taken(result)
+    assert rows[0]["flying_bytes"] > 0
+    assert result.duplicates == pytest.approx(2.3 * 100, abs=12)
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result) - 20, abs=8)
 
 
 def test_work_is_lost_back_to_the_last_complete_checkpoint() -> None:

@@ -18,7 +18,7 @@ from twin.change.increments import changed_bytes
 from twin.change.progress import Progress
 from twin.change.restarting import all_tasks
 from twin.change.storage import Storage
-from twin.engine.station.gate import Gate, Way
+from twin.engine.station.barrier_gate import BarrierGate, Way
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ class Coordinator:
                 gate.begin()
         return running
 
-    def _gate(self, task: Task) -> Gate:
+    def _gate(self, task: Task) -> BarrierGate:
         if task.gate is None:
-            task.gate = Gate(task, self.spec.mode == "unaligned", self._work_s, self._passed)
+            task.gate = BarrierGate(task, self.spec.mode == "unaligned", self._work_s, self._passed)
         return task.gate
 
     # one task ------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Coordinator:
     def _held(self, task: Task) -> float:
         return self.wiring.state_bytes(task, self.wiring.operator_of(task))
 
-    def _work_s(self, gate: Gate) -> float:
+    def _work_s(self, gate: BarrierGate) -> float:
         """A task is as it will be kept: notes what that is, and what it takes."""
         assert self.running is not None
         task, part = gate.station, self.running.parts[gate.station]
@@ -134,7 +134,7 @@ class Coordinator:
         part.work_s = self.spec.sync_ms * 1e-3 + part.changed_bytes * self.spec.sync_ns_per_byte * 1e-9
         return part.work_s
 
-    def _passed(self, gate: Gate) -> None:
+    def _passed(self, gate: BarrierGate) -> None:
         assert self.running is not None
         self.running.parts[gate.station].know(gate)
         self.env.process(self._upload(self.running, gate.station))

@@ -12,7 +12,7 @@ from twin.engine.streams.sender import Sender
 
 if TYPE_CHECKING:
     from twin.engine.logic import Logic
-    from twin.engine.station.gate import Gate
+    from twin.engine.station.barrier_gate import BarrierGate
     from twin.engine.station.setup import Setup
     from twin.engine.streams.pool import Pool
 
@@ -50,7 +50,7 @@ class Intake(Sender):
         self.polls = False  # its queue is a broker's
         self.pool: Pool | None = None  # of replicas that take from one queue, in an exact run
         self.alignment: Alignment | None = None  # where control items come
-        self.gate: Gate | None = None  # where checkpoints are taken
+        self.gate: BarrierGate | None = None  # where checkpoints are taken
 
     def deliver(self, segment: Segment) -> None:
         """Takes a segment whose last tuple has arrived."""

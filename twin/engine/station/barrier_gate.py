@@ -37,13 +37,13 @@ class Synchronous(Logic):
         self.station.evaluate(Outcome([], self.station, []), self.work_s, from_s, False)
 
 
-class Gate:
+class BarrierGate:
     """Of one station. passed: told when its part of the checkpoint is known, with that part.
 
     number: of the checkpoint that is awaited; -1 if none is. ways: inputs, and outs: by port the replicas, that
-    barriers come from and go to. came: inputs that are as far. since_s: when the first barrier came; reached_s: when the state
-    was kept. flying: tuples on their way to a station that are part of the checkpoint. put_aside: tuples that were.
-    work_s: CPU seconds that the checkpoint takes of the station, by its part.
+    barriers come from and go to. came: inputs that are as far. since_s: when the first barrier came; reached_s: when
+    the state was kept. flying: tuples on their way to a station that are part of the checkpoint. put_aside: tuples that
+    were. work_s: CPU seconds that the checkpoint takes of the station, by its part.
     """
 
     __slots__ = (
@@ -69,8 +69,8 @@ class Gate:
         self,
         station: Task,
         overtakes: bool,
-        work_s: Callable[[Gate], float],
-        passed: Callable[[Gate], None],
+        work_s: Callable[[BarrierGate], float],
+        passed: Callable[[BarrierGate], None],
     ) -> None:
         self.station = station
         self.overtakes = overtakes
@@ -200,7 +200,7 @@ class Gate:
         if self.overtakes:
             self._keep_unsent()
         elif self.ways:
-            self.snapshot.queue = []  # it comes after the barriers
+            self.snapshot.queue = station.logic.pending()  # what is queued comes after the barriers
         mark = Mark(BARRIER, self.number, station.name, max(now, station.free_s))
         for port, replicas in zip(station.ports, self.outs, strict=True):
             port.barrier(replicas, mark, self.overtakes)
