@@ -72,7 +72,7 @@ def check_checkpoints(spec: Checkpoints, deployment: Deployment) -> None:
             )
         if spec.sinks == "exactly-once" and operator.is_sink and not isinstance(operator.mechanism, Collecting):
             raise ValueError(
-                f"checkpoints.sinks: {operator.name!r} ({operator.kind}) writes at once and takes nothing back; make it "
+                f"checkpoints.sinks: {operator.name!r} ({operator.kind}) writes at once, takes nothing back; make it "
                 "a sink, or take at-least-once"
             )
         if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(operator.name)):
