@@ -22,6 +22,7 @@ from scenarios.commands import (
     demo,
     dry_run,
     export,
+    improve,
     importing,
     importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
     importing_hardware,  # noqa: F401
@@ -65,6 +66,7 @@ GROUPS = (
     report,
     corpus,
     learning,
+    improve,
     profiling,
     planning,
     benchmark,
