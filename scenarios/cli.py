@@ -22,11 +22,11 @@ from scenarios.commands import (
     demo,
     dry_run,
     export,
-    improve,
     importing,
     importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
     importing_hardware,  # noqa: F401
     importing_metrics,  # noqa: F401
+    improve,
     learning,
     library,
     planning,
