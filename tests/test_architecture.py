@@ -51,6 +51,7 @@ BELOW = {
     "scenarios.profiling": {"scenarios.telling", "scenarios.files"},
     "scenarios.learning": {"scenarios.telling", "scenarios.files", "scenarios.spaces"},
     "scenarios.asking": {"scenarios.telling", "scenarios.files", "scenarios.planning"},
+    "scenarios.benchmarking": {"scenarios.telling", "scenarios.suite", "scenarios.planning"},
     "scenarios.improving": {
         "scenarios.telling",
         "scenarios.files",
