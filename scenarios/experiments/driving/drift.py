@@ -44,9 +44,9 @@ COLUMNS: Mapping[str, str] = {
 }
 NOTES = (
     (
-        "Latency is the 99 % of a period's end-to-end latencies, over the lowest that any run of the same job and random "
-        "numbers had in that period; geometric means over jobs, runs and periods after the warm-up. A period without "
-        "results counts as the worst before it."
+        "Latency is the 99 % of a period's end-to-end latencies, over the lowest that any run of the same job and "
+        "random numbers had in that period; geometric means over jobs, runs and periods after the warm-up. A period "
+        "without results counts as the worst before it."
     ),
     (
         "The plans are chosen by milp with the shipped learned model, near the optimum of the rates; a policy begins "
