@@ -106,11 +106,11 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
 
     recipe = main_corpus(sizes, workspace.seed)
     parts: list[RowFilter | None] = [FirstShare(share) if share < 1.0 else None for share in SHARES]
-    for contestant in rivals.anew(sizes, *CONTESTANTS):
+    for key, contestant in zip(CONTESTANTS, rivals.anew(sizes, *CONTESTANTS), strict=True):
         for part in [*parts, *RANGES]:
             split = workspace.split(recipe, part)
-            apart = contestant.name == "paper"  # a network a metric, of which a choice needs three
-            fitted = workspace.fitted(contestant, recipe, part, NEEDED if apart else METRICS)
+            metrics = NEEDED if key == "paper" else METRICS  # of a network a metric, a choice needs three
+            fitted = workspace.fitted(contestant, recipe, part, metrics)
             model = LearnedCostModel(contestant.name, ensembles(fitted)).only(NEEDED)
             yield contestant.name, "all" if part is None else part.name, len(split.train) + len(split.valid), model
 

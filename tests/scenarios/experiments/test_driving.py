@@ -15,7 +15,8 @@ from tests.scenarios.experiments.conftest import TINY
 FEW = replace(TINY, queries=1)
 
 
-def test_with_a_load_that_drifts_the_plan_for_the_peak_stays_and_the_one_for_now_does_not(workspace):
+def test_with_a_load_that_drifts_the_plan_for_the_peak_stays_and_the_one_for_now_does_not(workspace, monkeypatch):
+    monkeypatch.setattr(drift, "MOST", 3)
     rows = {row["way"]: row for row in drift.run(workspace, FEW).tables["drift"].rows}
     kept, scaled, peak = (rows[way] for way in (drift.FOR_NOW, "ds2", drift.FOR_THE_PEAK))
     assert min(row[part] for row in rows.values() for part in ("calm", "after", "last")) >= 1.0
