@@ -100,6 +100,41 @@ class EvaluateDocument(TypedDict):
 
 
 @CLOSED
+class ImprovedPart(TypedDict):
+    """A model on all judging jobs. runs: that it learned from."""
+
+    strategy: str
+    round: int
+    runs: int
+    regret: Number
+    ci95: Number
+    regret_median: Number
+    spoilt: int
+    error_median: Number
+    error_p95: Number
+
+
+@CLOSED
+class ImproveDocument(TypedDict):
+    """`twin improve`. weights: digits over the networks that it began with. compared: of two strategies, in words."""
+
+    command: str
+    model: str
+    weights: str
+    on: str
+    seed: int
+    jobs: int
+    runs: int
+    pool: int
+    judges: int
+    plans: int
+    rehearse: str | None
+    rounds: int
+    rows: list[ImprovedPart]
+    compared: str | None
+
+
+@CLOSED
 class DemoDocument(TypedDict):
     """`twin demo`. seconds: of each stage."""
 

@@ -40,6 +40,7 @@ class _Chosen(TypedDict):
     among: str
     placement: Placement
     key_groups: dict[str, Any]
+    fused: list[list[str]]
     interval: list[Number] | None
     blind_to: list[str]
     interrupted: bool
@@ -107,16 +108,19 @@ class ValidateDocument(TypedDict):
 
 @CLOSED
 class BenchmarkDocument(TypedDict):
-    """`twin benchmark`. most: scenarios of each family; null: all."""
+    """`twin benchmark`. most: scenarios of each family; null: all. optimizers: null: the usual ones."""
 
     suite: Any
     families: list[str]
-    optimizers: str
+    optimizers: str | None
     cost_models: str
     drive: str | None
     most: int | None
     budget: int
     seconds: Number
+    replications: int
+    references: int
+    seed: int
     standings: list[StandingPart]
     by_family: dict[str, list[StandingPart]]
     rows: list[JudgedPart]

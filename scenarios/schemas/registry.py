@@ -31,6 +31,7 @@ from scenarios.schemas.learning import (
     DatasetDocument,
     DemoDocument,
     EvaluateDocument,
+    ImproveDocument,
     TrainDocument,
 )
 from scenarios.schemas.plans import BenchmarkDocument, OptimizeDocument, ValidateDocument
@@ -99,6 +100,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "dataset": DatasetDocument,
     "train": TrainDocument,
     "evaluate": EvaluateDocument,
+    "improve": ImproveDocument,
     "profile": ProfileDocument,
     "optimize": OptimizeDocument,
     "validate": ValidateDocument,

@@ -226,6 +226,7 @@ def test_a_policy_controls_the_run_of_a_page(tmp_path, capsys):
     job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
     done("report", job, "--policy", "ds2", "--set", "policy.margin=0.1", "--out", tmp_path / "page.html")
     assert "margin: 0.1}" in (tmp_path / "page.html").read_text()
+    capsys.readouterr()
     assert "did you mean 'ds2'" in refused(capsys, "report", job, "--policy", "ds3")
 
 
