@@ -49,6 +49,14 @@ class Collecting:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessioning:
+    """For each session of a key, one tuple when nothing of it has come for gap_s. keys: over all replicas."""
+
+    gap_s: float
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
 class Routing:
     """Passes shares of the tuples on, by consumer; if `exclusive`, each to one at most."""
 
@@ -94,5 +102,15 @@ class Consolidating:
 
 
 Mechanism = (
-    Reading | Selecting | Grouping | Matching | Collecting | Routing | Asking | Writing | Computing | Consolidating
+    Reading
+    | Selecting
+    | Grouping
+    | Matching
+    | Collecting
+    | Sessioning
+    | Routing
+    | Asking
+    | Writing
+    | Computing
+    | Consolidating
 )

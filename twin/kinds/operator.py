@@ -100,6 +100,11 @@ class OperatorBase(Spec):
         """Of attributes of its input, those that its output has with the same values."""
         return attributes if self.thins else frozenset()
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether its law takes tuples of a key to come at random, all keys alike."""
+        return False
+
     def share_to(self, consumer: str) -> float:
         """Of the tuples that it passes on, those that go to a consumer of that name."""
         return 1.0

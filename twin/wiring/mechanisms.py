@@ -23,6 +23,7 @@ from twin.engine.windows.boundaries import TimeTrigger
 from twin.engine.windows.extent import extent_of
 from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.merged import MergedTrigger
+from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import CountTrigger
 from twin.engine.windows.window import WindowLogic
@@ -39,6 +40,7 @@ from twin.kinds.mechanism import (
     Reading,
     Routing,
     Selecting,
+    Sessioning,
     Writing,
 )
 from twin.randomness import stream
@@ -107,6 +109,12 @@ def _collecting(_: Making, __: Collecting) -> Logic:
     return SinkLogic()
 
 
+def _sessioning(making: Making, does: Sessioning) -> Logic:
+    replicas = making.component.replicas
+    keys = max(1, groups_of(does.keys, making.replica, replicas))
+    return SessionLogic(does.gap_s, keys, making.wiring.job.rates[making.component.name].in_per_s, 1.0 / replicas)
+
+
 def _routing(making: Making, does: Routing) -> Logic:
     outputs = making.wiring.job.outputs(making.component.name)
     return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
@@ -163,6 +171,7 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Sessioning: _sessioning,
     Routing: _routing,
     Asking: _asking,
     Writing: _writing,
