@@ -23,7 +23,7 @@ def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
 
     seen: of `events`, `policy`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`,
     `assignment` (of key groups), `alignment`, `fusion`, `partitions` (read unevenly), `counting` (in windows of several
-    replicas), `sessions` (of keys that are not alike, or do not come at random), `drops`, and partitionings by name.
+    replicas), `unlike` (keys, where a law takes them as alike and random), `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -46,8 +46,8 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for operator in scenario.query.operators:
         if operator.parts is not None and not even(operator.parts, scenario.plan.replicas(operator.name)):
             yield "partitions", f"partitions of {operator.name} that lag where others do not"
-        if operator.one_by_one:
-            yield from _of_sessions(scenario, operator)
+        if operator.if_unlike:
+            yield from _of_alike(scenario, operator)
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
             yield "counting", f"the count windows that replicas of {operator.name} have of their own"
@@ -61,16 +61,16 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "drops", "streams that drop what does not fit"
 
 
-def _of_sessions(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:
+def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:
     """What makes the gaps between tuples of a key other than exponential, or keys unlike."""
     skew = scenario.workload.keys.get(operator.name)
     if skew is not None and (skew.zipf > 0.0 or skew.shares):
-        yield "sessions", f"that frequent keys of {operator.name} have longer sessions"
+        yield "unlike", operator.if_unlike
     windows = [
         name for name in scenario.query.ancestors(operator.name) if isinstance(scenario.query.operator(name), Windowed)
     ]
     if windows:
-        yield "sessions", f"that results of {windows[0]} come to {operator.name} together, and not at random"
+        yield "unlike", f"that results of {windows[0]} come to {operator.name} together, and not at random"
 
 
 def _of_engine(scenario: Scenario) -> Iterator[tuple[str, str]]:

@@ -57,6 +57,19 @@ class Sessioning:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembering:
+    """Passes `selectivity` tuples on for each, and keeps a state of a key for ttl_s after its last; None: for ever.
+
+    keys: over all replicas.
+    """
+
+    selectivity: float
+    keys: int
+    ttl_s: float | None
+    bytes_each: float
+
+
+@dataclass(frozen=True, slots=True)
 class Routing:
     """Passes shares of the tuples on, by consumer; if `exclusive`, each to one at most."""
 
@@ -108,6 +121,7 @@ Mechanism = (
     | Matching
     | Collecting
     | Sessioning
+    | Remembering
     | Routing
     | Asking
     | Writing

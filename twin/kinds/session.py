@@ -49,9 +49,9 @@ class Session(KeyedOperator):
         return "untimed"
 
     @property
-    def one_by_one(self) -> bool:
-        """As gaps of keys are exponential then."""
-        return True
+    def if_unlike(self) -> str:
+        """See OperatorBase."""
+        return f"that frequent keys of {self.name} have longer sessions"
 
     def values(self, replicas: int) -> int:
         """Its keys."""

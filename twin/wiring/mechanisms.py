@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ from twin.engine.event_time.compute import PANES, ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
+from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
@@ -38,6 +40,7 @@ from twin.kinds.mechanism import (
     Grouping,
     Matching,
     Reading,
+    Remembering,
     Routing,
     Selecting,
     Sessioning,
@@ -115,6 +118,11 @@ def _sessioning(making: Making, does: Sessioning) -> Logic:
     return SessionLogic(does.gap_s, keys, making.wiring.job.rates[making.component.name].in_per_s, 1.0 / replicas)
 
 
+def _remembering(making: Making, does: Remembering) -> Logic:
+    keys = max(1, groups_of(does.keys, making.replica, making.component.replicas))
+    return RememberLogic(does.selectivity, keys, math.inf if does.ttl_s is None else does.ttl_s, does.bytes_each)
+
+
 def _routing(making: Making, does: Routing) -> Logic:
     outputs = making.wiring.job.outputs(making.component.name)
     return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
@@ -172,6 +180,7 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Matching: _matching,
     Collecting: _collecting,
     Sessioning: _sessioning,
+    Remembering: _remembering,
     Routing: _routing,
     Asking: _asking,
     Writing: _writing,
