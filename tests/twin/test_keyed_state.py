@@ -59,7 +59,7 @@ def test_as_many_keys_live_as_were_seen(zipf: float, fidelity: str) -> None:
     """From an empty start on; the sum over keys of 1 - exp(-lambda_k ttl) then."""
     mine = held(ran(job(zipf), fidelity))
     theirs = followed(zipf_shares(KEYS, zipf), TTL_S, np.arange(1.0, 17.0))
-    assert mine == pytest.approx(theirs, rel=0.1)
+    assert (np.abs(mine - theirs) < 3 * np.sqrt(theirs)).all()
     each = RATE * zipf_shares(KEYS, zipf)
     assert mine[4:].mean() == pytest.approx(-np.expm1(-each * TTL_S).sum(), rel=0.05)
 
@@ -68,7 +68,7 @@ def test_as_many_keys_live_as_were_seen(zipf: float, fidelity: str) -> None:
 def test_without_a_time_to_live_state_grows(fidelity: str) -> None:
     grown = held(ran(job(ttl_s=None), fidelity))
     expected = -KEYS * np.expm1(-RATE * np.arange(1.0, 17.0) / KEYS)
-    assert grown == pytest.approx(expected, rel=0.1)
+    assert (np.abs(grown - expected) < 3 * np.sqrt(expected)).all()
 
 
 @pytest.mark.parametrize("fidelity", ["exact", "fast"])
@@ -82,9 +82,7 @@ def test_keys_that_nobody_sees_are_forgotten(fidelity: str) -> None:
 def test_what_lives_moves_and_survives(fidelity: str) -> None:
     """Moving a replica costs the bytes of its live keys, on a card of 100 Mbit/s: with a shorter life, less."""
     moves = (Migration(at_s=8, operator="state", replica=0, to="h3"),)
-    long, short = (
-        ran(job(ttl_s=ttl_s), fidelity, events=moves).event_rows[0]["bytes"] for ttl_s in (TTL_S, TTL_S / 8)
-    )
+    long, short = (ran(job(ttl_s=ttl_s), fidelity, events=moves).event_rows[0]["bytes"] for ttl_s in (TTL_S, TTL_S / 8))
     assert long == pytest.approx(BYTES * KEYS / 2 * -np.expm1(-RATE * TTL_S / KEYS), rel=0.1)
     assert short == pytest.approx(BYTES * KEYS / 2 * -np.expm1(-RATE * TTL_S / 8 / KEYS), rel=0.25)
     changes = (Scale(at_s=6, operator="state", placement={"h1": 4}), Failure(at_s=9, host="h1", recover_after_s=1))

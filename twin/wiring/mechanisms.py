@@ -15,6 +15,7 @@ from twin.engine.event_time.compute import PANES, ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
+from twin.engine.logics.committing import CommittingSink
 from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic
@@ -108,8 +109,9 @@ def _matching(making: Making, does: Matching) -> Logic:
     return WindowLogic(counting(extent, store), combiner)
 
 
-def _collecting(_: Making, __: Collecting) -> Logic:
-    return SinkLogic()
+def _collecting(making: Making, _: Collecting) -> Logic:
+    checkpoints = making.wiring.checkpoints
+    return CommittingSink() if checkpoints is not None and checkpoints.sinks == "exactly-once" else SinkLogic()
 
 
 def _sessioning(making: Making, does: Sessioning) -> Logic:

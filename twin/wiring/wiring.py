@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import simpy
 
+from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import clock
@@ -41,10 +42,16 @@ from twin.wiring.world import World
 class Wiring:
     """Builds the world of one job. Same deployment, settings and seed: the same world.
 
-    replayable: whether sources may have to read tuples again.
+    replayable: whether sources may have to read tuples again. checkpoints: that cost something, if any are taken.
     """
 
-    def __init__(self, what: Deployment | Job, settings: RunSettings, replayable: bool = False) -> None:
+    def __init__(
+        self,
+        what: Deployment | Job,
+        settings: RunSettings,
+        replayable: bool = False,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
         self.job = compile(what)
         deployment = self.deployment = self.job.deployment
         self.query = deployment.query
@@ -56,6 +63,7 @@ class Wiring:
         self.cap = 1 if self.exact else max(1, self.job.least_room // 2)
         self.span_s = 0.0 if self.exact else resolution(self.job, settings).span_s
         self.replayable = replayable
+        self.checkpoints = checkpoints
         self.noise = self.engine.noise if settings.noise else Noise()
         self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
         self.world = World(simpy.Environment())

@@ -175,6 +175,16 @@ class Port:
             if weight > 0.0 or self.deal.tags:
                 self._pass(self.paths[index], mark.copy())
 
+    def barrier(self, replicas: Iterable[int], mark: Mark, overtakes: bool) -> None:
+        """Sends a control item to these replicas, whether or not they get tuples; behind what waits, or before it."""
+        self.flush()
+        for index in replicas:
+            path, item = self.paths[index], mark.copy()
+            if overtakes or not self.outbox:
+                self._transfer(path, item)
+            else:
+                self.outbox.append((path, item))
+
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces of at most `cap` unless the channel is idle."""
         only = self._only
@@ -243,6 +253,7 @@ class Port:
         inbox.credits -= segment.n
         inbox.sent += segment.n
         segment.inbox = inbox
+        segment.sender = self.task
         segment.fetch_s = path.fetch_s
         if path.nic is None:
             inbox.task.deliver(segment)
