@@ -15,6 +15,7 @@ from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
 from twin.engine.logics.committing import CommittingSink
+from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
@@ -37,6 +38,7 @@ from twin.kinds.mechanism import (
     Grouping,
     Matching,
     Reading,
+    Routing,
     Selecting,
     Writing,
 )
@@ -107,6 +109,11 @@ def _collecting(making: Making, _: Collecting) -> Logic:
     return CommittingSink() if checkpoints is not None and checkpoints.sinks == "exactly-once" else SinkLogic()
 
 
+def _routing(making: Making, does: Routing) -> Logic:
+    outputs = making.wiring.job.outputs(making.component.name)
+    return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
+
+
 def _asking(making: Making, does: Asking) -> Logic:
     return _calling(making, does.calls, does.selectivity, None)
 
@@ -158,6 +165,7 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Routing: _routing,
     Asking: _asking,
     Writing: _writing,
     Computing: _computing,

@@ -12,6 +12,7 @@ from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import clock
+from twin.engine.arrival.shares import read_shares
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.neighbours import Neighbours
 from twin.engine.compute.pauses import pauses
@@ -214,13 +215,14 @@ class Wiring:
     def _brokers(self, source: Component) -> list[Broker]:
         tasks = self.world.tasks[source.name]
         law = self.deployment.workload.arrivals[source.name]
-        n = self.segment_size(source, law.mean_rate_per_s)
-        brokers = []
-        for replica, task in enumerate(tasks):
+        shares, brokers = read_shares(source.operator, len(tasks), law), []
+        most = max(1.0 / len(shares) if share is None else share for share in shares)
+        n = self.segment_size(source, law.mean_rate_per_s * most * len(tasks))
+        for replica, task in enumerate(tasks[: len(shares)]):
             own, shared = (
                 stream(self.settings.seed, name) for name in (f"broker:{task.name}", f"arrivals:{source.name}")
             )
-            arrivals = clock(law, replica, len(tasks), n, own, shared)
+            arrivals = clock(law, replica, len(shares), n, own, shared, shares[replica])
             brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n, max(1, self.cap // 2)))  # type: ignore[arg-type]
         return brokers
 

@@ -133,7 +133,7 @@ class Paths(dict[int, Path]):
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("_only", "cap", "deal", "dropped", "lot", "outbox", "paths", "send_s", "sent_s", "task")
+    __slots__ = ("_only", "cap", "deal", "dropped", "lot", "outbox", "passed_over", "paths", "send_s", "sent_s", "task")
 
     def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
         self.task = task
@@ -144,6 +144,7 @@ class Port:
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
         self.dropped = 0
+        self.passed_over = 0  # tuples that left the task and were not for this stream
         self.refresh()
 
     def refresh(self) -> None:
