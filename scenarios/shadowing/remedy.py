@@ -18,11 +18,11 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
-OPTIMIZER, OBJECTIVE, BUDGET = "local-search", "e2e_latency_s", 1000
+OPTIMIZER, OBJECTIVE, BUDGET = "local-search", "e2e_latency_s", 300
 HEAD_ROOM = 0.05
 """That a move should leave at the rates for which it is made."""
 MOST_MOVES = 3
-SHARES = (1.0, 0.5, 0.2)
+SHARES = (1.0, 0.3)
 """Of the time from the backpressure to the end of what is looked at: what a move should bear, the most first."""
 MOST_CPU_S = 20.0
 """Of a run that a remedy is checked with, about."""
