@@ -50,6 +50,7 @@ def calibrate(
     from scenarios.calibration import profile_file
     from scenarios.calibration.calibrate import calibrate as fitted
     from scenarios.calibration.judging import held_out
+    from scenarios.calibration.lens import LEARN_FROM
     from scenarios.calibration.point_files import read_points
     from scenarios.files.traces import check_free, write_text
     from twin.errors import BadInput
@@ -74,6 +75,11 @@ def calibrate(
     if out is not None:
         write_text(profile_file.dump(profile), out)
         terminal.note(f"profile written to {out}; use it with: twin use-profile {scenario} {out} --out NEW.yaml")
+    if len(read) >= LEARN_FROM:
+        terminal.note(
+            f"{len(read)} points are enough to learn what the rate model misses: twin train ROWS OUT --from learned "
+            "--profile PROFILE"
+        )
     document = {**profile.model_dump(mode="json"), "contradictions": list(found.odd), "tried": _tried(found)}
     terminal.result(document, *_tables(profile, found), _verdict(profile))
 
