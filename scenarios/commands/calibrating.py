@@ -106,7 +106,10 @@ def use_profile(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
-    found = profile_file.applied(profile_file.load(profile), scenario_of(scenario, set_), machine)
+    loaded = profile_file.load(profile)
+    if loaded.machine and machine is None:
+        terminal.note(f"note: the profile was fitted on machine {loaded.machine!r}; it says nothing of others")
+    found = profile_file.applied(loaded, scenario_of(scenario, set_), machine)
     if out is None and not as_json:
         terminal.text(scenario_file.dump(found))
         return
