@@ -87,8 +87,12 @@ def main() -> None:
     rows = [["rates, the profile's constants", 0, *judged(rates(as_known), unseen), ""]]
     if not given.physics:
         rows.append(["shipped network, the profile's constants", 0, *judged(shipped_network(as_known), unseen), ""])
+    names = ["calibrated rates"] if given.physics else list(PREDICTORS)
     for count in given.runs:
-        rows += _rows(seen[:count], unseen, ["calibrated rates"] if given.physics else list(PREDICTORS))
+        try:
+            rows += _rows(seen[:count], unseen, names)
+        except BadInput as error:
+            parser.exit(2, f"{count} runs: {error}\n")
     rows.append(["rates, the true constants", "", *judged(rates(real[: given.judged]), unseen), ""])
     title = f"hidden engine {given.engine}, simulated: q-errors (median/95 %) on {given.judged} other runs"
     print_table(title, ["predictor", "runs", *SHOWN, "RO", "CPU s"], rows)
