@@ -1,7 +1,7 @@
-"""All migrations that there are from an assignment, weighed at once: one at a time, and two that make room for each other.
+"""All migrations there are from an assignment, weighed at once: one at a time, and two that make room for each other.
 
-A row is what may migrate: a key group, or a unit of groups that exchange much already. Weights are those of `worth`, but
-for the mean, of which the first order alone is taken, and for two migrations that exchange traffic with each other.
+A row is what may migrate: a key group, or a unit of groups that exchange much already. Weights are those of `worth`,
+but for the mean, of which the first order alone is taken, and for two migrations that exchange traffic.
 """
 
 from __future__ import annotations
