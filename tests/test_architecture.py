@@ -47,7 +47,7 @@ BELOW = {
     "scenarios.schemas": set(),
     "scenarios.spaces": set(),
     "scenarios.suite": {"scenarios.spaces"},
-    "scenarios.planning": {"scenarios.telling"},
+    "scenarios.planning": {"scenarios.telling", "scenarios.calibration"},
     "scenarios.profiling": {"scenarios.telling", "scenarios.files"},
     "scenarios.learning": {"scenarios.telling", "scenarios.files", "scenarios.spaces"},
     "scenarios.asking": {"scenarios.telling", "scenarios.files", "scenarios.planning"},

@@ -107,6 +107,7 @@ def optimize(
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --optimizer my_file.py:MyOptimizer` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
+    `twin optimize smart-grid --optimizer fusion` · `twin optimize smart-grid --optimizer fusion+milp` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
     `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
@@ -119,7 +120,7 @@ def optimize(
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
-    from scenarios.telling import tables
+    from scenarios.telling import displaced, tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
@@ -154,6 +155,8 @@ def optimize(
         )
     if solution.message:
         terminal.note(f"note: {solution.message}")
+    if moved := displaced.in_words(loaded.query, loaded.plan, solution.plan):
+        terminal.note(f"note: {moved}")
     if out is not None:
         write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
@@ -240,6 +243,7 @@ def _report(
         "among": solution.among,
         "placement": placement,
         "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
+        "fused": [list(group) for group in solution.plan.fused],
     }
     rows = [
         {"operator": name, "before": tables.places(before[name]), "after": tables.places(where)}
@@ -265,7 +269,9 @@ def _report(
         words += f"; no plan can be more than {solution.gap:.1%} better by this model"
     if simulated is not None:
         words += f"; simulated {objective} = {shown(simulated)}"
-    return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), words
+    groups = "; ".join(" + ".join(group) for group in solution.plan.fused)
+    told = [f"run as one: {groups}"] if groups else []
+    return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), *told, words
 
 
 def _said(given: Candidate) -> dict[str, Any]:

@@ -75,3 +75,23 @@ def test_oldest_of_several_stamps_matches_sampling(ranges: list[tuple[float, flo
 def test_a_match_of_three_keeps_one_key() -> None:
     columns = star({"a": 1, "b": 1, "c": 1}, WINDOWS["time"], selectivity=0.1).query.columns_out["j"]
     assert (columns.ints, columns.strings, columns.doubles) == (1, 3, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("result_takes_s", "limits"), [(1e-6, "j"), (3e-5, "sink's channel")])
+def test_an_overloaded_join_is_as_fast_in_fast_runs_as_in_exact_ones(result_takes_s: float, limits: str) -> None:
+    """Four times what it can do. limits: its own processor, or what takes its results one by one after each burst."""
+    following = {"kind": "map", "name": "m", "service_time_s": result_takes_s}
+    window = {"policy": "time", "size_s": 2, "slide_s": 0.5}
+    join = {"kind": "join", "name": "j", "window": window, "selectivity": 0.02}
+    streams = [("a", "j"), ("b", "j"), ("j", "m"), ("m", "sink")]
+    job = deployment([source("a"), source("b"), join, following, sink()], streams, {"a": 400, "b": 240})
+    exact, fast = (
+        simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=20, fidelity=fidelity)))
+        for fidelity in ("exact", "fast")
+    )
+    assert exact.metrics.backpressured and fast.metrics.backpressured
+    assert fast.metrics.throughput_per_s == pytest.approx(exact.metrics.throughput_per_s, rel=0.07)
+    busy = [{each.operator: each.busy for each in run.operators} for run in (exact, fast)]
+    assert busy[1] == pytest.approx(busy[0], abs=0.05)
+    assert (busy[0]["j"] > 0.95) == (limits == "j")

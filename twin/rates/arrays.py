@@ -39,6 +39,7 @@ class JobArrays:
         self.broadcast_s = [each.how.copies for each in edges]
         self.forward_s = [each.how.paired for each in edges]
         self.shared_o = [job.one_queue(name) for name in self.names]
+        self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
         self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
         self.bytes_o = np.array([each.bytes_out for each in components])

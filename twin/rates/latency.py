@@ -5,6 +5,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 
 * An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
   can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen.
+* What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calling`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
 * Operators that run as one are one queue, in front of the first, with the services of all of them.
@@ -32,6 +33,7 @@ import numpy as np
 
 from twin.kinds.ages import Held
 from twin.rates.batches import batch_waits_s
+from twin.rates.calling import away_s
 from twin.rates.cores import FULL
 from twin.rates.filling import Measured, behind_s, filled, filling_s
 from twin.rates.layout import Layout
@@ -90,6 +92,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             continue
         producers = [job.producer_s[s] for s in streams]
         queue_on[o] += np.where(blocked_on[o], 0.0, wait_on[o] + turn_on[o])
+        if o in job.calling:
+            queue_on[o] += away_s(job.calling[o], found.in_on[o], layout.replicas_on[o], blocked_on[o])
         arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
         arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
         arriving[2] += batch_sn[streams]

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from twin.chaining import still_fused
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.job import Job, compile
@@ -28,7 +29,7 @@ class NumaJob:
     """Times are in reference-core seconds, rates those of the offered load.
 
     fetch: see `Fetch`; other than "relative" it is BriskStream's RLAS_fix(U) or RLAS_fix(L). Raises BadInput if a
-    stream does not deal its tuples evenly, or an operator costs nothing.
+    stream does not deal its tuples evenly, or an operator costs nothing or waits for a system outside.
     """
 
     def __init__(self, what: Deployment | Job, fetch: Fetch = "relative") -> None:
@@ -39,6 +40,12 @@ class NumaJob:
                     f"stream {' -> '.join(edge.ends)} is {edge.how}: sockets are weighed for streams that are dealt "
                     "evenly; use rebalance or hash"
                 )
+        waiting = next((each.name for each in job.query.operators if each.calls is not None), None)
+        if waiting is not None:
+            raise BadInput(
+                f"operator {waiting!r} waits for a system outside, and sockets are weighed for operators that work; "
+                "use local-search, or another optimizer of one host an operator"
+            )
         arrays = JobArrays(job)
         flow = offered_flow(arrays)
         self.deployment = job.deployment
@@ -147,4 +154,4 @@ class NumaJob:
         rows = dict(zip(self.operators, counts_ol.astype(int), strict=True))
         listed = [operator.name for operator in self.deployment.query.operators]
         places = {name: tuple(np.repeat(names, rows[name]).tolist()) for name in listed}
-        return self.deployment.plan.with_placement(places)
+        return still_fused(self.deployment.query, self.deployment.plan.with_placement(places))
