@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
     from twin.cluster import Cluster
     from twin.rates.layout import Layout
 
@@ -50,7 +48,7 @@ def _of_hosts(layout: Layout, number: dict[tuple[str, str], int]) -> np.ndarray:
     pairs, place = np.unique(pair_sn, return_inverse=True)
     ends = [divmod(pair, hosts) for pair in pairs.tolist()]
     crossed = _crossed(job.deployment.cluster, ends, number)
-    return np.asarray(crossed[place.ravel()].toarray()).reshape(*pair_sn.shape, len(number))
+    return np.asarray(crossed[place.ravel()]).reshape(*pair_sn.shape, len(number))
 
 
 def _of_shares(layout: Layout, number: dict[tuple[str, str], int]) -> np.ndarray:
@@ -67,16 +65,11 @@ def _of_shares(layout: Layout, number: dict[tuple[str, str], int]) -> np.ndarray
     return np.stack([(shares_onh[one][:, start_p] * shares_onh[other][:, end_p]) @ crossed for one, other in ends])
 
 
-def _crossed(cluster: Cluster, pairs: list[tuple[int, int]], number: dict[tuple[str, str], int]) -> csr_matrix:
+def _crossed(cluster: Cluster, pairs: list[tuple[int, int]], number: dict[tuple[str, str], int]) -> np.ndarray:
     """[P, K] 1 where the route between two hosts crosses a link; no route is none."""
-    from scipy.sparse import csr_matrix  # most commands start without
-
     names, routes = [host.name for host in cluster.hosts], cluster.routes
-    found = [
-        (pair, number[ends])
-        for pair, (start, end) in enumerate(pairs)
-        if routes.connected(names[start], names[end])
-        for ends in routes.between(names[start], names[end])
-    ]
-    row, column = np.array(found, dtype=int).reshape(-1, 2).T
-    return csr_matrix((np.ones(len(row)), (row, column)), shape=(len(pairs), len(number)))
+    crossed = np.zeros((len(pairs), len(number)))
+    for pair, (start, end) in enumerate(pairs):
+        if routes.connected(names[start], names[end]):
+            crossed[pair, [number[ends] for ends in routes.between(names[start], names[end])]] = 1.0
+    return crossed
