@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from optimizers.balancing.gathering import gathered
 from optimizers.balancing.joint import Joint
@@ -15,7 +17,7 @@ from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import Traffic
 from optimizers.balancing.worth import Worth
 from scenarios.experiments.albic.jobs import job
-from tests.optimizers.balancing.small import assignments, balance
+from tests.optimizers.balancing.small import assignments, balance, balances
 
 
 def small(seed: int, serialising: float = 0.0, **more):
@@ -121,3 +123,24 @@ def test_a_load_that_falls_as_traffic_comes_together_keeps_the_band_all_the_way(
     assert problem.traffic.factor(problem.home_g) > 90.0
     assert max(distances[2:]) <= 3.0 + 1e-6
     assert max(moved) <= 6
+
+
+@settings(deadline=None, max_examples=25)
+@given(balances(), st.data())
+def test_whatever_is_asked_there_is_an_answer_that_keeps_the_rules(problem, data):
+    """Marked nodes, groups without load, no budget, states that fit nowhere, traffic or none, pairs of one operator."""
+    groups, nodes = len(problem.home_g), len(problem.capacity_h)
+    ends = st.tuples(st.integers(0, groups - 1), st.integers(0, groups - 1)).filter(lambda pair: pair[0] != pair[1])
+    pairs = data.draw(st.lists(ends, max_size=5, unique=True)) if groups > 1 else []
+    rates = [data.draw(st.sampled_from([0.0, 1.0, 50.0])) for _ in pairs]
+    traffic = Traffic(np.arange(groups) % 2, [one for one, _ in pairs], [other for _, other in pairs], rates)
+    hard = replace(
+        problem,
+        traffic=traffic,
+        serialising=data.draw(st.sampled_from([0.0, 0.5])),
+        state_g=np.array([data.draw(st.sampled_from([0.0, 1.0, 1e6])) for _ in range(groups)]),
+        memory_h=np.full(nodes, 10.0),
+    )
+    found = Joint(steps=5, inner=Search(looks=20)).solve(hard)
+    assert not hard.violation(found.node_g)
+    assert np.isfinite(found.distance)
