@@ -20,7 +20,6 @@ from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Termi
 if TYPE_CHECKING:
     from optimizers.interface import Candidate, Solution
     from scenarios.planning.validation import ValidationRow
-    from twin.metrics import CostModel
     from twin.scenario import Scenario
 
 Objective = Annotated[
@@ -361,7 +360,7 @@ def validate(
             space=space,
             requirements=requirements,
             seconds=seconds,
-            lead=lambda optimizer, model: planner.led(optimizer, model, fitting(drive, model), seed, prove),
+            lead=lambda optimizer, model: planner.led(optimizer, model, planner.fitting(drive, model), seed, prove),
             racing=race,
         )
     listed = [asdict(row) for row in rows]
@@ -374,10 +373,3 @@ def validate(
         write(terminal, out, document, leader_board.csv_rows(listed), figure)
     total = [tables.of_standings(board)] if len(loaded) > 1 else []
     terminal.result(document, *tables.of_regrets(listed), *total)
-
-
-def fitting(drive: str | None, model: CostModel) -> str | None:
-    """Only learned models drive; the others in a table are as they are."""
-    from scenarios.planning.cost_models import learns
-
-    return drive if learns(model) else None

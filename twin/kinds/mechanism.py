@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twin.calls import Calls
@@ -48,6 +49,14 @@ class Collecting:
 
 
 @dataclass(frozen=True, slots=True)
+class Routing:
+    """Passes shares of the tuples on, by consumer; if `exclusive`, each to one at most."""
+
+    shares: Mapping[str, float]
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Asking:
     """Asks outside for each tuple, and passes `selectivity` tuples on for each answer."""
 
@@ -84,4 +93,6 @@ class Consolidating:
     combined: bool
 
 
-Mechanism = Reading | Selecting | Grouping | Matching | Collecting | Asking | Writing | Computing | Consolidating
+Mechanism = (
+    Reading | Selecting | Grouping | Matching | Collecting | Routing | Asking | Writing | Computing | Consolidating
+)

@@ -108,11 +108,11 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     in_on, out_on, window_on, fires_on, groups_on, bursts_on = (
         np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS
     )
-    sent_sn = out_on[job.producer_s] * layout.copies_sn
+    sent_sn = layout.carried_sn(out_on)
     work_on = job.service.total(in_on, out_on) + np.zeros(layout.size)
     remote_sn = layout.remote_sn * job.bytes_s[:, None] * 1e-9
     written_sn = remote_sn * sent_sn * engine.serialise_ns_per_byte
-    read_sn = remote_sn * out_on[job.producer_s] * engine.deserialise_ns_per_byte
+    read_sn = remote_sn * job.sent_sn(out_on) * engine.deserialise_ns_per_byte
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]

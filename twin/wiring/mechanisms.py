@@ -14,6 +14,8 @@ from twin.engine.event_time.compute import PANES, ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
+from twin.engine.logics.committing import CommittingSink
+from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
@@ -36,6 +38,7 @@ from twin.kinds.mechanism import (
     Grouping,
     Matching,
     Reading,
+    Routing,
     Selecting,
     Writing,
 )
@@ -101,8 +104,14 @@ def _matching(making: Making, does: Matching) -> Logic:
     return WindowLogic(counting(extent, store), combiner)
 
 
-def _collecting(_: Making, __: Collecting) -> Logic:
-    return SinkLogic()
+def _collecting(making: Making, _: Collecting) -> Logic:
+    checkpoints = making.wiring.checkpoints
+    return CommittingSink() if checkpoints is not None and checkpoints.sinks == "exactly-once" else SinkLogic()
+
+
+def _routing(making: Making, does: Routing) -> Logic:
+    outputs = making.wiring.job.outputs(making.component.name)
+    return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
 
 
 def _asking(making: Making, does: Asking) -> Logic:
@@ -156,6 +165,7 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Routing: _routing,
     Asking: _asking,
     Writing: _writing,
     Computing: _computing,
