@@ -45,12 +45,12 @@ class Kept:
             self._rows[name] = compute()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": name, "row": self._rows[name]}) + "\n")
+                file.write("\n" + json.dumps({"key": name, "row": self._rows[name]}))  # the last line may be cut off
         return list(self._rows[name])
 
 
 def _read(line: str) -> dict[str, Any] | None:
-    """None for a line that was cut off."""
+    """None for an empty line, or one that was cut off."""
     try:
         return dict(json.loads(line))
     except ValueError:

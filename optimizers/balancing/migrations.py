@@ -89,15 +89,18 @@ class Migrations:
         ends = self.from_m[each], self.to_m[each]
         leave = np.concatenate([self._from[node] for node in ends])
         come = np.concatenate([self._to[node] for node in ends])
-        order = np.argsort(self.deviation_h, kind="stable")
-        light, heavy = (np.zeros(len(order), bool) for _ in range(2))
-        light[order[:PARTNERS]] = True
-        heavy[order[-PARTNERS:]] = True
-        light[list(ends)] = heavy[list(ends)] = True
-        others = np.concatenate([leave[light[self.to_m[leave]]], come[heavy[self.from_m[come]]]])
+        light_h, heavy_h = (each.copy() for each in self._partners)
+        light_h[list(ends)] = heavy_h[list(ends)] = True
+        others = np.concatenate([leave[light_h[self.to_m[leave]]], come[heavy_h[self.from_m[come]]]])
         room = self.fits_m[others] | (self.to_m[others] == ends[0])
         room &= self.fits_m[each] | (self.from_m[others] == ends[1])
         return np.asarray(others[room & (self.row_m[others] != self.row_m[each])])
+
+    @cached_property
+    def _partners(self) -> tuple[np.ndarray, np.ndarray]:
+        """[H] whether a node is one of the least loaded, and of the most."""
+        rank_h = np.argsort(np.argsort(self.deviation_h, kind="stable"), kind="stable")
+        return rank_h < PARTNERS, rank_h >= len(rank_h) - PARTNERS
 
     @cached_property
     def _from(self) -> list[np.ndarray]:
