@@ -85,8 +85,8 @@ def _check_way(query: Query, operator: AnyOperator) -> None:
     for name in query.ancestors(operator.name):
         if query.operator(name).runs_alone:
             raise ValueError(
-                f"{operator.name!r} needs event times in order, and what leaves {name!r} may leave behind a "
-                f"punctuation that came after it; put {name!r} behind {operator.name!r}"
+                f"{operator.name!r} needs event times in order, and what leaves {name!r} is not in step with "
+                f"punctuations; put {name!r} behind {operator.name!r}"
             )
         if query.operator(name).hands_over == "untimed":
             raise ValueError(

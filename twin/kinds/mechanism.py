@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twin.calls import Calls
@@ -48,6 +49,35 @@ class Collecting:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessioning:
+    """For each session of a key, one tuple when nothing of it has come for gap_s. keys: over all replicas."""
+
+    gap_s: float
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Passes `selectivity` tuples on for each, and keeps a state of a key for ttl_s after its last; None: for ever.
+
+    keys: over all replicas.
+    """
+
+    selectivity: float
+    keys: int
+    ttl_s: float | None
+    bytes_each: float
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Passes shares of the tuples on, by consumer; if `exclusive`, each to one at most."""
+
+    shares: Mapping[str, float]
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Asking:
     """Asks outside for each tuple, and passes `selectivity` tuples on for each answer."""
 
@@ -84,4 +114,17 @@ class Consolidating:
     combined: bool
 
 
-Mechanism = Reading | Selecting | Grouping | Matching | Collecting | Asking | Writing | Computing | Consolidating
+Mechanism = (
+    Reading
+    | Selecting
+    | Grouping
+    | Matching
+    | Collecting
+    | Sessioning
+    | Remembering
+    | Routing
+    | Asking
+    | Writing
+    | Computing
+    | Consolidating
+)

@@ -87,6 +87,11 @@ class OperatorBase(Spec):
         return False
 
     @property
+    def parts(self) -> int | None:
+        """Of a source, partitions in which its tuples come, none of which two replicas can read; None: any number."""
+        return None
+
+    @property
     def calls(self) -> Calls | None:
         """What it asks of a system outside for each tuple, if it waits for one."""
         return None
@@ -94,6 +99,23 @@ class OperatorBase(Spec):
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
         """Of attributes of its input, those that its output has with the same values."""
         return attributes if self.thins else frozenset()
+
+    @property
+    def if_unlike(self) -> str:
+        """What its law does not see, which takes keys as alike and to come at random; nothing, if it needs not."""
+        return ""
+
+    def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
+        """What it holds beside windows and `state_bytes_per_group`, of all replicas, in so long a run. [N]"""
+        return np.zeros_like(in_per_s)
+
+    def share_to(self, consumer: str) -> float:
+        """Of the tuples that it passes on, those that go to a consumer of that name."""
+        return 1.0
+
+    def why_not_to(self, consumers: Sequence[str]) -> str:
+        """What is wrong with sending to these, with the remedy; or nothing."""
+        return ""
 
     def values(self, replicas: int) -> int:
         """Distinct values of its key; where they are more than anyone counts, as many as replicas."""

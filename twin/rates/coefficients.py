@@ -198,6 +198,8 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     state_o = np.array(
         [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     )
+    rows = zip(job.operators, in_on, strict=True)
+    state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
     held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
     skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
@@ -228,7 +230,7 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int) -> float:
 
 def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
     engine = job.deployment.engine
-    rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s])
+    rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s]) * job.share_s
     copies_s = np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)
     per_replica_s = rate_s * copies_s / replicas_o[job.consumer_s]
     channels_s = np.where(job.forward_s, 1.0, replicas_o[job.producer_s])

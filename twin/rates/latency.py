@@ -78,6 +78,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
     ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
+    sent_sn = job.sent_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
     batch_sn, turn_on = batch_waits_s(layout, found, burst_on, line_on)
     for o in range(len(job.names)):
@@ -97,7 +98,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
         arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
         arriving[2] += batch_sn[streams]
-        rates = found.out_on[producers]
+        rates = sent_sn[streams]
         mixed = _mixed(rates, arriving)
         held = Held(found.in_on[o], found.window_on[o], found.groups_on[o])
         through = job.operators[o].ages_s(arriving, mixed, held)
@@ -196,7 +197,7 @@ def _channels_s(
     job = layout.job
     if not full_sn.any():
         return link_sn
-    sent_sn = found.out_on[job.producer_s] * layout.copies_sn
+    sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     inside_sn = room_sn(layout) / np.maximum(per_replica_sn, 1e-9)
     if jam_on is not None:

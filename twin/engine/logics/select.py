@@ -21,7 +21,7 @@ class SelectLogic(Logic):
 
     def in_service(self) -> int:
         """Survivors among the tuples in service."""
-        return self._n_out if self.station.busy else 0
+        return self._n_out if self.station.in_service else 0
 
     def plan(self, segment: Segment) -> float:
         """Draws how many tuples leave."""
