@@ -76,6 +76,8 @@ def dump(profile: CalibratedProfile) -> str:
 def load(path: Path) -> CalibratedProfile:
     """What a file holds. Raises BadInput, in one line, if there is none, or it is not a calibrated profile."""
     data = parse_text(read_text(path), str(path))
+    if isinstance(data, Mapping) and "query" in data:
+        raise BadInput(f"{path} is a scenario, which comes first: twin use-profile SCENARIO PROFILE")
     if not isinstance(data, Mapping) or "estimates" not in data:
         raise BadInput(f"{path} is no calibrated profile; name a file that 'twin calibrate --out' wrote")
     return parse(CalibratedProfile, data, where=str(path))
