@@ -198,6 +198,8 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     state_o = np.array(
         [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     )
+    rows = zip(job.operators, in_on, strict=True)
+    state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
     held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
     skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
