@@ -11,7 +11,7 @@ from twin.engine.arrival.broker import Broker
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.compute.sockets import BandwidthLimit
-from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.audit import Audit, Tally
 from twin.engine.event_time.deal import Copied
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.measure.ledger import Ledger
@@ -43,6 +43,7 @@ class World:
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
     copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those
     audits: dict[str, Audit] = field(default_factory=dict)  # of those, in an exact run
+    tallies: dict[str, Tally] = field(default_factory=dict)  # of those, in a fast run
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
 
