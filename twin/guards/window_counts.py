@@ -1,4 +1,4 @@
-"""Every window over event time, in a fast run, against the tuples that came: as many as that are in it, over all replicas.
+"""Every window over event time, in a fast run, against the tuples that came: so many are in it, over all replicas.
 
 A fast run knows how many tuples there are and not which, so this is less than the check of exact runs
 (`twin.guards.event_windows`); a window that is lost, emitted twice, or that a migration leaves a part of, is noticed.
