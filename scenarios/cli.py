@@ -26,6 +26,7 @@ from scenarios.commands import (
     importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
     importing_hardware,  # noqa: F401
     importing_metrics,  # noqa: F401
+    improve,
     learning,
     library,
     planning,
@@ -65,6 +66,7 @@ GROUPS = (
     report,
     corpus,
     learning,
+    improve,
     profiling,
     planning,
     benchmark,

@@ -116,6 +116,9 @@ def why_never(query: Query, producer: str, consumer: str) -> str:
         return f"{producer!r} sends to {_names([each.consumer for each in outputs])}; fuse what has one consumer"
     if len(inputs) > 1:
         return f"{consumer!r} takes from {_names([each.producer for each in inputs])}; it can only be the first"
+    lonely = next((name for name in (producer, consumer) if query.operator(name).runs_alone), None)
+    if lonely is not None:
+        return f"{lonely!r} is a task by itself, whatever the plan; fuse others"
     timed = next((name for name in (producer, consumer) if _leads_to_event_time(query, name)), None)
     if timed is not None:
         return f"{timed!r} works in event time, or leads to what does, and punctuations travel in channels"

@@ -56,8 +56,9 @@ def simulate(
     settings, events, job = scenario.run, scenario.events, compile(scenario)
     _check(job, settings, events)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
-    if events or deciding is not None:
-        wiring: Wiring = Rewiring(job, settings, replayable=any(isinstance(each, Failure) for each in events))
+    if events or deciding is not None or scenario.checkpoints is not None:
+        failing = any(isinstance(each, Failure) for each in events)
+        wiring: Wiring = Rewiring(job, settings, failing, scenario.checkpoints)
     else:
         wiring = Wiring(job, settings)
     world = wiring.build()
@@ -66,7 +67,8 @@ def simulate(
         _prepare_change(wiring, statistics, events, deciding)
     if progress is not None:
         _report(statistics, settings, progress)
-    batches = None if change(scenario, events, deciding) else batches_of(job, settings, world, statistics)
+    steady = not change(scenario, events, deciding) and scenario.checkpoints is None
+    batches = batches_of(job, settings, world, statistics) if steady else None
     crash: list[float] = []
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
     with _collector_paused():

@@ -152,6 +152,7 @@ def _transfers(deployment: Deployment) -> list[dict[str, Any]]:
             "producer": stream.producer,
             "consumer": stream.consumer,
             "rate_per_s": rates[stream.producer].out_per_s
+            * query.operator(stream.producer).share_to(stream.consumer)
             * (deployment.plan.replicas(stream.consumer) if query.partitioning(stream).copies else 1),
         }
         for stream in query.streams_by_name

@@ -20,7 +20,6 @@ from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Termi
 if TYPE_CHECKING:
     from optimizers.interface import Candidate, Solution
     from scenarios.planning.validation import ValidationRow
-    from twin.metrics import CostModel
     from twin.scenario import Scenario
 
 Objective = Annotated[
@@ -120,7 +119,7 @@ def optimize(
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
-    from scenarios.telling import tables
+    from scenarios.telling import displaced, tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
@@ -155,6 +154,8 @@ def optimize(
         )
     if solution.message:
         terminal.note(f"note: {solution.message}")
+    if moved := displaced.in_words(loaded.query, loaded.plan, solution.plan):
+        terminal.note(f"note: {moved}")
     if out is not None:
         write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
@@ -359,7 +360,7 @@ def validate(
             space=space,
             requirements=requirements,
             seconds=seconds,
-            lead=lambda optimizer, model: planner.led(optimizer, model, fitting(drive, model), seed, prove),
+            lead=lambda optimizer, model: planner.led(optimizer, model, planner.fitting(drive, model), seed, prove),
             racing=race,
         )
     listed = [asdict(row) for row in rows]
@@ -372,10 +373,3 @@ def validate(
         write(terminal, out, document, leader_board.csv_rows(listed), figure)
     total = [tables.of_standings(board)] if len(loaded) > 1 else []
     terminal.result(document, *tables.of_regrets(listed), *total)
-
-
-def fitting(drive: str | None, model: CostModel) -> str | None:
-    """Only learned models drive; the others in a table are as they are."""
-    from scenarios.planning.cost_models import learns
-
-    return drive if learns(model) else None

@@ -41,6 +41,8 @@ from scenarios.experiments.costream.table4 import TABLE4
 from scenarios.experiments.costream.table5 import TABLE5
 from scenarios.experiments.costream.table6a import TABLE6A
 from scenarios.experiments.costream.table6b import TABLE6B
+from scenarios.experiments.driving.drift import DRIFT
+from scenarios.experiments.driving.training import TRAINING
 from scenarios.experiments.enorm import fig9 as enorm_fig9
 from scenarios.experiments.enorm import fig10 as enorm_fig10
 from scenarios.experiments.enorm import fig12 as enorm_fig12
@@ -98,6 +100,8 @@ _ALL: tuple[Experiment, ...] = (
     ENORM_FIG15,
     enorm_fig9.COMPONENTS,
     enorm_fig16.FIG16,
+    TRAINING,
+    DRIFT,
 )
 """By paper, in its order."""
 

@@ -32,6 +32,8 @@ UNEVEN = 1.1
 """Of the mean, what the busiest replica gets where keys are unevenly spread."""
 ONE_FOR_ONE = 0.01
 """Counters of input and output are read at different moments: ratios this near to 1 are 1."""
+JOINS = re.compile("CoGroup|Join")
+"""In the description of a window: it joins; several inputs of another are one stream."""
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
@@ -110,8 +112,8 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
                 f"{vertex.name}: the source has delivered nothing in this time; import the job while it runs"
             )
         return {"kind": "source"}
-    if window is not None and len(vertex.inputs) > 1:
-        return {"kind": "join", "window": window, "amplification": ratio or 0.0}
+    if window is not None and JOINS.search(" ".join(vertex.steps)):
+        return {"kind": "join", "window": window, **_matches(vertex, job, window, notes)}
     if window is not None:
         slide_s = window.get("slide_s", window["size_s"])
         groups = max(1, round(vertex.out_per_s * slide_s))
@@ -126,6 +128,17 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
     if ratio is None or abs(ratio - 1.0) < ONE_FOR_ONE:
         return {"kind": "map", "selectivity": 1.0}
     return {"kind": "filter" if ratio < 1.0 else "map", "selectivity": ratio}
+
+
+def _matches(vertex: Vertex, job: FlinkJob, window: dict[str, Any], notes: list[str]) -> dict[str, float]:
+    """The chance that a tuple of each side match, where there are two; else results by input, as at these rates."""
+    sent_per_s = [each.out_per_s for each in job.vertices if each.id in dict(vertex.inputs)]
+    size_s = window["size_s"]
+    pairs_per_s = float(np.prod([rate * size_s for rate in sent_per_s])) / window.get("slide_s", size_s)
+    if len(sent_per_s) == 2 and 0 < vertex.out_per_s <= pairs_per_s:
+        return {"selectivity": vertex.out_per_s / pairs_per_s}
+    notes.append(f"{vertex.name}: what matches cannot be read; its results by input are those at these rates")
+    return {"amplification": vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else 0.0}
 
 
 def _window(text: str) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 A race adds a replication to every plan that is still in it, and lets go of those that are clearly beaten by the best:
 of a worse kind in each of two runs, or worse by half in the first, or by more than chance in all of them, run by run.
+Plans whose runs would be followed tuple by tuple run in segments first, and those that are twice as bad so are let go.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from scenarios.planning.outcomes import Outcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import Simulate
+from twin.guards.fidelity import settled
 from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -20,6 +22,8 @@ from twin.scenario import Scenario
 
 FAR_BEHIND = 0.5
 """Relative to the best, after the first run."""
+FAR_IN_HEAT = 1.0
+"""The same of runs in segments, whose latencies may be off."""
 FEWEST = 2
 """Runs after which the others count."""
 
@@ -52,7 +56,7 @@ class Bench:
 
     def race(self, plans: Iterable[ExecutionPlan]) -> None:
         """As many replications of every plan as it takes to see that it is beaten. Raises likewise."""
-        live = self._keys(plans)
+        live = self._heat(self._keys(plans))
         for done in range(1, self.replications + 1):
             for key in live:
                 if len(self._runs[key]) < done:
@@ -80,12 +84,33 @@ class Bench:
             self._runs.setdefault(key, [])
         return list(given)
 
+    def _heat(self, keys: Sequence[str]) -> list[str]:
+        """Without those whose exact runs are dear and that are far behind the best, when both run fast."""
+        dear = [key for key in keys if not self._runs[key] and settled(self._next(key)).run.fidelity == "exact"]
+        if not dear:
+            return list(keys)
+        known = [key for key, runs in self._runs.items() if len(runs) >= self.replications]
+        leader = min(known, key=lambda key: self.outcome(self._plans[key]).rank, default=None)
+        found = {key: self._fast(key) for key in ([] if leader is None else [leader]) + dear}
+        best = min(found.values(), key=lambda each: each.rank)
+        return [key for key in keys if key not in found or not _far_behind(found[key], best, FAR_IN_HEAT)]
+
+    def _fast(self, key: str) -> Outcome:
+        """Of the first run, followed in segments."""
+        first = self._scenario(key, 0).with_run(fidelity="fast")
+        return Outcome.of([self.run(first).metrics], self.objective)
+
     def _step(self, key: str) -> None:
-        """One more run; run i has the same random numbers under any plan."""
-        seed = child_seed(self.seed, len(self._runs[key]))
+        """One more run."""
+        self._runs[key].append(self.run(self._next(key)).metrics)
+
+    def _next(self, key: str) -> Scenario:
+        return self._scenario(key, len(self._runs[key]))
+
+    def _scenario(self, key: str, number: int) -> Scenario:
+        """Run i has the same random numbers under any plan."""
         seeded = self.scenario.with_run(seed=self.seed)
-        scenario = seeded.with_plan(self._plans[key]).with_run(seed=seed)
-        self._runs[key].append(self.run(scenario).metrics)
+        return seeded.with_plan(self._plans[key]).with_run(seed=child_seed(self.seed, number))
 
     def _beaten(self, key: str) -> bool:
         """By the best of those with as many runs."""
@@ -94,11 +119,16 @@ class Bench:
         best, mine = min(rivals, key=lambda each: each.rank), Outcome.of(self._runs[key], self.objective)
         if mine.rank[0] != best.rank[0]:
             return mine.rank[0] > best.rank[0] and count >= FEWEST
-        behind = (mine.values - best.values) / max(abs(best.mean), 1e-300)
         if count < FEWEST:
-            return bool(behind[0] > FAR_BEHIND)
+            return _far_behind(mine, best)
+        behind = (mine.values - best.values) / max(abs(best.mean), 1e-300)
         half = half_width95(behind)
         return half is not None and float(np.mean(behind)) > half
+
+
+def _far_behind(mine: Outcome, best: Outcome, far: float = FAR_BEHIND) -> bool:
+    """In the first run."""
+    return bool((mine.values[0] - best.values[0]) / max(abs(best.mean), 1e-300) > far)
 
 
 def _text(plan: ExecutionPlan) -> str:

@@ -19,6 +19,7 @@ from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
 from scenarios.planning.bench import Bench
 from scenarios.planning.outcomes import half_width95
+from scenarios.planning.remembered import spared_s
 from scenarios.planning.simulated_cost import Simulate
 from twin.errors import BadInput
 from twin.metrics import CostModel
@@ -129,7 +130,7 @@ def validate(
             requirements=requirements,
         )
         chosen = [
-            (*_named(optimizer, model, lead), _solve(replace(problem, cost_model=model), optimizer, lead))
+            (*_named(optimizer, model, lead), _solve(replace(problem, cost_model=model), optimizer, lead, simulate))
             for optimizer in optimizers
             for model in (cost_models[:1] if optimizer.name in UNASKED else cost_models)
         ]
@@ -148,15 +149,21 @@ def _named(optimizer: Optimizer, model: CostModel, lead: Lead) -> tuple[str, str
         return optimizer.name, model.name
 
 
-def _solve(problem: Problem, optimizer: Optimizer, lead: Lead) -> Solution | Refused:
-    """A refusal is data, and so is whatever else an optimizer of others does: the other rows must not be lost."""
+def _solve(problem: Problem, optimizer: Optimizer, lead: Lead, simulate: Simulate) -> Solution | Refused:
+    """A refusal is data, and so is whatever else an optimizer of others does: the other rows must not be lost.
+
+    Runs that others had asked for before count with the seconds that they took."""
+    before_s = spared_s(simulate)
     try:
         found = lead(optimizer, problem.cost_model).solve(problem)
     except BadInput as refusal:
         return Refused(REFUSED, str(refusal))
     except Exception as error:
         return Refused(FAILED, f"{type(error).__name__}: {error}")
-    return _checked(problem, found)
+    checked = _checked(problem, found)
+    if isinstance(checked, Solution):
+        return replace(checked, seconds=checked.seconds + spared_s(simulate) - before_s)
+    return checked
 
 
 def _checked(problem: Problem, found: object) -> Solution | Refused:

@@ -147,7 +147,9 @@ class SensitivityDocument(TypedDict):
 
 @CLOSED
 class DryRunDocument(TypedDict):
-    """`twin dry-run`. course: `without` and `with` the change, by period, means over the runs."""
+    """`twin dry-run`. course: `without` and `with` the change, by period, means over the runs. full: measures where the
+    whole job restarts, and saved: how much more they are, with --failover both.
+    """
 
     scenario: str
     change: str
@@ -157,5 +159,7 @@ class DryRunDocument(TypedDict):
     period_s: Seconds
     keeps_up_without: int
     measures: dict[str, Known]
+    full: NotRequired[dict[str, Known]]
+    saved: NotRequired[dict[str, Known]]
     course: dict[str, dict[str, list[Number]]]
     warnings: list[str]

@@ -10,7 +10,7 @@ from scenarios import catalogue
 from scenarios.experiments.registry import EXPERIMENTS
 from scenarios.sources import summary
 from scenarios.spaces.registry import SPACES, WIDE
-from scenarios.suite.registry import FAMILIES
+from scenarios.suite.members import MEMBERS
 
 
 def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:
@@ -19,7 +19,7 @@ def test_everything_that_can_be_named_is_listed_in_its_own_words() -> None:
     assert set(catalogue.optimizers()) == set(OPTIMIZERS)
     assert set(catalogue.policies()) == set(POLICIES)
     assert set(catalogue.spaces()) == {*SPACES, WIDE}
-    assert set(catalogue.families()) == set(FAMILIES)
+    assert set(catalogue.families()) == set(MEMBERS)
     for name, optimizer in OPTIMIZERS.items():
         module = sys.modules[type(optimizer).__module__]
         assert catalogue.optimizers()[name].startswith(summary(module.__name__))

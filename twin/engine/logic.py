@@ -94,6 +94,17 @@ class Logic:
         """Goes back to what it was at `at_s`; how many tuples its station will read again."""
         return 0
 
+    def complete(self, kept: object, now_s: float) -> None:
+        """Nothing will go back to before the checkpoint that it was kept for."""
+
+    def pending(self) -> list[Segment]:
+        """Copies of what it has taken up and will take up again after a restart, in the order in which it came."""
+        return []
+
+    def away(self) -> int:
+        """Tuples that wait for something outside of the job."""
+        return 0
+
     def held(self) -> float:
         """Tuples in its windows."""
         return 0.0

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
+from twin.calls import Calls
 from twin.columns import Columns
 from twin.kinds.ages import Held
 from twin.kinds.flow import Flow, Mixing, OperatorRates
@@ -25,8 +26,8 @@ class OperatorBase(Spec):
 
     The traits of a kind. is_source: it reads a broker and has no inputs; is_sink: results arrive here and go no
     further. joins: a result needs tuples of all of its inputs, which match by their key. thins: some tuples pass, as
-    they are, and others do not. does: what it does, in a few words. costs_like: the kind whose cost per tuple a
-    profile charges that does not name this one; empty: it must.
+    they are, and others do not. runs_alone: it cannot be one task with others. does: what it does, in a few words.
+    costs_like: the kind whose cost per tuple a profile charges that does not name this one; empty: it must.
     """
 
     is_source: ClassVar[bool] = False
@@ -35,6 +36,7 @@ class OperatorBase(Spec):
     thins: ClassVar[bool] = False
     needs_event_time: ClassVar[bool] = False
     merges: ClassVar[bool] = False
+    runs_alone: ClassVar[bool] = False
     does: ClassVar[str] = ""
     costs_like: ClassVar[str] = "map"
 
@@ -84,9 +86,27 @@ class OperatorBase(Spec):
         """Whether tuples that wait while its own results block it make the next burst of them larger."""
         return False
 
+    @property
+    def parts(self) -> int | None:
+        """Of a source, partitions in which its tuples come, none of which two replicas can read; None: any number."""
+        return None
+
+    @property
+    def calls(self) -> Calls | None:
+        """What it asks of a system outside for each tuple, if it waits for one."""
+        return None
+
     def kept(self, attributes: frozenset[str]) -> frozenset[str]:
         """Of attributes of its input, those that its output has with the same values."""
         return attributes if self.thins else frozenset()
+
+    def share_to(self, consumer: str) -> float:
+        """Of the tuples that it passes on, those that go to a consumer of that name."""
+        return 1.0
+
+    def why_not_to(self, consumers: Sequence[str]) -> str:
+        """What is wrong with sending to these, with the remedy; or nothing."""
+        return ""
 
     def values(self, replicas: int) -> int:
         """Distinct values of its key; where they are more than anyone counts, as many as replicas."""

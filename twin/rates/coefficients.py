@@ -237,7 +237,7 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int) -> float:
 
 def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
     engine = job.deployment.engine
-    rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s])
+    rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s]) * job.share_s
     copies_s = np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)
     per_replica_s = rate_s * copies_s / replicas_o[job.consumer_s]
     channels_s = np.where(job.forward_s, 1.0, replicas_o[job.producer_s])

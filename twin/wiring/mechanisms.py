@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from twin.calls import Calls
+from twin.engine.calling.gate import Gate
+from twin.engine.calling.logic import CallLogic
+from twin.engine.draws import Draws
 from twin.engine.event_time.compute import PANES, ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
+from twin.engine.logics.committing import CommittingSink
+from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
@@ -23,7 +30,19 @@ from twin.engine.windows.window import WindowLogic
 from twin.event_windows.window import US_PER_S
 from twin.job import Component, Stage
 from twin.keys import groups_of
-from twin.kinds.mechanism import Collecting, Computing, Consolidating, Grouping, Matching, Reading, Selecting
+from twin.kinds.mechanism import (
+    Asking,
+    Collecting,
+    Computing,
+    Consolidating,
+    Grouping,
+    Matching,
+    Reading,
+    Routing,
+    Selecting,
+    Writing,
+)
+from twin.randomness import stream
 
 if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
@@ -85,8 +104,33 @@ def _matching(making: Making, does: Matching) -> Logic:
     return WindowLogic(counting(extent, store), combiner)
 
 
-def _collecting(_: Making, __: Collecting) -> Logic:
-    return SinkLogic()
+def _collecting(making: Making, _: Collecting) -> Logic:
+    checkpoints = making.wiring.checkpoints
+    return CommittingSink() if checkpoints is not None and checkpoints.sinks == "exactly-once" else SinkLogic()
+
+
+def _routing(making: Making, does: Routing) -> Logic:
+    outputs = making.wiring.job.outputs(making.component.name)
+    return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
+
+
+def _asking(making: Making, does: Asking) -> Logic:
+    return _calling(making, does.calls, does.selectivity, None)
+
+
+def _writing(making: Making, does: Writing) -> Logic:
+    return _calling(making, does.calls, 1.0, SinkLogic())
+
+
+def _calling(making: Making, calls: Calls, selectivity: float, end: SinkLogic | None) -> Logic:
+    wiring, name = making.wiring, making.stage.operator.name
+    if not wiring.settings.noise:
+        calls = replace(calls, latency_scv=0.0)
+    gates = wiring.world.gates
+    if calls.rate_per_s is not None and name not in gates:
+        gates[name] = Gate(calls.rate_per_s)
+    answers = Draws(stream(wiring.settings.seed, f"calls:{name}#{making.replica}"), calls.latency_scv)
+    return CallLogic(calls, selectivity, gates.get(name), answers, end)
 
 
 def _computing(making: Making, does: Computing) -> Logic:
@@ -121,6 +165,9 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Routing: _routing,
+    Asking: _asking,
+    Writing: _writing,
     Computing: _computing,
     Consolidating: _consolidating,
 }

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 import simpy
 
+from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import clock
+from twin.engine.arrival.shares import read_shares
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.neighbours import Neighbours
 from twin.engine.compute.pauses import pauses
@@ -40,10 +42,16 @@ from twin.wiring.world import World
 class Wiring:
     """Builds the world of one job. Same deployment, settings and seed: the same world.
 
-    replayable: whether sources may have to read tuples again.
+    replayable: whether sources may have to read tuples again. checkpoints: that cost something, if any are taken.
     """
 
-    def __init__(self, what: Deployment | Job, settings: RunSettings, replayable: bool = False) -> None:
+    def __init__(
+        self,
+        what: Deployment | Job,
+        settings: RunSettings,
+        replayable: bool = False,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
         self.job = compile(what)
         deployment = self.deployment = self.job.deployment
         self.query = deployment.query
@@ -55,6 +63,7 @@ class Wiring:
         self.cap = 1 if self.exact else max(1, self.job.least_room // 2)
         self.span_s = 0.0 if self.exact else resolution(self.job, settings).span_s
         self.replayable = replayable
+        self.checkpoints = checkpoints
         self.noise = self.engine.noise if settings.noise else Noise()
         self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
         self.world = World(simpy.Environment())
@@ -206,13 +215,14 @@ class Wiring:
     def _brokers(self, source: Component) -> list[Broker]:
         tasks = self.world.tasks[source.name]
         law = self.deployment.workload.arrivals[source.name]
-        n = self.segment_size(source, law.mean_rate_per_s)
-        brokers = []
-        for replica, task in enumerate(tasks):
+        shares, brokers = read_shares(source.operator, len(tasks), law), []
+        most = max(1.0 / len(shares) if share is None else share for share in shares)
+        n = self.segment_size(source, law.mean_rate_per_s * most * len(tasks))
+        for replica, task in enumerate(tasks[: len(shares)]):
             own, shared = (
                 stream(self.settings.seed, name) for name in (f"broker:{task.name}", f"arrivals:{source.name}")
             )
-            arrivals = clock(law, replica, len(tasks), n, own, shared)
+            arrivals = clock(law, replica, len(shares), n, own, shared, shares[replica])
             brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n, max(1, self.cap // 2)))  # type: ignore[arg-type]
         return brokers
 

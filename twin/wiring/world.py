@@ -8,6 +8,7 @@ from typing import cast
 import simpy
 
 from twin.engine.arrival.broker import Broker
+from twin.engine.calling.gate import Gate
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.compute.sockets import BandwidthLimit
@@ -44,6 +45,7 @@ class World:
     copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those
     audits: dict[str, Audit] = field(default_factory=dict)  # of those, in an exact run
     tallies: dict[str, Tally] = field(default_factory=dict)  # of those, in a fast run
+    gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose system outside takes so much
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
 

@@ -20,8 +20,8 @@ from twin.errors import BadInput
 from twin.flow import nominal_rates
 
 
-def live() -> Answers:
-    with serving(Cluster()) as url:
+def live(gathered_s: float = 0.0) -> Answers:
+    with serving(Cluster(gathered_s)) as url:
         return from_endpoint(url, window_s=3.0, sleep=lambda _: None)
 
 
@@ -51,6 +51,14 @@ def test_a_live_job_is_read_through_its_stale_snapshots() -> None:
     assert parse.busy == pytest.approx(0.3) and parse.backpressured == pytest.approx(0.0)
     assert parse.steps == ("parse", "clean") and parse.hosts == ("10.0.0.1", "10.0.0.2")
     assert not job.notes
+
+
+def test_a_window_shorter_than_metrics_take_is_extended() -> None:
+    """A cluster gathers metrics every 10 s unless told otherwise; in 3 s they may not move at all."""
+    gen = read_job(live(gathered_s=8.0)).vertices[0]
+    assert gen.out_per_s == pytest.approx(1000, rel=1e-3)
+    with pytest.raises(BadInput, match=r"not refreshed in 33 s; lower the cluster's metrics.fetcher"):
+        live(gathered_s=10_000.0)
 
 
 def test_the_scenario_does_what_the_job_did() -> None:

@@ -250,6 +250,12 @@ class Chain(Logic):
         pairs = zip(self.steps, kept.parts, strict=True)
         return sum([step.logic.restore(part, at_s, now_s) for step, part in pairs])
 
+    def complete(self, kept: object, now_s: float) -> None:
+        """See Logic."""
+        assert isinstance(kept, ChainKept)
+        for step, part in zip(self.steps, kept.parts, strict=True):
+            step.logic.complete(part, now_s)
+
     def held(self) -> float:
         """See Logic."""
         return sum([step.logic.held() for step in self.steps])
