@@ -63,6 +63,8 @@ def optimizer_by_name(name: str) -> Optimizer:
     if name in OPTIMIZERS:
         return OPTIMIZERS[name]
     fusing, plus, placing = name.partition("+")
+    if plus and not placing:
+        raise BadInput(f"{name!r} names nothing behind the +; name an optimizer that places, as in fusion+rlas")
     if plus and isinstance(first := OPTIMIZERS.get(fusing), Fusing):
         return _together(first, optimizer_by_name(placing))
     if is_file(name):
