@@ -114,7 +114,28 @@ def test_all_replicas_share_the_rate_of_a_system_outside(replicas: int) -> None:
         assert above.throughput_per_s == pytest.approx(50, rel=0.01)
 
 
+def looking_up(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
+    """source -> lookup -> sink."""
+    lookup = {"kind": "lookup-join", "name": "lookup", "service_time_s": 0, "latency_s": LATENCY_S} | more
+    return chain([lookup], arriving_per_s, placement={"lookup": {"h": replicas}})
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_cache_multiplies_what_a_lookup_bears(fidelity: str) -> None:
+    """Three of four tuples in no time, and the others in 50 ms: four places bear 4 / 12.5 ms."""
+    latency = ran(looking_up(80, hit_ratio=0.75, capacity=50), fidelity, 30.0).metrics.processing_latency_s
+    assert latency is not None
+    error_s = LATENCY_S * math.sqrt((2 / 4 - 1 / 16) / (80 * 24))
+    assert abs(latency.mean - LATENCY_S / 4) < 4 * error_s
+    assert latency.p50 < 0.1 * LATENCY_S < LATENCY_S < latency.p95
+    above = ran(looking_up(500, hit_ratio=0.75, capacity=4), fidelity, 20.0).metrics
+    assert above.throughput_per_s == pytest.approx(320, rel=0.05)
+    assert Calls(LATENCY_S, 1.0, 4, hit_ratio=0.75).replica_per_s == pytest.approx(320)
+
+
 JOBS = [
+    looking_up(150, capacity=4, hit_ratio=0.7, hit_latency_s=0.001, selectivity=0.5),
+    looking_up(100, capacity=30, hit_ratio=0.5, ordered=True, rate_per_s=100),
     asking(200, capacity=12),
     asking(100, capacity=20, ordered=True, service_time_s=1e-3),
     asking(400, replicas=3, capacity=20, latency_scv=0.2, selectivity=0.4, service_time_s=1e-4),

@@ -49,6 +49,27 @@ class Collecting:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessioning:
+    """For each session of a key, one tuple when nothing of it has come for gap_s. keys: over all replicas."""
+
+    gap_s: float
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Passes `selectivity` tuples on for each, and keeps a state of a key for ttl_s after its last; None: for ever.
+
+    keys: over all replicas.
+    """
+
+    selectivity: float
+    keys: int
+    ttl_s: float | None
+    bytes_each: float
+
+
+@dataclass(frozen=True, slots=True)
 class Routing:
     """Passes shares of the tuples on, by consumer; if `exclusive`, each to one at most."""
 
@@ -94,5 +115,16 @@ class Consolidating:
 
 
 Mechanism = (
-    Reading | Selecting | Grouping | Matching | Collecting | Routing | Asking | Writing | Computing | Consolidating
+    Reading
+    | Selecting
+    | Grouping
+    | Matching
+    | Collecting
+    | Sessioning
+    | Remembering
+    | Routing
+    | Asking
+    | Writing
+    | Computing
+    | Consolidating
 )

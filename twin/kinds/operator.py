@@ -100,6 +100,15 @@ class OperatorBase(Spec):
         """Of attributes of its input, those that its output has with the same values."""
         return attributes if self.thins else frozenset()
 
+    @property
+    def if_unlike(self) -> str:
+        """What its law does not see, which takes keys as alike and to come at random; nothing, if it needs not."""
+        return ""
+
+    def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
+        """What it holds beside windows and `state_bytes_per_group`, of all replicas, in so long a run. [N]"""
+        return np.zeros_like(in_per_s)
+
     def share_to(self, consumer: str) -> float:
         """Of the tuples that it passes on, those that go to a consumer of that name."""
         return 1.0

@@ -15,13 +15,16 @@ from twin.kinds.external_sink import ExternalSink
 from twin.kinds.filter import Filter
 from twin.kinds.join import Join
 from twin.kinds.kafka_source import KafkaSource
+from twin.kinds.keyed_state import KeyedState
+from twin.kinds.lookup_join import LookupJoin
 from twin.kinds.map import Map
 from twin.kinds.router import Router
+from twin.kinds.session import Session
 from twin.kinds.sink import Sink
 from twin.kinds.source import Source
 
 OfPapers = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
-AnyOperator = OfPapers | AsyncIO | ExternalSink | KafkaSource | Router
+AnyOperator = OfPapers | AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]
 BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: each for each in get_args(AnyOperator)}

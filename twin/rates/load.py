@@ -210,7 +210,9 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     window_on = np.stack([flow[name].window_tuples for name in job.names])
     in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
-    held_on = window_on * job.held_bytes.mean(in_on, out_on) + np.array(state_bytes)[:, None]
+    rows = zip(job.operators, in_on, strict=True)
+    window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])
+    held_on = window_free_on + window_on * job.held_bytes.mean(in_on, out_on) + np.array(state_bytes)[:, None]
     held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
     used_hn = (layout.by_host(held_cn) + law.base_mb) / job.ram_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
 from twin.engine.logics.committing import CommittingSink
+from twin.engine.logics.remember import RememberLogic
 from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
@@ -24,6 +26,7 @@ from twin.engine.windows.boundaries import TimeTrigger
 from twin.engine.windows.extent import extent_of
 from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.merged import MergedTrigger
+from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import CountTrigger
 from twin.engine.windows.window import WindowLogic
@@ -38,8 +41,10 @@ from twin.kinds.mechanism import (
     Grouping,
     Matching,
     Reading,
+    Remembering,
     Routing,
     Selecting,
+    Sessioning,
     Writing,
 )
 from twin.randomness import stream
@@ -109,6 +114,17 @@ def _collecting(making: Making, _: Collecting) -> Logic:
     return CommittingSink() if checkpoints is not None and checkpoints.sinks == "exactly-once" else SinkLogic()
 
 
+def _sessioning(making: Making, does: Sessioning) -> Logic:
+    replicas = making.component.replicas
+    keys = max(1, groups_of(does.keys, making.replica, replicas))
+    return SessionLogic(does.gap_s, keys, making.wiring.job.rates[making.component.name].in_per_s, 1.0 / replicas)
+
+
+def _remembering(making: Making, does: Remembering) -> Logic:
+    keys = max(1, groups_of(does.keys, making.replica, making.component.replicas))
+    return RememberLogic(does.selectivity, keys, math.inf if does.ttl_s is None else does.ttl_s, does.bytes_each)
+
+
 def _routing(making: Making, does: Routing) -> Logic:
     outputs = making.wiring.job.outputs(making.component.name)
     return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
@@ -165,6 +181,8 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Sessioning: _sessioning,
+    Remembering: _remembering,
     Routing: _routing,
     Asking: _asking,
     Writing: _writing,
