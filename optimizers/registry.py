@@ -50,6 +50,10 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 }
 
 WORDS: Mapping[str, str] = {
+    "fusion": "Operators that run as one, by what they send each other (Enorm, Algorithm 1), and where; also fusion+rlas",
+    "fusion-baseline": "Operators that run as one, grown from random ones: what Enorm compares with (Section 7.6)",
+    "fusion-exact": "Operators that run as one, so that components of common keys send each other the least",
+    "fusion-pa": "Operators that run as one, by how many attributes they have in common (Enorm, Algorithm 1)",
     "milp": "Mixed-integer programs over the rate model's loads: the plan with the least latency, or another objective",
     "milp-costream": "The program for the best objective, of plans that keep Costream's rules of placement alone",
     "milp-hosts": "The program for the fewest hosts, or the cheapest, that bear the job and 20 % more",
