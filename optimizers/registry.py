@@ -50,7 +50,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 }
 
 WORDS: Mapping[str, str] = {
-    "fusion": "Operators that run as one, by what they send each other (Enorm, Algorithm 1), and where; also fusion+rlas",
+    "fusion": "Operators that run as one, by what they send each other (Enorm, Algorithm 1), and where",
     "fusion-baseline": "Operators that run as one, grown from random ones: what Enorm compares with (Section 7.6)",
     "fusion-exact": "Operators that run as one, so that components of common keys send each other the least",
     "fusion-pa": "Operators that run as one, by how many attributes they have in common (Enorm, Algorithm 1)",
