@@ -138,7 +138,7 @@ def validate(
             for model in (cost_models[:1] if optimizer.name in UNASKED else cost_models)
         ]
         bench.simulate(solution.plan for _, _, solution in chosen if isinstance(solution, Solution))
-        others = _alternatives(scenario, references, seed, space)
+        others = alternatives(scenario, references, seed, space)
         (bench.race if racing else bench.simulate)(others)
         rows.extend(_row(bench, *each) for each in chosen)
     return rows
@@ -180,7 +180,7 @@ def _checked(problem: Problem, found: object) -> Solution | Refused:
     return found
 
 
-def _alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
+def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
     """With the given numbers of replicas, if the space leaves them free."""
     if references == 0:
         return []
