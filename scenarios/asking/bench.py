@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing.connection import wait
 from types import TracebackType
 from typing import Self
 
 from scenarios.asking.kept import Kept, Outcome
 from scenarios.asking.measures import measures
 from scenarios.asking.single_run import key, run
+from scenarios.planning.processes import processes
 from scenarios.telling.progress import Progress
 from twin.engine.measure.standard_errors import few_results
 from twin.errors import BadInput
@@ -107,8 +104,7 @@ class Bench:
 
     def _processes(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, initializer=_end_with_parent)
+            self._pool = processes(self._workers)
         return self._pool
 
     def _key(self, scenario: Scenario, seed: int) -> str:
@@ -118,16 +114,3 @@ class Bench:
         if id(scenario) not in self._keys:  # it is kept, so that no other gets its identity
             self._keys[id(scenario)] = (scenario, key(scenario), effort_s(scenario))
         return self._keys[id(scenario)]
-
-
-def _end_with_parent() -> None:
-    """A worker ends at once when it is interrupted, or when whoever started it is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_after(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)

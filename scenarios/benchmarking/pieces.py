@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from scenarios.benchmarking import balances, hosts, placements, policies
 from scenarios.benchmarking.request import Request
+from scenarios.planning.processes import processes
 from scenarios.planning.validation import ValidationRow
 from scenarios.suite.members import MEMBERS
 from scenarios.telling.progress import Progress
@@ -26,6 +26,13 @@ JUDGES: Mapping[str, Callable[[str, int, Request], Sequence[ValidationRow]]] = {
     "policy": policies.judged,
 }
 """By what a family asks for: from a family, a member's number and a request to rows."""
+JUDGED: Mapping[str, str] = {
+    "placement": "regret in the simulator",
+    "hosts": "price of hosts over the cheapest, proved in the simulator",
+    "balance": "what is left of the imbalance that can be removed, computed",
+    "policy": "end-to-end latency over the best, in the simulator",
+}
+"""What the regret of its rows is, in words."""
 FOLDER = "problems"
 FEW = 2
 """Up to so many problems, it takes longer to start processes than they save."""
@@ -81,14 +88,15 @@ def _judged(missing: Sequence[Piece], request: Request, workers: int) -> Iterato
     if len(missing) <= FEW or workers == 1:
         yield from ((piece, judge(piece, request)) for piece in missing)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as processes:
-        futures = {processes.submit(judge, piece, request): piece for piece in missing}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            processes.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = processes(workers)
+    try:
+        futures = {pool.submit(judge, piece, request): piece for piece in missing}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 def _kept(folder: Path | None, piece: Piece) -> list[ValidationRow] | None:
