@@ -17,11 +17,13 @@ from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
+from scenarios.executing.processes import Processes
 from scenarios.planning.bench import Bench
 from scenarios.planning.outcomes import half_width95
 from scenarios.planning.remembered import spared_s
 from scenarios.planning.simulated_cost import Simulate
 from twin.errors import BadInput
+from twin.executor import Executor
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
@@ -100,13 +102,14 @@ def validate(
     seconds: float | None = None,
     lead: Lead = as_it_is,
     racing: bool = False,
+    executor: Executor | None = None,
 ) -> list[ValidationRow]:
     """One row a scenario, optimizer and cost model; of optimizers that ask no cost model, one a scenario.
 
     budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
     space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil. seconds: of
     planning, for optimizers that can be stopped. lead: how a cost model drives an optimizer. racing: whether
-    alternatives are simulated only until they are clearly beaten.
+    alternatives are simulated only until they are clearly beaten. executor: makes the runs; absent: this process does.
 
     Raises BadInput for fewer than 1 replication, no cost model, a negative number of references, an unknown objective.
     """
@@ -118,7 +121,7 @@ def validate(
         raise BadInput(f"references must be >= 0, got {references}")
     rows: list[ValidationRow] = []
     for scenario in scenarios:
-        bench = Bench(scenario, objective, simulate, replications, seed)
+        bench = Bench(scenario, objective, simulate, replications, seed, executor or Processes(1))
         problem = Problem(
             scenario=scenario,
             cost_model=cost_models[0],
