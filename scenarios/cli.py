@@ -36,6 +36,7 @@ from scenarios.commands import (
     reproduce,
     run,
     sensitivity,
+    shadow,
     whatif,
 )
 from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
@@ -63,6 +64,7 @@ GROUPS = (
     capacity,
     sensitivity,
     dry_run,
+    shadow,
     report,
     corpus,
     learning,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.commands.asking import OutFolder, write
-from scenarios.commands.given import ScenarioName, Set, scenario_of
+from scenarios.commands.asking import Master, OutFolder, Workers, write
+from scenarios.commands.given import ScenarioName, Set, known_optimizers, scenario_of
 from scenarios.commands.interruption import BestSoFar, hearing
 from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
 from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
@@ -67,7 +67,13 @@ def optimize(
     scenario: ScenarioName,
     set_: Set = None,
     optimizer: Annotated[
-        str | None, typer.Option("--optimizer", metavar="NAME", help="See `twin list`. Default: local-search.")
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="NAME",
+            help="See `twin list`. Default: local-search.",
+            autocompletion=known_optimizers,
+        ),
     ] = None,
     model: Annotated[
         str,
@@ -310,6 +316,8 @@ def validate(
         bool, typer.Option("--race/--no-race", help="Stop simulating references that are clearly beaten.")
     ] = True,
     out: OutFolder = None,
+    workers: Workers = None,
+    master: Master = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -324,6 +332,7 @@ def validate(
     `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
     """
     from scenarios.asking import folder
+    from scenarios.executing.chosen import executor
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models
     from scenarios.planning.validation import validate as judged
@@ -340,29 +349,35 @@ def validate(
     loaded = [scenario_of(name, set_) for name in scenarios]
     question = {"scenarios": [config_hash(each) for each in loaded], "optimizers": optimizers, "cost_models": models}
     asked = {"budget": budget, "seconds": seconds, "prove": prove, "drive": drive, "replications": replications}
-    folder.opened(out, {**question, **asked, "references": references, "objective": objective, "seed": seed})
+    runner = executor(workers, master, terminal.stage)
+    folder.opened(
+        out,
+        {"command": "validate", **question, **asked, "references": references, "objective": objective, "seed": seed},
+    )
     rows: list[ValidationRow] = []
     blind: dict[str, dict[str, tuple[str, ...]]] = {}
-    for each in loaded:
-        terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
-        blind[each.name] = planner.blindness(each, costs)
-        _say_blindness(terminal, each.name, blind[each.name])
-        rows += judged(
-            [each],
-            chosen,
-            costs,
-            simulate,
-            replications,
-            seed,
-            objective=objective,
-            budget=budget,
-            references=references,
-            space=space,
-            requirements=requirements,
-            seconds=seconds,
-            lead=lambda optimizer, model: planner.led(optimizer, model, planner.fitting(drive, model), seed, prove),
-            racing=race,
-        )
+    with runner:
+        for each in loaded:
+            terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
+            blind[each.name] = planner.blindness(each, costs)
+            _say_blindness(terminal, each.name, blind[each.name])
+            rows += judged(
+                [each],
+                chosen,
+                costs,
+                simulate,
+                replications,
+                seed,
+                objective=objective,
+                budget=budget,
+                references=references,
+                space=space,
+                requirements=requirements,
+                seconds=seconds,
+                lead=lambda optimizer, model: planner.led(optimizer, model, planner.fitting(drive, model), seed, prove),
+                racing=race,
+                executor=runner,
+            )
     listed = [asdict(row) for row in rows]
     board = [asdict(each) for each in leader_board.standings(rows)]
     document = {"objective": objective, "rows": listed, "standings": board, "blind_to": blind}
