@@ -1,4 +1,4 @@
-"""Checkpoints as a run shows them: one table, apart from what changed the job; and who says that he does not see them."""
+"""Checkpoints as a run shows them: one table, apart from what changed the job; who does not see them says so."""
 
 from __future__ import annotations
 
