@@ -10,7 +10,7 @@ import typer
 
 from scenarios.commands.asking import Master, OutFolder, Workers, write
 from scenarios.commands.interruption import kept
-from scenarios.commands.planning import Drive, Seconds
+from scenarios.commands.search_options import Drive, Seconds
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
 
