@@ -34,7 +34,7 @@ def test_who_has_one_input_waits_for_nobody(fidelity: str, mode: str) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("late_ms", [250.0, 500.0])
+@pytest.mark.parametrize("late_ms", [500.0])
 def test_who_has_two_waits_for_the_later_barrier(fidelity: str, late_ms: float) -> None:
     """Meanwhile what the other one sends is put aside, or, unaligned, what is late becomes part of the checkpoint."""
     job, late_s = meeting(late_ms), late_ms / 1e3
@@ -59,6 +59,7 @@ def test_while_it_waits_a_sender_stands_still_once_the_channel_has_its_share() -
     assert result.metrics.tuples_out == pytest.approx(20 * 500 - 100, abs=5)
 
 
+@pytest.mark.slow
 def test_alignment_makes_the_fast_input_older() -> None:
     """Put aside for half a second every five: a mean wait of a quarter second for a tenth of 4 tuples in 5."""
     late = run(meeting()).metrics.processing_latency_s
@@ -83,6 +84,7 @@ def test_a_checkpoint_takes_as_long_as_its_bytes(fidelity: str, storage: dict[st
         assert row["sync_cpu_s"] == pytest.approx(5 * 2e-3)
 
 
+@pytest.mark.slow
 def test_uploads_and_tuples_share_the_network() -> None:
     """Results that leave while state does are older by what is before them on the card."""
     free, loaded = (
@@ -138,6 +140,7 @@ def test_the_next_one_waits_for_the_one_before_and_for_a_pause() -> None:
 
 
 @BOTH
+@pytest.mark.slow
 def test_one_that_takes_too_long_is_given_up(fidelity: str) -> None:
     """What was put aside goes on, and an exactly-once sink shows nothing."""
     given = {"timeout_s": 0.3}
@@ -151,7 +154,7 @@ def test_one_that_takes_too_long_is_given_up(fidelity: str) -> None:
     assert unseen.metrics.tuples_out == 0
 
 
-@pytest.mark.parametrize(("fidelity", "interval_s"), [("exact", 2.0), ("fast", 2.0), ("fast", 5.0)])
+@pytest.mark.parametrize(("fidelity", "interval_s"), [("fast", 2.0), ("fast", 5.0)])
 def test_results_that_wait_for_a_commit_are_half_an_interval_older(fidelity: str, interval_s: float) -> None:
     """And by the checkpoint that has them; all of those before it are seen, once."""
     given = {"interval_s": interval_s, "storage_mbps": 100.0}
@@ -166,6 +169,7 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(fidelity: str
     assert 0 < plain.metrics.tuples_out - exactly.metrics.tuples_out <= 40 * interval_s + 40 * 1.5
 
 
+@pytest.mark.slow
 def test_exact_and_fast_runs_agree() -> None:
     """Windows that ended before a barrier have sent their results before it, though a fast run looks at them later."""
     given = {"interval_s": 2.3, "storage_mbps": 100.0, "sinks": "exactly-once"}

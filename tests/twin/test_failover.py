@@ -53,6 +53,7 @@ def test_streams_between_all_replicas_are_one_region(fidelity: str) -> None:
 
 @BOTH
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+@pytest.mark.slow
 def test_exactly_once_is_once(fidelity: str, mode: str) -> None:
     """All that was read until the last checkpoint, and nothing else, was seen; what overtook barriers is restored."""
     down = Failure(at_s=12.3, host="near", recover_after_s=2)
@@ -162,6 +163,7 @@ def test_a_host_without_operators_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("sinks", ["at-least-once", "exactly-once"])
+@pytest.mark.slow
 def test_a_change_of_the_plan_is_followed_by_a_checkpoint(sinks: str) -> None:
     """It ends the one that is under way; a failure after it goes back to the new plan."""
     big = {"key_groups": 4, "state_bytes_per_group": 5e6}
@@ -180,7 +182,7 @@ def test_a_change_of_the_plan_is_followed_by_a_checkpoint(sinks: str) -> None:
     assert (result.duplicates == 0) == (sinks == "exactly-once")
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(
     mode=st.sampled_from(["aligned", "unaligned"]),
     fidelity=st.sampled_from(["exact", "fast"]),
@@ -199,4 +201,5 @@ def test_nothing_is_lost_or_doubled(**drawn: Any) -> None:
     result = run(what, down, fidelity=drawn["fidelity"], checkpoints=given, horizon_s=12, segments=200)
     once = result.metrics.tuples_out - result.duplicates
     assert once <= arrived(result)
-    assert once >= arrived(result) - 40 * drawn["late_ms"] / 1e3 - 15
+    late_s = drawn["late_ms"] / 1e3  # for which the slow tuples are on their way, and the fast ones may be put aside
+    assert once >= arrived(result) - (40 + 80) * late_s - 15

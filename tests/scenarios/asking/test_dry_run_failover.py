@@ -53,6 +53,7 @@ def test_a_region_costs_its_part_of_what_the_job_costs() -> None:
     assert "fail h1 at 13 s" in str(title)
 
 
+@pytest.mark.slow
 def test_when_nobody_says_when_it_is_anywhere_in_an_interval() -> None:
     """Work that is done again is half an interval on average; at a given time it is the same in all runs."""
     change = Change(fail=["h1"], recover_after_s=1)
@@ -65,6 +66,7 @@ def test_when_nobody_says_when_it_is_anywhere_in_an_interval() -> None:
     assert fixed["measures"]["redone_s"]["values"] == [1, 1]
 
 
+@pytest.mark.slow
 def test_exactly_once_pays_in_latency_instead_of_doubles() -> None:
     """Back from 15 s to 12 s and up at 18 s, where a checkpoint is due, behind 600 tuples that take 5 ms each."""
     document = tried(Change(fail=["h1"], at_s=15, recover_after_s=3), sinks="exactly-once")
@@ -90,6 +92,7 @@ def test_without_checkpoints_there_are_no_regions() -> None:
         planned(Scenario.of(lines(2)), Change(fail=["h1"], failover="both"))
 
 
+@pytest.mark.slow
 def test_the_command_puts_both_side_by_side(tmp_path, capfd) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(scenario_file.dump(job().with_run(horizon_s=12, segments=200)))
