@@ -49,6 +49,22 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     )
 }
 
+WORDS: Mapping[str, str] = {
+    "fusion": "Operators that run as one, by what they send each other (Enorm, Algorithm 1), and where",
+    "fusion-baseline": "Operators that run as one, grown from random ones: what Enorm compares with (Section 7.6)",
+    "fusion-exact": "Operators that run as one, so that components of common keys send each other the least",
+    "fusion-pa": "Operators that run as one, by how many attributes they have in common (Enorm, Algorithm 1)",
+    "milp": "Mixed-integer programs over the rate model's loads: the plan with the least latency, or another objective",
+    "milp-costream": "The program for the best objective, of plans that keep Costream's rules of placement alone",
+    "milp-hosts": "The program for the fewest hosts, or the cheapest, that bear the job and 20 % more",
+    "milp-rate": "The program for the plan that bears the highest rate: how many times what is offered?",
+    "rlas-fix-l": "RLAS where distances are taken for the longest: every fetch is a remote one (BriskStream, Fig. 12)",
+    "rlas-fix-u": "RLAS where distances are taken for none: every fetch is a local one (BriskStream, Fig. 12)",
+    "rlas-placement": "The placement of RLAS alone: numbers of replicas stay as they are given",
+    "first-fit": "Sockets are filled one after the other, whatever the distances (BriskStream, Table 6)",
+    "round-robin": "Sockets get operators in turn, whatever the distances (BriskStream, Table 6)",
+}
+"""What `twin list` says of those that share a file with others; of the rest, the file says it."""
 
 BASELINES = frozenset({"random", "governor", "first-fit", "round-robin", "spread", "random-sockets"})
 """What others are compared with: they are not to keep a better plan that they were given."""
@@ -63,6 +79,8 @@ def optimizer_by_name(name: str) -> Optimizer:
     if name in OPTIMIZERS:
         return OPTIMIZERS[name]
     fusing, plus, placing = name.partition("+")
+    if plus and not placing:
+        raise BadInput(f"{name!r} names nothing behind the +; name an optimizer that places, as in fusion+rlas")
     if plus and isinstance(first := OPTIMIZERS.get(fusing), Fusing):
         return _together(first, optimizer_by_name(placing))
     if is_file(name):

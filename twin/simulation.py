@@ -67,8 +67,7 @@ def simulate(
         _prepare_change(wiring, statistics, events, deciding)
     if progress is not None:
         _report(statistics, settings, progress)
-    steady = not change(scenario, events, deciding) and scenario.checkpoints is None
-    batches = batches_of(job, settings, world, statistics) if steady else None
+    batches = None if change(scenario, events, deciding) else batches_of(job, settings, world, statistics)
     crash: list[float] = []
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
     with _collector_paused():

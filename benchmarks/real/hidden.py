@@ -14,16 +14,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.real.hidden_engines import hidden
-from benchmarks.real.hidden_predictors import LEAST, PREDICTORS, Costs, rates
+from benchmarks.real.hidden_predictors import LEAST, PREDICTORS, Costs, rates, shipped_network
 from benchmarks.real.kept_runs import Measured, measured
 from benchmarks.table import print_table
 from models.evaluation import q_error
 from scenarios.calibration.calibrate import Calibration, calibrate
+from scenarios.calibration.profile_file import profile_of
+from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.spaces.families import RandomScenarios
 from twin.errors import BadInput
 from twin.metrics import METRICS
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 JUDGED_FROM = 100_000
@@ -44,6 +48,25 @@ def judged(costs: Costs, unseen: Sequence[Measured]) -> list[object]:
     return [*shown, f"{right.mean():.3f}"]
 
 
+def spread_and_error(found: Calibration, unseen: Sequence[Measured]) -> str:
+    """Whether the spread over a calibration's draws tells where its latencies are wrong."""
+    profile = profile_of(unseen[0].known, found, (), 1, "")
+    model, number = CalibratedCostModel("draws", profile, RateModel()), METRICS.index("processing_latency_s")
+    pairs = []
+    for each in unseen:
+        if np.isfinite(each.labels[number]):
+            said = model.predict(each.known, [each.known.plan])
+            error = abs(np.log(said["processing_latency_s"][0] / each.labels[number]))
+            pairs.append((float(said.spread[0]), float(error)))
+    spread, error = np.array(sorted(pairs)).T
+    halves = [f"{np.exp(np.quantile(part, 0.9)):.2f}" for part in np.array_split(error, 2)]
+    shown = [f"{part.mean():.3f}" for part in np.array_split(spread, 2)]
+    return (
+        f"draws: where they differ by {shown[0]} (log) on average, the 90 % q-error of Lp is {halves[0]}; "
+        f"where by {shown[1]}, {halves[1]}; rank correlation {stats.spearmanr(spread, error).statistic:.2f}"
+    )
+
+
 def main() -> None:
     """Prints the table of one engine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -60,9 +83,16 @@ def main() -> None:
     file = None if given.keep is None else given.keep / f"hidden-{given.engine}.jsonl"
     runs = measured(known, real, file)
     unseen, seen = runs[: given.judged], runs[given.judged :]
-    rows = [["rates, the profile's constants", 0, *judged(rates([each.known for each in unseen]), unseen), ""]]
+    as_known = [each.known for each in unseen]
+    rows = [["rates, the profile's constants", 0, *judged(rates(as_known), unseen), ""]]
+    if not given.physics:
+        rows.append(["shipped network, the profile's constants", 0, *judged(shipped_network(as_known), unseen), ""])
+    names = ["calibrated rates"] if given.physics else list(PREDICTORS)
     for count in given.runs:
-        rows += _rows(seen[:count], unseen, ["calibrated rates"] if given.physics else list(PREDICTORS))
+        try:
+            rows += _rows(seen[:count], unseen, names)
+        except BadInput as error:
+            parser.exit(2, f"{count} runs: {error}\n")
     rows.append(["rates, the true constants", "", *judged(rates(real[: given.judged]), unseen), ""])
     title = f"hidden engine {given.engine}, simulated: q-errors (median/95 %) on {given.judged} other runs"
     print_table(title, ["predictor", "runs", *SHOWN, "RO", "CPU s"], rows)
@@ -72,6 +102,7 @@ def _rows(seen: Sequence[Measured], unseen: Sequence[Measured], names: Sequence[
     started_s = time.process_time()
     found = calibrate([each.point for each in seen])
     spent_s, rows = time.process_time() - started_s, []
+    print(f"{len(seen)} runs; {spread_and_error(found, unseen)}", flush=True)
     for name in names:
         if len(seen) < LEAST.get(name, 0):
             continue

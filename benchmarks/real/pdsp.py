@@ -37,7 +37,7 @@ from twin.randomness import stream
 
 Split = tuple[str, Sequence[Row], Mapping[str, Predictor]]
 """What is judged: a name, the runs, and what predicts them."""
-ON_OTHER = 24
+ON_OTHER = 12
 """Runs of an application that its twin is calibrated on, at most, for another machine."""
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from scenarios.suite.members import MEMBERS
 from scenarios.telling.progress import Progress
 from twin.atomic import write_text
 from twin.errors import BadInput
+from twin.executor import Executor
 
 JUDGES: Mapping[str, Callable[[str, int, Request], Sequence[ValidationRow]]] = {
     "placement": placements.judged,
@@ -50,21 +50,22 @@ def pieces(families: Sequence[str], most: int | None) -> list[Piece]:
 
 
 def rows(
-    wanted: Sequence[Piece], request: Request, folder: Path | None, workers: int | None, report: Progress
+    wanted: Sequence[Piece], request: Request, folder: Path | None, executor: Executor, report: Progress
 ) -> dict[str, list[ValidationRow]]:
-    """By family, in order. folder: where what is judged is found, and kept. Raises BadInput for fewer than a worker,
-    and as the judges do."""
-    if workers is not None and workers < 1:
-        raise BadInput(f"--workers {workers}: at least 1")
+    """By family, in order. folder: where what is judged is found, and kept. Raises BadInput as the judges do."""
     known = {piece: _kept(folder, piece) for piece in wanted}
     found = {piece: each for piece, each in known.items() if each is not None}
     report(len(found), len(wanted))
     missing = [piece for piece in wanted if piece not in found]
-    for piece, each in _judged(missing, request, workers or os.cpu_count() or 1):
+
+    def done(position: int, each: list[ValidationRow]) -> None:
+        piece = missing[position]
         found[piece] = each
         if folder is not None:
             write_text(folder / FOLDER / piece.file, json.dumps([asdict(row) for row in each], indent=1) + "\n")
         report(len(found), len(wanted))
+
+    executor.each(partial(judge, request=request), missing, done, math.inf if len(missing) > FEW else 0.0)
     by_family: dict[str, list[ValidationRow]] = {}
     for piece in wanted:
         by_family.setdefault(piece.family, []).extend(found[piece])
@@ -74,21 +75,6 @@ def rows(
 def judge(piece: Piece, request: Request) -> list[ValidationRow]:
     """The rows of one problem."""
     return list(JUDGES[MEMBERS[piece.family].asks](piece.family, piece.number, request))
-
-
-def _judged(missing: Sequence[Piece], request: Request, workers: int) -> Iterator[tuple[Piece, list[ValidationRow]]]:
-    """In the order in which they are done."""
-    if len(missing) <= FEW or workers == 1:
-        yield from ((piece, judge(piece, request)) for piece in missing)
-        return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as processes:
-        futures = {processes.submit(judge, piece, request): piece for piece in missing}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            processes.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _kept(folder: Path | None, piece: Piece) -> list[ValidationRow] | None:

@@ -76,6 +76,8 @@ def dump(profile: CalibratedProfile) -> str:
 def load(path: Path) -> CalibratedProfile:
     """What a file holds. Raises BadInput, in one line, if there is none, or it is not a calibrated profile."""
     data = parse_text(read_text(path), str(path))
+    if isinstance(data, Mapping) and "query" in data:
+        raise BadInput(f"{path} is a scenario, which comes first: twin use-profile SCENARIO PROFILE")
     if not isinstance(data, Mapping) or "estimates" not in data:
         raise BadInput(f"{path} is no calibrated profile; name a file that 'twin calibrate --out' wrote")
     return parse(CalibratedProfile, data, where=str(path))
@@ -84,7 +86,8 @@ def load(path: Path) -> CalibratedProfile:
 def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None = None) -> Scenario:
     """The scenario under a calibrated profile. machine: the one that it is to run on; None: the profile's.
 
-    Raises BadInput if that is another machine, or if costs are of operators and the scenario has others.
+    Raises BadInput if that is another machine, if costs are of operators and the scenario has others, or if it is under
+    the profile already, and a second time would change its hosts again.
     """
     if machine is not None and machine != profile.machine:
         measured = repr(profile.machine) if profile.machine else "a machine that nobody named"
@@ -100,7 +103,13 @@ def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None 
     own = {cost.removeprefix(OWN) for cost in profile.costs if cost.startswith(OWN)}
     if own and (unknown := sorted(names - own)):
         raise BadInput(f"the profile has no cost of operator {unknown[0]!r}; calibrate on points of this job")
-    return _under(profile, scenario, profile.costs, profile.hidden)
+    found = _under(profile, scenario, profile.costs, profile.hidden)
+    once = profile.exponent != 1.0 or profile.by == "function"
+    if once and (found.engine, found.query) == (scenario.engine, scenario.query):
+        raise BadInput(
+            f"{scenario.name} is under this profile already; name the scenario from before 'twin use-profile'"
+        )
+    return found
 
 
 def drawn(profile: CalibratedProfile, scenario: Scenario) -> list[Scenario]:

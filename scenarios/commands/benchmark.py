@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from scenarios.commands.asking import OutFolder, Workers, write
+from scenarios.commands.asking import Master, OutFolder, Workers, write
 from scenarios.commands.interruption import kept
-from scenarios.commands.planning import Drive, Seconds
+from scenarios.commands.search_options import Drive, Seconds
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
 
@@ -40,6 +40,7 @@ def benchmark(
     references: Annotated[int, typer.Option("--references", min=0, help="More plans that are simulated.")] = 30,
     out: OutFolder = None,
     workers: Workers = None,
+    master: Master = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -56,16 +57,18 @@ def benchmark(
     from scenarios.benchmarking.pieces import pieces
     from scenarios.benchmarking.pieces import rows as rows_of
     from scenarios.benchmarking.request import Request
+    from scenarios.executing.chosen import executor
     from scenarios.planning import leader_board, planner
-    from scenarios.planning.cost_models import cost_models
+    from scenarios.planning.cost_models import cost_models, learns
     from scenarios.suite.members import MEMBERS, VERSION
     from scenarios.suite.registry import families as families_of
     from scenarios.telling import tables
+    from twin.errors import BadInput
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if optimizers is not None:
         planner.optimizers(optimizers)
-    cost_models(models)  # what is wrong with names is said before anything is judged
+    costs = cost_models(models)  # what is wrong with names is said before anything is judged
     request = Request(
         optimizers=optimizers,
         cost_models=models,
@@ -77,11 +80,14 @@ def benchmark(
         seed=seed,
     )
     wanted = families_of(families)
+    if master is not None and any(learns(each) for each in costs.values()):
+        raise BadInput(f"--master {master}: learned cost models are not sent there; give --cost-model rates")
+    runner = executor(workers, master, terminal.stage)
     asked: dict[str, Any] = {"suite": VERSION, "families": wanted, "most": most, **request.to_dict()}
     with kept(f"the judged problems in {out}") if out is not None else nullcontext():
-        folder.opened(out, asked)
-        with terminal.progress("problems") as report:
-            rows = rows_of(pieces(wanted, most), request, out, workers, report)
+        folder.opened(out, {"command": "benchmark", **asked})
+        with terminal.progress("problems") as report, runner:
+            rows = rows_of(pieces(wanted, most), request, out, runner, report)
     every = [row for name, found in rows.items() if MEMBERS[name].asks == "placement" for row in found]
     boards = {name: [asdict(each) for each in leader_board.standings(found)] for name, found in rows.items()}
     overall = [asdict(each) for each in leader_board.standings(every)]

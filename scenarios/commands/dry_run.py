@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scenarios.commands import asking
-from scenarios.commands.asking import OutFolder, Workers
+from scenarios.commands.asking import Master, OutFolder, Workers
 from scenarios.commands.given import ScenarioName, Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
@@ -47,6 +47,7 @@ def dry_run(
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Pairs of runs.")] = 5,
     out: OutFolder = None,
     workers: Workers = None,
+    master: Master = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -63,7 +64,6 @@ def dry_run(
     from figures.over_time import over_time
     from scenarios.asking import dry_run as asked
     from scenarios.asking import folder, single_run
-    from scenarios.asking.bench import Bench
     from scenarios.asking.change_options import Change, planned
     from scenarios.telling import dry_run_tables
 
@@ -71,7 +71,7 @@ def dry_run(
     given = asked.finer(asking.adjusted(scenario, set_, seed))
     change = planned(given, Change(rescale or (), migrate or (), fail or (), at, recover_after, failover))
     case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
-    with asking.keeping(out), Bench(workers=workers, of=asked.look(change.at_s)) as bench:
+    with asking.keeping(out), asking.bench(terminal, workers, master, asked.look(change.at_s)) as bench:
         bench.check(change.scenario)
         bench.kept = folder.opened(out, case)
         document = asked.dry_run(bench, given, change, replications, given.run.seed, terminal)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.commands.asking import Workers, write
+from scenarios.commands import asking
+from scenarios.commands.asking import Master, Workers, write
 from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
@@ -49,6 +50,7 @@ def improve(
         Path | None, typer.Option("--rehearse", metavar="OLD", help="The rows of MODEL, so that it forgets less.")
     ] = None,
     workers: Workers = None,
+    master: Master = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -64,7 +66,6 @@ def improve(
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     from scenarios.asking import folder
-    from scenarios.asking.bench import Bench
     from scenarios.improving.choosing import strategy
     from scenarios.improving.course import course
     from scenarios.improving.grounds import grounds
@@ -85,7 +86,7 @@ def improve(
     asked: dict[str, Any] = {"command": "improve", "model": model, "weights": _weights(start), "on": on, "seed": seed}
     asked |= {"jobs": jobs, "runs": runs, "pool": pool, "judges": judges, "plans": plans, "rehearse": rehearse}
     document: dict[str, Any]
-    with kept(f"the finished runs and models in {out}"), Bench(workers=workers) as bench:
+    with kept(f"the finished runs and models in {out}"), asking.bench(terminal, workers, master) as bench:
         bench.kept = folder.opened(out, {name: None if each is None else str(each) for name, each in asked.items()})
         found = course(
             start, where, strategies, rounds, Plan(jobs, runs, pool, seed, old), (judges, plans), bench, out, terminal

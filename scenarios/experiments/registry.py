@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from scenarios.experiments.albic import fig5 as albic_fig5
 from scenarios.experiments.albic import fig6 as albic_fig6
+from scenarios.experiments.albic import fig7 as albic_fig7
 from scenarios.experiments.albic import fig8 as albic_fig8
+from scenarios.experiments.albic import fig9 as albic_fig9
 from scenarios.experiments.albic import fig10 as albic_fig10
 from scenarios.experiments.albic import fig11 as albic_fig11
 from scenarios.experiments.albic import fig12 as albic_fig12
@@ -85,7 +87,9 @@ _ALL: tuple[Experiment, ...] = (
     grid.FIG4,
     albic_fig5.FIG5,
     albic_fig6.FIG6,
+    albic_fig7.FIG7,
     albic_fig8.FIG8,
+    albic_fig9.FIG9,
     albic_fig10.FIG10,
     albic_fig11.FIG11,
     albic_fig12.FIG12,

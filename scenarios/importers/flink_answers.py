@@ -89,9 +89,9 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
         plan=read(f"{name}_jobs_id_plan.json", needed=True),
         details=tuple(read(f"{name}_v{number}_detail.json") for number in range(len(vertices))),
         managers=read("taskmanagers.json", needed=True),
-        config=tuple(read("jobmanager_config.json") or ()),
+        config=_listed(read("jobmanager_config.json")),
         checkpoints=read(f"{name}_jobs_id_checkpoints.json"),
-        version=str((read("overview.json") or {}).get("flink-version", "")),
+        version=_version(read("overview.json")),
     )
 
 
@@ -117,10 +117,18 @@ def from_endpoint(
         plan=_get(f"{base}/jobs/{found}/plan"),
         details=tuple(_get(f"{base}/jobs/{found}/vertices/{each['id']}") for each in last.get("vertices", ())),
         managers=_get(f"{base}/taskmanagers"),
-        config=tuple(config or ()),
+        config=_listed(config),
         checkpoints=_get(f"{base}/jobs/{found}/checkpoints", needed=False),
-        version=str(overview.get("flink-version", "")),
+        version=_version(overview),
     )
+
+
+def _version(overview: Json) -> str:
+    return str(overview.get("flink-version") or "") if isinstance(overview, Mapping) else ""
+
+
+def _listed(config: Json) -> tuple[Json, ...]:
+    return tuple(config) if isinstance(config, list) else () if config is None else (config,)
 
 
 def _watched(

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scenarios.executing.processes import Processes
 from scenarios.planning.outcomes import Outcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import Simulate
+from twin.executor import Executor
+from twin.guards.effort import estimate
 from twin.guards.fidelity import settled
 from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
@@ -28,15 +31,26 @@ FEWEST = 2
 """Runs after which the others count."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The metrics of a run; picklable if `run` is."""
+
+    run: Simulate
+
+    def __call__(self, scenario: Scenario) -> Metrics:
+        return self.run(scenario).metrics
+
+
 @dataclass(slots=True)
 class Bench:
-    """Plans by their text. replications: of a plan that is not beaten."""
+    """Plans by their text. replications: of a plan that is not beaten. executor: makes the runs."""
 
     scenario: Scenario
     objective: str
     run: Simulate
     replications: int
     seed: int
+    executor: Executor = field(default_factory=lambda: Processes(1))
     _plans: dict[str, ExecutionPlan] = field(default_factory=dict)
     _runs: dict[str, list[Metrics]] = field(default_factory=dict)
 
@@ -50,17 +64,14 @@ class Bench:
 
     def simulate(self, plans: Iterable[ExecutionPlan]) -> None:
         """All replications of every plan. Raises BadInput for one that does not fit the scenario."""
-        for key in self._keys(plans):
-            while len(self._runs[key]) < self.replications:
-                self._step(key)
+        keys = self._keys(plans)
+        self._make([(key, number) for key in keys for number in range(len(self._runs[key]), self.replications)])
 
     def race(self, plans: Iterable[ExecutionPlan]) -> None:
         """As many replications of every plan as it takes to see that it is beaten. Raises likewise."""
         live = self._heat(self._keys(plans))
         for done in range(1, self.replications + 1):
-            for key in live:
-                if len(self._runs[key]) < done:
-                    self._step(key)
+            self._make([(key, done - 1) for key in live if len(self._runs[key]) < done])
             live = [key for key in live if not self._beaten(key)]
 
     def outcome(self, plan: ExecutionPlan) -> Outcome:
@@ -84,6 +95,19 @@ class Bench:
             self._runs.setdefault(key, [])
         return list(given)
 
+    def _make(self, wanted: Sequence[tuple[str, int]]) -> None:
+        """Runs by plan and number; those of a plan in order, and after those that it has."""
+        found = self._metrics([self._scenario(key, number) for key, number in wanted])
+        for (key, _), metrics in zip(wanted, found, strict=True):
+            self._runs[key].append(metrics)
+
+    def _metrics(self, runs: Sequence[Scenario]) -> list[Metrics]:
+        """Of each run, in order."""
+        found: dict[int, Metrics] = {}
+        effort_s = len(runs) * estimate(runs[0], settled(runs[0]).run, runs[0].events).cpu_s if runs else 0.0
+        self.executor.each(_Work(self.run), runs, found.__setitem__, effort_s)
+        return [found[position] for position in range(len(runs))]
+
     def _heat(self, keys: Sequence[str]) -> list[str]:
         """Without those whose exact runs are dear and that are far behind the best, when both run fast."""
         dear = [key for key in keys if not self._runs[key] and settled(self._next(key)).run.fidelity == "exact"]
@@ -91,18 +115,11 @@ class Bench:
             return list(keys)
         known = [key for key, runs in self._runs.items() if len(runs) >= self.replications]
         leader = min(known, key=lambda key: self.outcome(self._plans[key]).rank, default=None)
-        found = {key: self._fast(key) for key in ([] if leader is None else [leader]) + dear}
+        runners = list(dict.fromkeys(([] if leader is None else [leader]) + dear))
+        runs = self._metrics([self._scenario(key, 0).with_run(fidelity="fast") for key in runners])
+        found = {key: Outcome.of([each], self.objective) for key, each in zip(runners, runs, strict=True)}
         best = min(found.values(), key=lambda each: each.rank)
         return [key for key in keys if key not in found or not _far_behind(found[key], best, FAR_IN_HEAT)]
-
-    def _fast(self, key: str) -> Outcome:
-        """Of the first run, followed in segments."""
-        first = self._scenario(key, 0).with_run(fidelity="fast")
-        return Outcome.of([self.run(first).metrics], self.objective)
-
-    def _step(self, key: str) -> None:
-        """One more run."""
-        self._runs[key].append(self.run(self._next(key)).metrics)
 
     def _next(self, key: str) -> Scenario:
         return self._scenario(key, len(self._runs[key]))

@@ -17,11 +17,13 @@ from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
+from scenarios.executing.processes import Processes
 from scenarios.planning.bench import Bench
 from scenarios.planning.outcomes import half_width95
 from scenarios.planning.remembered import spared_s
 from scenarios.planning.simulated_cost import Simulate
 from twin.errors import BadInput
+from twin.executor import Executor
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
@@ -100,13 +102,14 @@ def validate(
     seconds: float | None = None,
     lead: Lead = as_it_is,
     racing: bool = False,
+    executor: Executor | None = None,
 ) -> list[ValidationRow]:
     """One row a scenario, optimizer and cost model; of optimizers that ask no cost model, one a scenario.
 
     budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
     space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil. seconds: of
     planning, for optimizers that can be stopped. lead: how a cost model drives an optimizer. racing: whether
-    alternatives are simulated only until they are clearly beaten.
+    alternatives are simulated only until they are clearly beaten. executor: makes the runs; absent: this process does.
 
     Raises BadInput for fewer than 1 replication, no cost model, a negative number of references, an unknown objective.
     """
@@ -118,7 +121,7 @@ def validate(
         raise BadInput(f"references must be >= 0, got {references}")
     rows: list[ValidationRow] = []
     for scenario in scenarios:
-        bench = Bench(scenario, objective, simulate, replications, seed)
+        bench = Bench(scenario, objective, simulate, replications, seed, executor or Processes(1))
         problem = Problem(
             scenario=scenario,
             cost_model=cost_models[0],
@@ -135,7 +138,7 @@ def validate(
             for model in (cost_models[:1] if optimizer.name in UNASKED else cost_models)
         ]
         bench.simulate(solution.plan for _, _, solution in chosen if isinstance(solution, Solution))
-        others = _alternatives(scenario, references, seed, space)
+        others = alternatives(scenario, references, seed, space)
         (bench.race if racing else bench.simulate)(others)
         rows.extend(_row(bench, *each) for each in chosen)
     return rows
@@ -177,7 +180,7 @@ def _checked(problem: Problem, found: object) -> Solution | Refused:
     return found
 
 
-def _alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
+def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
     """With the given numbers of replicas, if the space leaves them free."""
     if references == 0:
         return []

@@ -25,7 +25,8 @@ class CellPart(Known):
 
 @CLOSED
 class VariantPart(TypedDict):
-    """settings: what was done to the scenario. course: by period, with `compare-policies` alone."""
+    """settings: what was done to the scenario. full: operators and hosts with nothing to spare. course: by period,
+    with `compare-policies` alone."""
 
     variant: str
     settings: dict[str, Any]
@@ -34,6 +35,7 @@ class VariantPart(TypedDict):
     backpressured_runs: int
     success_runs: int
     metrics: dict[str, CellPart]
+    full: list[str]
     warnings: list[str]
     course: NotRequired[dict[str, list[Number]]]
 

@@ -21,6 +21,11 @@ QUANTITIES: Mapping[str, tuple[Callable[[Row], float], Callable[[float], str]]] 
 }
 
 
+def apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Of the rows of events, those of what changed the job, and those of checkpoints."""
+    return [row for row in rows if row["kind"] != KIND], [row for row in rows if row["kind"] == KIND]
+
+
 def of_checkpoints(rows: Sequence[Row]) -> Wide:
     """rows: of the events. Title: how many were completed, and what ended the others."""
     done = [row for row in rows if row["detail"]["status"] == "completed"]
@@ -33,7 +38,11 @@ def _line(what: str, values: Sequence[float], told: Callable[[float], str]) -> d
     return {"what": what, "mean": told(sum(values) / len(values)), "most": told(max(values))}
 
 
+def _outcome(detail: Row) -> str:
+    return f"failed ({detail['why']})" if "why" in detail else str(detail["status"])
+
+
 def _counts(rows: Sequence[Row]) -> str:
     """Of each status, failures by their reasons."""
-    words = [row["detail"].get("why") or row["detail"]["status"] for row in rows]
+    words = [_outcome(row["detail"]) for row in rows]
     return ", ".join(f"{words.count(each)} {each}" for each in dict.fromkeys(sorted(words)))

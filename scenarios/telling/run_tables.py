@@ -27,10 +27,9 @@ def of_run(name: str, document: Mapping[str, Any]) -> list[Table | Wide]:
     links = {link: totals for link, totals in document["links"].items() if "->" in link}  # hosts' cards are above
     if links:
         tables.append(_links(links))
-    changes = [event for event in document["events"] if event["kind"] != checkpoint_table.KIND]
+    changes, taken = checkpoint_table.apart(document["events"])
     if changes:
         tables.append(_events(changes))
-    taken = [event for event in document["events"] if event["kind"] == checkpoint_table.KIND]
     if taken:
         tables.append(checkpoint_table.of_checkpoints(taken))
     return tables

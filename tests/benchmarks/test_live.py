@@ -52,7 +52,7 @@ def test_an_outage_is_seen_in_what_comes_late() -> None:
 
 
 def test_an_event_is_one_of_the_twin() -> None:
-    events = _with_event(a_job(), 3.0, rescaled=True).events
+    events = _with_event(a_job(), 3.0, rescaled=True, waits=False).events
     assert [each.kind for each in events] == ["scale", "failure"]
     assert {each.at_s for each in events} == {EVENT_S}
 

@@ -13,6 +13,7 @@ from scenarios.benchmarking import pieces as run
 from scenarios.benchmarking.answers import Answer, rows
 from scenarios.benchmarking.pieces import Piece, pieces
 from scenarios.benchmarking.request import Request
+from scenarios.executing.processes import Processes
 from scenarios.planning import bench
 from scenarios.planning.bench import Bench
 from scenarios.planning.remembered import Remembered, spared_s
@@ -88,16 +89,16 @@ def test_what_is_judged_is_kept_and_not_judged_again(tmp_path, monkeypatch):
     monkeypatch.setitem(run.JUDGES, "balance", judge)
     wanted = pieces(["key-groups"], 3)
     with pytest.raises(KeyboardInterrupt):
-        run.rows(wanted, REQUEST, tmp_path, 1, lambda _done, _total: None)
+        run.rows(wanted, REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
     assert [each.number for each in wanted] == [0, 1, 2] == [number for _, number in judged]
-    first = run.rows(wanted[:2], REQUEST, tmp_path, 1, lambda _done, _total: None)
+    first = run.rows(wanted[:2], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
     assert len(judged) == 3
     assert [row.regret for row in first["key-groups"]] == [0.0, math.inf, None] * 2
     (tmp_path / run.FOLDER / Piece("key-groups", 0).file).write_text("[{}]")
     with pytest.raises(BadInput, match="does not hold rows"):
-        run.rows(wanted[:1], REQUEST, tmp_path, 1, lambda _done, _total: None)
+        run.rows(wanted[:1], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
     with pytest.raises(BadInput, match="at least 1"):
-        run.rows(wanted, REQUEST, None, 0, lambda _done, _total: None)
+        run.rows(wanted, REQUEST, None, Processes(0), lambda _done, _total: None)
 
 
 def test_every_family_is_judged_by_somebody():

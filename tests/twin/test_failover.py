@@ -89,6 +89,23 @@ def test_calls_under_way_are_part_of_a_checkpoint(fidelity: str, mode: str) -> N
     assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result) - 20, abs=8)
 
 
+@pytest.mark.parametrize(
+    "middle",
+    [
+        {"kind": "map", "name": "x"},
+        {"kind": "filter", "name": "x", "selectivity": 0.5},
+        {"kind": "async", "name": "x", "latency_s": 0.01},
+        {"kind": "router", "name": "x", "shares": {"sink": 0.5}},
+    ],
+    ids=lambda middle: middle["kind"],
+)
+def test_work_for_a_checkpoint_is_no_tuple_in_service(middle: dict[str, Any]) -> None:
+    """A failure, and the end, come in the middle of it: conservation would see a tuple too many."""
+    down = Failure(at_s=5.1, host="h", recover_after_s=1)
+    result = run(chain([middle], steady(100)), down, checkpoints={"sync_ms": 300}, horizon_s=12.2, fidelity="exact")
+    assert [row["why"] for row in taken(result, "failed")] == ["h failed"]
+
+
 def test_work_is_lost_back_to_the_last_complete_checkpoint() -> None:
     """Wherever in the interval a failure comes: half of it on average, and as long as a checkpoint takes."""
     given = {"storage_mbps": 64.0, "failover": "full"}  # 8 MB take a second

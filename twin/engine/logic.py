@@ -78,6 +78,9 @@ class Logic:
     def due(self, at_s: float, from_s: float) -> None:
         """Does what was due at a time, from another on."""
 
+    def settle(self, now_s: float) -> None:
+        """Does what was due until now, and would be looked at later."""
+
     def heed(self, mark: Mark) -> None:
         """Takes a control item up, if it heeds them; its station passes it on else."""
 

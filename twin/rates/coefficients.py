@@ -28,21 +28,23 @@ from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.keys import crowding
 from twin.rates.latency import RHO_MAX
 from twin.rates.load import flow_at
-from twin.rates.queues import mmc_wait_s
+from twin.rates.queues import gap_scv, irregularity, mmc_wait_s
 
 
 class OperatorCoefficients(NamedTuple):
     """By operator, [O].
 
     work: cores that all replicas need together when everything is near; service_s: of that, by input tuple and without
-    window evaluations; scv: of the service. replicas: how many share the work. skew: work of the busiest replica over
-    the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken. batch: tuples that come at once.
+    window evaluations; scv: of the service, gap_scv: of the gaps between tuples. replicas: how many share the work.
+    skew: work of the busiest replica over the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken.
+    batch: tuples that come at once.
     shared: whether its replicas take from one queue. window_s: age that its window adds; of a join, its length.
     """
 
     work: np.ndarray
     service_s: np.ndarray
     scv: np.ndarray
+    gap_scv: np.ndarray
     replicas: np.ndarray
     skew: np.ndarray
     held_mb: np.ndarray
@@ -184,7 +186,13 @@ class PlacementCoefficients:
         for o in np.flatnonzero(each.shared):
             queues = zip(rho_ol[o], service_ol[o], strict=True)
             wait_ol[o] = [mmc_wait_s(int(each.replicas[o]), float(rho), float(time_s)) for rho, time_s in queues]
-        return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * (1.0 + each.scv[:, None]) / 2.0
+        irregular_ol = irregularity(each.gap_scv[:, None], each.scv[:, None], rho_ol)
+        return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * irregular_ol
+
+
+def _gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
+    producers_o = np.array([sum(replicas_o[job.producer_s[s]] for s in streams) or 1 for streams in job.inputs])
+    return np.where(job.turns_o, gap_scv(np.asarray(replicas_o, float), producers_o), 1.0)
 
 
 def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
@@ -203,11 +211,12 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
     skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
-    batch_o = [max([1.0, *(size_o[job.producer_s[s]] for s in streams)]) for streams in job.inputs]
+    batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
         work=(near_on + scanned_on)[:, 0],
         service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.service.mean_o[:, None])[:, 0],
         scv=job.scv_o + (1.0 + job.scv_o) * varied_on[:, 0],
+        gap_scv=_gap_scv(job, replicas_o),
         replicas=replicas_o,
         skew=np.ones(len(replicas_o)) if skew_on is None else skew_on[:, 0],
         held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,
@@ -216,6 +225,15 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         shared=np.array(job.shared_o),
         window_s=np.array([_window_s(job, flow, o) for o in range(len(job.names))]),
     )
+
+
+def _at_once(job: JobArrays, s: int, size_o: np.ndarray, replicas_o: np.ndarray) -> float:
+    """Tuples of a stream that come to a replica together, wherever operators are: a window's results. What the next
+    operator makes of these comes at its pace, and waits only for one that is slower where it happens to be."""
+    producer, consumer = job.producer_s[s], job.consumer_s[s]
+    if producer not in job.windowed or size_o[producer] < job.batch_s[s]:
+        return 1.0
+    return float(size_o[producer] / (1.0 if job.broadcast_s[s] else replicas_o[consumer]))
 
 
 def _window_s(job: JobArrays, flow: dict[str, Flow], o: int) -> float:

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.real.live import installed, judging
 from benchmarks.real.live.cluster import running
 from benchmarks.real.live.events import table
-from benchmarks.real.live.jobs import FAILS, RESCALED, SHAPES, Shape
+from benchmarks.real.live.jobs import FAILS, RESCALED, SAME_WORK, SHAPES, Shape
 from benchmarks.real.live.measuring import measure, measure_event, read
 from benchmarks.table import print_table
 from twin.errors import BadInput
@@ -83,8 +83,10 @@ def show(folder: Path) -> None:
     header = ("predictor", "keeps up", "delivered", "busiest, points", "held, points", "latency, q", "markers, q")
     print_table("the points that were not calibrated on: median/largest error", header, judging.summary(lines))
     fails, rescaled = (read(folder / name) for shape in (FAILS, RESCALED) for _, name in points(shape))
+    alike = [read(folder / name) for _, name in points(SAME_WORK)][: len(SAME_WORK.fitted)]
+    waits = judging.calibrated(alike).structure.own_cores
     header = ("event", "no results for", "oldest results", "made up for after")
-    print_table("events: measured / simulated from what was read before", header, table(fails, rescaled))
+    print_table("events: measured / simulated from what was read before", header, table(fails, rescaled, waits))
 
 
 if __name__ == "__main__":

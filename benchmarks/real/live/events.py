@@ -1,7 +1,8 @@
 """A failure and a rescaling of a real job, beside the twin's: when results come again, how old they get, and so on.
 
-The twin is told what was read before the event, and Flink's restart delay. A rescaling restarts the job as well,
-without that delay; how long that takes is what the failure took beyond its own.
+The twin is told what was read before the event, Flink's restart delay, and whether work that waits takes cores, which
+the calibration of another job with the same work has found. A rescaling restarts the job as well, without that delay;
+how long that takes is what the failure took beyond its own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from benchmarks.real.live.cluster import CHECKPOINT_S, RESTART_S
 from benchmarks.real.live.jobs import EVENT_S
 from benchmarks.real.live.measuring import WATCHED_S, Measured
+from scenarios.calibration.calibrate import own_cores
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
@@ -38,11 +40,11 @@ def measured_course(run: Measured) -> Course:
     return _course(ends, steps[:, 1], steps[:, 2])
 
 
-def simulated_course(run: Measured, restart_s: float, rescaled: bool) -> Course:
-    """Of the job that was imported before the event."""
+def simulated_course(run: Measured, restart_s: float, rescaled: bool, waits: bool) -> Course:
+    """Of the job that was imported before the event. waits: replicas never wait for cores."""
     rows = [
         row
-        for row in simulate(_with_event(run.job.scenario, restart_s, rescaled)).operator_rows
+        for row in simulate(_with_event(run.job.scenario, restart_s, rescaled, waits)).operator_rows
         if "latencyCount" in row
     ]
     kept = [row for row in rows if row["latencyCount"]]
@@ -63,8 +65,8 @@ def _course(ends: np.ndarray, counts: np.ndarray, sums_s: np.ndarray) -> Course:
     )
 
 
-def _with_event(job: Scenario, restart_s: float, rescaled: bool) -> Scenario:
-    host = job.cluster.hosts[0].name
+def _with_event(job: Scenario, restart_s: float, rescaled: bool, waits: bool) -> Scenario:
+    job, host = own_cores(job) if waits else job, job.cluster.hosts[0].name
     events: list[dict[str, Any]] = [{"kind": "failure", "at_s": EVENT_S, "host": host, "recover_after_s": restart_s}]
     if rescaled:
         events.insert(0, {"kind": "scale", "at_s": EVENT_S, "operator": "work", "placement": [host, host]})
@@ -75,13 +77,13 @@ def _with_event(job: Scenario, restart_s: float, rescaled: bool) -> Scenario:
     return parse(Scenario, data)
 
 
-def table(fails: Measured, rescales: Measured) -> list[list[object]]:
-    """Two rows, measured / simulated."""
+def table(fails: Measured, rescales: Measured, waits: bool) -> list[list[object]]:
+    """Two rows, measured / simulated. waits: as in `simulated_course`."""
     was = measured_course(fails)
     rest = measured_course(rescales)
     again_s = max(0.1, was.silent_s - RESTART_S)
     pairs = (
-        ("failure", was, simulated_course(fails, RESTART_S, False)),
-        ("work on two replicas", rest, simulated_course(rescales, again_s, True)),
+        ("failure", was, simulated_course(fails, RESTART_S, False, waits)),
+        ("work on two replicas", rest, simulated_course(rescales, again_s, True, waits)),
     )
     return [[name, *(f"{a:.1f} / {b:.1f} s" for a, b in zip(x, y, strict=True))] for name, x, y in pairs]

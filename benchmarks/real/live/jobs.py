@@ -48,5 +48,7 @@ SHAPES = (
 )
 FAILS = Shape("fails", "chain", 1000, True, 1, False, (), (500,))
 RESCALED = Shape("rescaled", "chain", 2000, True, 1, False, (), (700,))
+SAME_WORK = SHAPES[1]
+"""Whose calibration says of the two above whether work takes cores."""
 EVENT_S = 14.0
 """When the job fails, or is rescaled, after its first record was due."""

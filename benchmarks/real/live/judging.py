@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.real.live.measuring import Measured
 from benchmarks.real.markers import marker_ages_s
-from scenarios.calibration.calibrate import calibrate
+from scenarios.calibration.calibrate import Calibration, calibrate
 from scenarios.calibration.judging import cap_per_replica
 from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.point_files import points_of
@@ -48,9 +48,8 @@ class Line:
 
 def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]:
     """All points of one shape. The job is the one imported at the first point."""
-    job = fitted[0].job.scenario
-    points = [_point(each, job) for each in fitted]
-    found, cap = calibrate(points), cap_per_replica(points)
+    job, found = fitted[0].job.scenario, calibrated(fitted)
+    cap = cap_per_replica([_point(each, job) for each in fitted])
     lines = []
     for each in (*fitted, *unseen):
         at_rate = _at_rate(job, each.rate_per_s)
@@ -62,6 +61,11 @@ def judged(fitted: Sequence[Measured], unseen: Sequence[Measured]) -> list[Line]
         }
         lines.append(Line(each, any(each is seen for seen in fitted), _was(each, job), said))
     return lines
+
+
+def calibrated(fitted: Sequence[Measured]) -> Calibration:
+    """On the points of one shape."""
+    return calibrate([_point(each, fitted[0].job.scenario) for each in fitted])
 
 
 def _point(measured: Measured, job: Scenario) -> Point:

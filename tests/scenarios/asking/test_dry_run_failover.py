@@ -10,6 +10,7 @@ from scenarios.asking.bench import Bench
 from scenarios.asking.change_options import Change, planned
 from scenarios.asking.dry_run import MEANINGS, dry_run, finer, look
 from scenarios.asking.trials import trials
+from scenarios.executing.processes import Processes
 from scenarios.files import scenario_file
 from scenarios.telling import dry_run_tables
 from scenarios.telling.progress import Lines
@@ -30,7 +31,7 @@ def job(**checkpoints: object) -> Scenario:
 def tried(change: Change, replications: int = 2, **checkpoints: object) -> dict:
     given = finer(job(**checkpoints))
     plan = planned(given, change)
-    with Bench(workers=1, of=look(plan.at_s)) as bench:
+    with Bench(Processes(1), of=look(plan.at_s)) as bench:
         return dry_run(bench, given, plan, replications, 1, Lines(lambda _text: None))
 
 

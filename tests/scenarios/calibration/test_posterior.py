@@ -10,12 +10,14 @@ import pytest
 from scenarios.calibration import posterior, profile_file
 from scenarios.calibration.calibrate import calibrate
 from scenarios.calibration.least_squares import LinearFit
+from scenarios.calibration.lens import UnderProfile
 from scenarios.calibration.point import Point
 from scenarios.calibration.predicting import predict
 from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.planning.cost_models import cost_model
 from tests.scenarios.calibration.engines import at_rates, formula, job
 from tests.scenarios.test_cli import refused
+from twin.errors import BadInput
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -90,3 +92,22 @@ def test_a_profile_is_named_as_a_cost_model_by_its_file(
     assert isinstance(model, CalibratedCostModel) and model.profile == profile
     (tmp_path / "no.yaml").write_text("query: 3\n")
     assert "no.yaml" in refused(capsys, "optimize", "smart-grid", "--cost-model", tmp_path / "no.yaml")
+
+
+def test_rows_are_seen_under_a_profile(base: Scenario) -> None:
+    """As `twin use-profile` makes of them; two profiles never share a kept encoding."""
+    profiles = [
+        profile_file.profile_of(base, calibrate(read(base, noise), by="operator"), (), 4, "") for noise in (0.0, 0.2)
+    ]
+    seen = [UnderProfile(each)(base.deployment, "run") for each in profiles]
+    assert seen[0] == profile_file.applied(profiles[0], base).deployment != base.deployment
+    assert seen[0] != seen[1] and len({UnderProfile(each).name for each in profiles}) == 2
+
+
+def test_a_profile_that_changes_hosts_is_applied_once(base: Scenario) -> None:
+    found = calibrate(read(base, 0.1), by="operator")
+    profile = profile_file.profile_of(base, found, (), 4, "").model_copy(update={"exponent": 0.8})
+    calibrated = profile_file.applied(profile, base)
+    assert calibrated.cluster.hosts[0].cpu_percent == pytest.approx(100 * 16**0.8)
+    with pytest.raises(BadInput, match="under this profile already"):
+        profile_file.applied(profile, calibrated)

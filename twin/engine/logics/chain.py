@@ -228,6 +228,11 @@ class Chain(Logic):
         """See `served`."""
         self.steps[0].logic.corrected(segment, start_s, end_s)
 
+    def settle(self, now_s: float) -> None:
+        """See Logic."""
+        for step in self.steps:
+            step.logic.settle(now_s)
+
     def stopped(self) -> None:
         """See Logic."""
         self.planned, self.entered = [], []

@@ -25,7 +25,7 @@ class RouteLogic(Logic):
 
     def in_service(self) -> int:
         """Of the tuples in service, those that will go anywhere."""
-        return self._n_out if self.station.busy else 0
+        return self._n_out if self.station.in_service else 0
 
     def plan(self, segment: Segment) -> float:
         """Draws how many tuples go where."""

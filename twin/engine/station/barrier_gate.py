@@ -196,6 +196,7 @@ class BarrierGate:
         station = self.station
         now: float = station.env.now
         self.reached_s = now
+        station.logic.settle(now)
         self.snapshot = station.snapshot()
         if self.overtakes:
             self._keep_unsent()
