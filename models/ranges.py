@@ -43,9 +43,7 @@ def outside(ranges: Ranges, deployment: Deployment) -> list[str]:
     """`kind column` of all numbers of a job that are beyond the ranges; of hosts, whether it uses them or not."""
     operators = operator_facts(deployment)
     require_learned(operators)
-    rows: list[tuple[str, list[float]]] = [
-        (each.spec.kind, raw_row(each.spec.kind, each)) for each in operators
-    ]
+    rows: list[tuple[str, list[float]]] = [(each.spec.kind, raw_row(each.spec.kind, each)) for each in operators]
     rows += [("host", raw_row("host", HostFacts(host))) for host in deployment.cluster.hosts]
     return sorted({name for kind, row in rows for name in _beyond(ranges, kind, row)})
 
