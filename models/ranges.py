@@ -12,7 +12,7 @@ import numpy as np
 
 from models.columns import Column, OneHot, encode
 from models.facts import HostFacts, operator_facts
-from models.features import COLUMNS, NODE_TYPES, raw_row
+from models.features import COLUMNS, NODE_TYPES, raw_row, require_learned
 from models.graph import GraphTable
 from twin.deployment import Deployment
 
@@ -41,9 +41,9 @@ def ranges_of(graphs: GraphTable, rows: np.ndarray) -> dict[str, list[float]]:
 
 def outside(ranges: Ranges, deployment: Deployment) -> list[str]:
     """`kind column` of all numbers of a job that are beyond the ranges; of hosts, whether it uses them or not."""
-    rows: list[tuple[str, list[float]]] = [
-        (each.spec.kind, raw_row(each.spec.kind, each)) for each in operator_facts(deployment)
-    ]
+    operators = operator_facts(deployment)
+    require_learned(operators)
+    rows: list[tuple[str, list[float]]] = [(each.spec.kind, raw_row(each.spec.kind, each)) for each in operators]
     rows += [("host", raw_row("host", HostFacts(host))) for host in deployment.cluster.hosts]
     return sorted({name for kind, row in rows for name in _beyond(ranges, kind, row)})
 
