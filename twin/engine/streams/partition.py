@@ -148,7 +148,7 @@ class Deal:
 
     def _whole(self, n: int) -> int:
         self._dealt += 1
-        change = self.producers > 1 and self._dealt % self._every == 0
+        change = n > 1 and self.producers > 1 and self._dealt % self._every == 0  # not tuple by tuple
         if not self._owed:
             if self._turns is None:
                 self._turns = Turns(self.weights, self.first, n)
