@@ -141,6 +141,7 @@ def test_a_course_is_told_kept_and_gone_on_with(tmp_path, capsys):
 
     def answer(*more):
         done(*asked, *more)
+        capsys.readouterr()
         return json.loads((out / "answer.json").read_text())
 
     first = answer("--rounds", "1")
