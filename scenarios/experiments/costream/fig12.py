@@ -32,12 +32,15 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         model = workspace.fitted(rivals.paper(sizes, features=features), recipe, metrics=[METRIC])
         (found,) = judged(model, dataset, workspace.seed, parts.test)
         row = {"seen": meaning, "features": features, "runs": found.rows, "q50": found.q50, "q95": found.q95}
+        row |= {"q50_se": found.q50_se, "q95_se": found.q95_se}
         rows.append({**row, "paper_q50": FIGURE_12[features]})
     columns = {
         "seen": "the network sees",
         "runs": "runs",
         "q50": "q-error median",
+        "q50_se": "its standard error",
         "q95": "q-error 95 %",
+        "q95_se": "its standard error",
         "paper_q50": "paper: median",
     }
     drawn: dict[str, list[Any]] = {

@@ -24,13 +24,16 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         model = workspace.fitted(rivals.paper(sizes, scheme=scheme), recipe, metrics=REGRESSION_METRICS)
         for found in judged(model, dataset, workspace.seed, parts.test):
             row = {"scheme": meaning, "metric": SHORT[found.metric], "runs": found.rows}
-            rows.append({**row, "q50": found.q50, "q95": found.q95})
+            errors = {"q50_se": found.q50_se, "q95_se": found.q95_se}
+            rows.append({**row, "q50": found.q50, "q95": found.q95, **errors})
     columns = {
         "scheme": "message passing",
         "metric": "metric",
         "runs": "runs",
         "q50": "q-error median",
+        "q50_se": "its standard error",
         "q95": "q-error 95 %",
+        "q95_se": "its standard error",
     }
     drawn = {
         name: [row[key] for row in rows] for name, key in (("group", "metric"), ("series", "scheme"), ("value", "q50"))
