@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scenarios.experiments.costream import remaining
+from scenarios.experiments.costream import against, remaining
 from scenarios.experiments.costream.judging import BY_SEED, RESAMPLES, SEEDS, TWO_SEEDS, judged, line, published
 from scenarios.experiments.costream.published import TABLE_III
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.recipes import CorpusRecipe, main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.metrics import REGRESSION_METRICS
@@ -23,8 +24,8 @@ ROUGHLY = ("ours", "trees-ratio", "trees-log", "rates")
 DISSECTED = ("ours", "trees-ratio", "paper")
 """Whose remaining error is looked into; the first one's is taken apart."""
 BESIDE = (
-    "Costs off: every CPU constant that features and rate model know is wrong by up to that share; a fixed error, as of "
-    "one profile measured once, can be learned, one that is drawn for each run anew cannot, and is no real engine's."
+    "Costs off: every CPU constant that features and rate model know is wrong by up to that share; a fixed error, as "
+    "of one profile measured once, can be learned, one that is drawn for each run anew cannot, and is no real engine's."
 )
 
 
@@ -42,7 +43,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     title = f"Prediction of held-out runs of the simulated corpus ({len(dataset):,} runs, a tenth held out)"
     where = remaining.tables(by_seed[0][1], dataset, workspace.split(recipe).test)
     notes = (TWO_SEEDS, BESIDE, remaining.NOTE)
-    return Result({"accuracy": Table(title, BY_SEED, tuple(lines)), **where}, notes=notes)
+    tables = {"accuracy": Table(title, BY_SEED, tuple(lines)), "against": compared(against.rivals(lines))}
+    return Result({**tables, **where}, notes=notes)
 
 
 def _judged(workspace: Workspace, recipe: CorpusRecipe, sizes: Sizes) -> tuple[list[dict[str, Any]], list[Fitted]]:

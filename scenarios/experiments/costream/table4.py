@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from scenarios.experiments.costream import against
 from scenarios.experiments.costream.judging import BY_SEED, SEEDS, TWO_SEEDS, every_row, published
 from scenarios.experiments.costream.published import TABLE_IV
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -29,7 +31,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
             lines.append(every_row(model, fresh, workspace.seed, training_seed=seed))
     title = f"Interpolation: {len(fresh)} fresh simulated runs on hardware between the values of the training corpus"
     notes = ("The paper judges 100 queries.", TWO_SEEDS)
-    return Result({"interpolation": Table(title, BY_SEED, tuple(lines))}, notes=notes)
+    tables = {"interpolation": Table(title, BY_SEED, tuple(lines)), "against": compared(against.rivals(lines))}
+    return Result(tables, notes=notes)
 
 
 TABLE4 = Experiment(
