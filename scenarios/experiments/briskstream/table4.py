@@ -39,7 +39,7 @@ COLUMNS = {
 
 NOTES = (
     "Execution times are fitted to the paper's *measured* throughputs on Server A, so levels there are no evidence.",
-    "Fitted are word count's spout, parser and sink; of each of the others one scale for all times, to this throughput,",
+    "Fitted are word count's spout, parser and sink; of the others one scale for all times, to that throughput,",
     "and one for all sizes of tuples, to what RLAS gains over planners that take distances for fixed (Fig. 12).",
     "The relative errors are evidence: model and simulator are given the same times.",
     "With backpressure: the largest load at which nothing has more to do than it can.",

@@ -13,8 +13,6 @@ Rows = Sequence[Mapping[str, Any]]
 NOISE = "a simulated corpus has less noise than a cluster, and other tails"
 LEVELS = apart("levels of q-errors and accuracies", "measured on Storm", "simulated", NOISE)
 PAPERS, FLAT = "GNN (paper)", "Flat Vector (raw)"
-NEAR = 1.5
-"""Times another's median: still like it."""
 
 
 def rivals(rows: Rows) -> list[Row]:
@@ -23,14 +21,22 @@ def rivals(rows: Rows) -> list[Row]:
 
 
 def _before(rows: Rows, metric: str) -> Row:
-    key = f"{metric}_q50" if metric in REGRESSION_METRICS else f"{metric}_accuracy"
-    ours, flat = ([row[key] for row in rows if row["model"] == name and row.get(key)] for name in (PAPERS, FLAT))
-    what = f"{SHORT[metric]}: Costream's network before Flat Vector"
-    if not ours or not flat:
+    lower = metric in REGRESSION_METRICS
+    key, form = (f"{metric}_q50", ".3g") if lower else (f"{metric}_accuracy", ".1%")
+    ours, flat = (
+        {_judged(row): row[key] for row in rows if row["model"] == name and row.get(key)} for name in (PAPERS, FLAT)
+    )
+    what, both = f"{SHORT[metric]}: Costream's network before Flat Vector", [each for each in ours if each in flat]
+    if not both:
         return apart(what, "yes", "-", "one class, or no label")
-    same = max(ours) < min(flat) if metric in REGRESSION_METRICS else min(ours) > max(flat)
-    form = ".3g" if metric in REGRESSION_METRICS else ".1%"
-    return shape(what, "yes", f"{span(ours, form)} against {span(flat, form)}", same)
+    good = sum((ours[each] < flat[each]) == lower for each in both)
+    text = f"{good} of {len(both)}: {span(list(ours.values()), form)} against {span(list(flat.values()), form)}"
+    return shape(what, "yes", text, good == len(both))
+
+
+def _judged(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What two lines must share to be compared."""
+    return row.get("queries"), row.get("training_seed")
 
 
 def bounded(rows: Rows, bounds: Mapping[str, float]) -> list[Row]:

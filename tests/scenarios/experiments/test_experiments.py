@@ -78,7 +78,9 @@ def same_as_published(row: Mapping[str, Any], reported: Mapping[str, tuple[float
 def test_table3_has_every_contestant_the_paper_and_the_limit(workspace, tmp_path):
     result = run("costream.table3", workspace, tmp_path)
     rows = result.tables["accuracy"].rows
-    assert len(rows) == len(TABLE_III) + len(rivals.CONTESTANTS) + 2 * len(table3.ROUGHLY) + 2
+    by_seed = len(rivals.CONTESTANTS) + 2 * len(table3.ROUGHLY) + 1
+    assert len(rows) == len(TABLE_III) + table3.SEEDS * by_seed + 1
+    assert [row.get("training_seed") for row in rows[len(TABLE_III) : -1]] == [1, 2] * by_seed
     assert all(map(same_as_published, published_rows(result), TABLE_III.values()))
     assert "replicate limit" in rows[-1]["model"]
     assert rows[-1]["runs"] == TINY.replicates
