@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from models import encoded_file, encoding
 from models.encoding import Encoded, Progress, Text, encode, encode_texts
 from models.graph import GraphTable
-from models.misjudged import Misjudged
+from models.lens import Lens
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS
@@ -94,25 +94,23 @@ class Split(NamedTuple):
     test: np.ndarray
 
 
-def read(
-    path: Path, progress: Progress | None = None, workers: int | None = None, misjudged: Misjudged | None = None
-) -> Dataset:
+def read(path: Path, progress: Progress | None = None, workers: int | None = None, lens: Lens | None = None) -> Dataset:
     """The rows of a dataset: a folder, or one Parquet file of schema twin.trace.TRAINING_ROWS.
 
     A folder's encoding is taken from the file that `encoded_file.write` left there, if there is one of today's code.
-    progress: called with rows done and rows in all. misjudged: how models see the deployments.
+    progress: called with rows done and rows in all. lens: how models see the deployments.
     Raises BadInput if rows are missing, unreadable or incomplete.
     """
     columns = _columns(path)
     labels_GxA = _labels(path, columns)
     hashes, horizons_s = np.array(columns["config_hash"]), np.array(columns["horizon_s"], dtype=float)
-    encoded = encoded_file.read(path, hashes, misjudged) if path.is_dir() else None
+    encoded = encoded_file.read(path, hashes, lens) if path.is_dir() else None
     if encoded is None:
         texts = [
             Text(str(run), str(text), horizon_s)
             for run, text, horizon_s in zip(columns["run"], columns["deployment"], horizons_s.tolist(), strict=True)
         ]
-        encoded = encode_texts(texts, progress, workers, misjudged)
+        encoded = encode_texts(texts, progress, workers, lens)
     return Dataset(encoded, labels_GxA, hashes, np.array(columns["tuples_out"], dtype=float), horizons_s)
 
 

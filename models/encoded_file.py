@@ -15,7 +15,7 @@ import numpy as np
 from models.encoding import Encoded
 from models.features import NODE_TYPES
 from models.graph import GraphTable, Ragged
-from models.misjudged import Misjudged
+from models.lens import Lens
 from twin import kinds, rates
 from twin.atomic import new_file
 
@@ -39,13 +39,13 @@ def code_version() -> str:
     return hashlib.sha256(source).hexdigest()[:12]
 
 
-def path_in(folder: Path, misjudged: Misjudged | None = None) -> Path:
+def path_in(folder: Path, lens: Lens | None = None) -> Path:
     """Where the encoding of the dataset in that folder, so seen, is, or would be."""
-    seen = "" if misjudged is None else f"-{misjudged.name}"
+    seen = "" if lens is None else f"-{lens.name}"
     return folder / f"encoded-{code_version()}{seen}.npz"
 
 
-def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> None:
+def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, lens: Lens | None = None) -> None:
     """Writes the encoding of a dataset's rows; it appears whole or not at all. config_hash: [G], of the rows."""
     table = encoded.graphs
     arrays = {"config_hash": config_hash, "context": table.context_GxC, "rates": table.rates_GxA}
@@ -54,14 +54,14 @@ def write(folder: Path, encoded: Encoded, config_hash: np.ndarray, misjudged: Mi
     ragged |= {name: getattr(table, name) for name in _RAGGED}
     for name, each in ragged.items():
         arrays |= {f"{name}_rows": each.rows, f"{name}_start": each.start}
-    with new_file(path_in(folder, misjudged)) as aside, aside.open("wb") as file:
+    with new_file(path_in(folder, lens)) as aside, aside.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def read(folder: Path, config_hash: np.ndarray, misjudged: Misjudged | None = None) -> Encoded | None:
+def read(folder: Path, config_hash: np.ndarray, lens: Lens | None = None) -> Encoded | None:
     """The encoding of these rows, or None: there is none of today's code, it is of other rows, or it is damaged."""
     try:
-        with np.load(path_in(folder, misjudged)) as arrays:
+        with np.load(path_in(folder, lens)) as arrays:
             if not np.array_equal(arrays["config_hash"], config_hash):
                 return None
 

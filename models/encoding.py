@@ -20,7 +20,7 @@ from models.description import NAMES, description
 from models.facts import operator_facts
 from models.flat_vector import flat_vector
 from models.graph import GraphTable, concatenate, joint_graph, stack
-from models.misjudged import Misjudged
+from models.lens import Lens
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.rates.model import RateModel
@@ -93,16 +93,16 @@ def encode_texts(
     texts: Sequence[Text],
     progress: Progress | None = None,
     workers: int | None = None,
-    misjudged: Misjudged | None = None,
+    lens: Lens | None = None,
 ) -> Encoded:
-    """Parses and encodes rows, in order, whatever the number of processes. misjudged: how deployments are seen.
+    """Parses and encodes rows, in order, whatever the number of processes. lens: how deployments are seen.
 
     Raises BadInput for a deployment that is not valid.
     """
     chunks = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
     parts, done = [], 0
     workers = 1 if len(texts) < PARALLEL_FROM else workers or os.cpu_count() or 1
-    for part in _each(partial(_encode_chunk, misjudged=misjudged), chunks, workers):
+    for part in _each(partial(_encode_chunk, lens=lens), chunks, workers):
         parts.append(part)
         done += len(part)
         if progress is not None:
@@ -130,10 +130,10 @@ def _each(
         yield from pool.map(work, chunks)
 
 
-def _encode_chunk(texts: Sequence[Text], misjudged: Misjudged | None) -> Encoded:
+def _encode_chunk(texts: Sequence[Text], lens: Lens | None) -> Encoded:
     deployments = [_deployment(text) for text in texts]
-    if misjudged is not None:
-        deployments = [misjudged(each, text.run) for each, text in zip(deployments, texts, strict=True)]
+    if lens is not None:
+        deployments = [lens(each, text.run) for each, text in zip(deployments, texts, strict=True)]
     return encode(deployments, [text.horizon_s for text in texts])
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,20 +24,21 @@ from models.graph import HORIZON_S, GraphTable, graph_table
 from models.labels import RELATIVE, in_units
 from models.layers import NetworkConfig, Parameters
 from models.physics import PLAN_STATE, plan_arrays
+from models.plan_groups import groups
 from models.ranges import outside
 from models.scoring import PlanSide, score, scoring_job
 from twin.blindness import unseen_of
 from twin.deployment import Deployment
-from twin.errors import BadInput, suggest
+from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS, Estimates
-from twin.plan import ExecutionPlan, Location
+from twin.plan import ExecutionPlan
+from twin.rates.answer import RateAnswer
 from twin.rates.model import SEEN as SEEN_BY_RATES
 from twin.rates.model import RateModel
-from twin.rates.placements import Placements
 from twin.scenario import Scenario
 
-CHUNK = 16_384
-"""Plans scored at a time: the more, the more they have in common, but their states must fit in memory."""
+AHEAD = 2
+"""Networks beyond the number of cores that are begun: those that only wait for the rate model keep no core."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class LearnedCostModel:
             refuse_unseen(self.name, ensemble.seen, needed)
         values = {metric: np.zeros((len(e.members), len(plans))) for e in self.ensembles for metric in e.metrics}
         rates_NxA = np.ones((len(plans), len(METRICS)))
-        for rows, group in _groups(deployment, plans):
+        for rows, group in groups(deployment, plans):
             found = self._predict_group(deployment, group)
             rates_NxA[rows] = found.rates_NxA
             for metric, value_KxN in found.values.items():
@@ -176,21 +177,33 @@ class LearnedCostModel:
             table = graph_table((deployment.with_plan(plan) for plan in plans), length_s)
             return self.predict_graphs(table)
         facts = operator_facts(deployment.model_copy(update={"plan": plans[0]}))
-        answer, rates_PxA = None, np.ones((len(plans), len(METRICS)))
-        if any(_asks_rates(each) for each in self.ensembles):
-            answer = self._rates(deployment).answer(deployment, plans)
-            rates_PxA = plan_arrays(answer, length_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
-        side = PlanSide(deployment, facts, replica_counts(deployment, plans), answer, length_s)
-        jobs = {config: scoring_job(config, side) for config in {ensemble.config for ensemble in self.ensembles}}
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor((os.cpu_count() or 1) + AHEAD) as pool:
+            answer = pool.submit(self._rates(deployment).answer, deployment, plans) if self._sees_rates else None
+            side = PlanSide(deployment, facts, replica_counts(deployment, plans), _result(answer), length_s)
+            jobs = {config: scoring_job(config, side) for config in {ensemble.config for ensemble in self.ensembles}}
             outputs = [
                 [pool.submit(score, ensemble.config, weights, jobs[ensemble.config]) for weights in ensemble.weights]
                 for ensemble in self.ensembles
             ]
+            rates_PxA = np.ones((len(plans), len(METRICS)))
+            if answer is not None:
+                rates_PxA = plan_arrays(answer.result(), length_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
             values: dict[str, np.ndarray] = {}
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
                 values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_PxA)
         return Predictions(values, rates_PxA)
+
+    @property
+    def _sees_rates(self) -> bool:
+        return any(_asks_rates(each) for each in self.ensembles)
+
+
+def _result(answer: Future[RateAnswer] | None) -> Callable[[], RateAnswer]:
+    def found() -> RateAnswer:
+        assert answer is not None, "a network without the rate model's answer asks for it"
+        return answer.result()
+
+    return found
 
 
 def _asks_rates(ensemble: Ensemble) -> bool:
@@ -222,30 +235,3 @@ def _apply(parameters: Parameters, batch: Batch, *, config: NetworkConfig, capac
 def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray, rates_NxA: np.ndarray) -> dict[str, np.ndarray]:
     values = [in_units(ensemble.metrics, outputs_NxM, rates_NxA, ensemble.scaling) for outputs_NxM in outputs_KxNxM]
     return {metric: np.stack([value[:, m] for value in values]) for m, metric in enumerate(ensemble.metrics)}
-
-
-def _groups(
-    deployment: Deployment, plans: Sequence[ExecutionPlan]
-) -> Iterator[tuple[np.ndarray, Sequence[ExecutionPlan]]]:
-    """Plans with the same replicas, `CHUNK` at most, and their rows. Raises BadInput for one that does not fit."""
-    for rows in [np.arange(len(plans))] if isinstance(plans, Placements) else _same_replicas(deployment, plans):
-        for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
-            if len(part):
-                yield part, plans.take(part) if isinstance(plans, Placements) else [plans[row] for row in part]
-
-
-def _same_replicas(deployment: Deployment, plans: Sequence[ExecutionPlan]) -> list[np.ndarray]:
-    names = [operator.name for operator in deployment.query.operators]
-    hosts = {host.name for host in deployment.cluster.hosts}
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for row, plan in enumerate(plans):
-        try:
-            places = [plan.placement[name] for name in names]
-        except KeyError as error:
-            raise BadInput(f"plan {row} places nothing for operator {error}; add it") from None
-        for text in {text for place in places for text in place}:
-            host = Location.parse(text).host
-            if host not in hosts:
-                raise BadInput(f"plan {row} uses the unknown host {host!r}; {suggest(host, hosts)}")
-        groups.setdefault(tuple(map(len, places)), []).append(row)
-    return [np.array(rows) for rows in groups.values()]

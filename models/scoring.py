@@ -3,7 +3,8 @@
 Which states differ is worked out in `models.sharing`. The first layer of an update is linear, so it is applied to the
 states of producers and of the operator itself before they are combined, when they are fewer. Rows go through the
 other layers in blocks of a few fixed sizes that fit a core's cache: no query needs another compiled program.
-Equality with the flat network is a test.
+Equality with the flat network is a test. Only the head needs what the rate model says of the plans, which may be on its
+way while the rest is computed.
 
 Axes: N rows, P plans, U different hosts, O operators in data-flow order, F inputs, D hidden features, M metrics.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import flax.linen as nn
 import jax
@@ -37,33 +38,34 @@ Layers = tuple[tuple[jax.Array, jax.Array], ...]
 
 @dataclass(frozen=True)
 class PlanSide:
-    """Plans with as many replicas of each operator, before they are features. answer: the rate model's, for networks
-    that see it; horizon_s: of the run that it is for."""
+    """Plans with as many replicas of each operator, before they are features. answer: gives the rate model's, for
+    networks that see it, and may take its time; horizon_s: of the run that it is for."""
 
     deployment: Deployment
     facts: Sequence[OperatorFacts]
     counts_PxOxH: np.ndarray
-    answer: RateAnswer | None
+    answer: Callable[[], RateAnswer]
     horizon_s: float
 
 
 @dataclass(frozen=True)
 class Job:
     """What `score` works on. kinds: type of each operator. operators: inputs [C, F] of each, under C kinds of plans.
-    inputs_P: which of these. hosts_UxF: inputs of each different host. context_PxF: of the plans as a whole."""
+    inputs_P: which of these. hosts_UxF: inputs of each different host. context_PxF: gives those of the plans as a
+    whole, which are asked for last."""
 
     kinds: Sequence[int]
     operators: Sequence[np.ndarray]
     inputs_P: np.ndarray
     hosts_UxF: np.ndarray
-    context_PxF: np.ndarray
+    context_PxF: Callable[[], np.ndarray]
     sharing: Sharing
 
 
 def scoring_job(config: NetworkConfig, side: PlanSide) -> Job:
     """The inputs that a network sees. With the rate model's answers at every node no two plans look the same."""
     deployment, facts, counts_PxOxH = side.deployment, side.facts, side.counts_PxOxH
-    plans, physics = len(counts_PxOxH), side.answer if config.features == "physics" else None
+    plans, physics = len(counts_PxOxH), side.answer() if config.features == "physics" else None
     if not config.hosts:  # then all plans look the same
         counts_PxOxH = counts_PxOxH.sum(axis=2, keepdims=True)
     index = {each.spec.name: o for o, each in enumerate(facts)}
@@ -76,7 +78,6 @@ def scoring_job(config: NetworkConfig, side: PlanSide) -> Job:
     raw_UxC[:, [[column.name for column in COLUMNS["host"]].index(name) for name in LOADS]] = loads_UxL
     hosts_UxF = encode(COLUMNS["host"], raw_UxC)
     operators = [encode(COLUMNS[each.spec.kind], np.array([raw_row(each.spec.kind, each)])) for each in facts]
-    context_PxF = np.zeros((plans, 0), np.float32)
     if physics is not None:
         states_UxS = host_arrays(physics)[sharing.plan_U, sharing.host_U]
         hosts_UxF = _with_physics(COLUMNS["host"], hosts_UxF, HOST_STATE, states_UxS)
@@ -84,18 +85,20 @@ def scoring_job(config: NetworkConfig, side: PlanSide) -> Job:
             _with_physics(COLUMNS[each.spec.kind], np.repeat(row, plans, axis=0), OPERATOR_STATE, states_PxS)
             for each, row, states_PxS in zip(facts, operators, operator_arrays(physics).swapaxes(0, 1), strict=True)
         ]
-    if config.estimates and side.answer is not None:
-        names = [PLAN_STATE.index(column.name) for column in CONTEXT]
-        context_PxF = encode(CONTEXT, plan_arrays(side.answer, side.horizon_s)[:, names])[:, config.context]
     kinds = [NODE_TYPES.index(each.spec.kind) for each in facts]
     return Job(
         kinds=kinds,
         operators=[inputs[:, config.columns(kind)] for kind, inputs in zip(kinds, operators, strict=True)],
         inputs_P=inputs_P,
         hosts_UxF=hosts_UxF[:, config.columns(HOST)],
-        context_PxF=context_PxF,
+        context_PxF=cache(partial(_context, config, side)),
         sharing=sharing,
     )
+
+
+def _context(config: NetworkConfig, side: PlanSide) -> np.ndarray:
+    names = [PLAN_STATE.index(column.name) for column in CONTEXT]
+    return np.asarray(encode(CONTEXT, plan_arrays(side.answer(), side.horizon_s)[:, names])[:, config.context])
 
 
 def _with_physics(
@@ -165,7 +168,8 @@ def score(config: NetworkConfig, weights: Weights, job: Job) -> np.ndarray:
     readout += [(state, flowing.kind_P[:, None]) for state, flowing in zip(states, sharing.flowing, strict=True)]
     if not config.context.size:
         return _by_block(partial(_mlp, weights.head, linear_end=True), readout, sharing.plans)
-    seen_Px2D = np.hstack([_by_block(lambda x: x, readout, sharing.plans), _encoded(weights.context, job.context_PxF)])
+    summed_PxD = _by_block(lambda x: x, readout, sharing.plans)
+    seen_Px2D = np.hstack([summed_PxD, _encoded(weights.context, job.context_PxF())])
     return _by_block(partial(_mlp, weights.head, linear_end=True), [(seen_Px2D, _each(seen_Px2D))], sharing.plans)
 
 

@@ -116,9 +116,9 @@ def ranked(problem: Problem, found: Estimated, count: int) -> list[Candidate]:
     return [candidate for _, candidate in best[:count]]
 
 
-def _text(plan: ExecutionPlan) -> tuple[str, str]:
+def _text(plan: ExecutionPlan) -> tuple[str, str, str]:
     """All of a plan, to compare."""
-    return str(sorted(plan.placement.items())), str(sorted(plan.key_groups.items()))
+    return str(sorted(plan.placement.items())), str(sorted(plan.key_groups.items())), str(plan.fused)
 
 
 def insane(problem: Problem, best: Candidate) -> str:
@@ -134,7 +134,7 @@ def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
     lost, parted = problem.scenario.plan.lost_by(plan), problem.scenario.plan.parted_by(plan)
     return said(
         f"key groups of {', '.join(lost)} are dealt anew, for other numbers of replicas" if lost else "",
-        f"{', '.join(parted)} run apart, as they are no longer at the same places" if parted else "",
+        f"{', '.join(parted)} run apart" if parted else "",
     )
 
 

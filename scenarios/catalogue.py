@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scenarios.sources import assigned_calls, registered, specs, summary
+from scenarios.sources import assigned_calls, assigned_texts, registered, specs, summary
 
 COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
@@ -22,19 +22,18 @@ COST_MODELS: Mapping[str, str] = {
 
 
 def optimizers() -> dict[str, str]:
-    """Name and summary of every optimizer: what its module says it does, and how it differs from its like."""
-    found = {}
-    for name, module, options in registered("optimizers.registry"):
-        found[name] = summary(module) + (f" ({options})" if options else "")
+    """Name and summary of every optimizer: what the registry says of it, or its module where it has one of its own."""
+    words = assigned_texts("optimizers.registry", "WORDS")
+    found = {name: words.get(name, summary(module)) for name, module in registered("optimizers.registry")}
     return dict(sorted(found.items()))
 
 
 def policies() -> dict[str, str]:
-    """Name and summary of every policy: what its module says it does, and its options with their defaults."""
-    found = {}
+    """Name and summary of every policy: what the registry or its module says of it, and its options."""
+    found, words = {}, assigned_texts("optimizers.policies.registry", "WORDS")
     for module, fields in specs("optimizers.policies.registry", "PolicySpec"):
         name, options = fields.pop("name"), ", ".join(f"{option}: {default}" for option, default in fields.items())
-        found[name] = summary(module) + (f" ({options})" if options else "")
+        found[name] = words.get(name, summary(module)) + (f" ({options})" if options else "")
     return dict(sorted(found.items()))
 
 

@@ -26,6 +26,7 @@ from scenarios.commands import (
     importing_flink,  # noqa: F401  # adds to `twin import`, as the next two do
     importing_hardware,  # noqa: F401
     importing_metrics,  # noqa: F401
+    improve,
     learning,
     library,
     planning,
@@ -35,6 +36,7 @@ from scenarios.commands import (
     reproduce,
     run,
     sensitivity,
+    shadow,
     whatif,
 )
 from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
@@ -62,9 +64,11 @@ GROUPS = (
     capacity,
     sensitivity,
     dry_run,
+    shadow,
     report,
     corpus,
     learning,
+    improve,
     profiling,
     planning,
     benchmark,

@@ -26,8 +26,16 @@ def assigned_calls(path: Path, called: str) -> Iterator[dict[str, str]]:
             yield {name: text for name, text in keywords if text is not None}
 
 
-def registered(module: str) -> Iterator[tuple[str, str, str]]:
-    """Name, module and other arguments of each object that a registry makes of an imported class.
+def assigned_texts(module: str, name: str) -> dict[str, str]:
+    """The texts by text that a module says `NAME: ... = {...}` of; raises ValueError if they are not written out."""
+    for node in _tree(_file(module)).body:
+        if isinstance(node, ast.AnnAssign) and _is_name(node.target, name) and node.value is not None:
+            return dict(ast.literal_eval(node.value))
+    return {}
+
+
+def registered(module: str) -> Iterator[tuple[str, str]]:
+    """Name and module of each object that a registry makes of an imported class.
 
     The name is the call's first argument, or what the class says of `name`.
     """
@@ -38,8 +46,7 @@ def registered(module: str) -> Iterator[tuple[str, str, str]]:
             home = str(imports[call.func.id])
             name = _text(call.args[0]) if call.args else _default_name(home, call.func.id)
             if name is not None:
-                options = (f"{each.arg}: {_shown(each.value)}" for each in call.keywords)
-                yield name, home, ", ".join(options)
+                yield name, home
 
 
 def specs(module: str, base: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from py4j.protocol import Py4JError
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark.jobs import run_job
+from spark.executor import fan_out
 from twin.corpus.chunk import Chunk, ChunkResult, ChunkTask, Make, Simulate, simulate_chunk
 from twin.corpus.chunks import CorpusSummary, Note, cut, failed_in, finished, keep_whole
 from twin.corpus.manifest import CorpusSpec, open_corpus, sole_writer
-from twin.errors import BadInput, Unfinished
+from twin.errors import BadInput
 
 CHUNK_RUNS = 16
 """Large enough that a task's overhead (about 0.05 s) is small beside its runs, small enough to lose little."""
@@ -59,7 +57,7 @@ def write_corpus(
         kept_failed = failed_in(folder, whole)
         todo = [chunk for chunk in chunks if chunk not in whole]
         task = ChunkTask(str(folder), spec.seed, make, simulate, run_limit_s)
-        results = _fan_out(spark, task, todo, _watcher(folder, chunks, spec.runs, progress))
+        results = _simulated(spark, task, todo, _watcher(folder, chunks, spec.runs, progress))
         return CorpusSummary(
             runs=spec.runs,
             failed=kept_failed + sum(result.failed for result in results),
@@ -89,34 +87,18 @@ def _watcher(folder: Path, chunks: Sequence[Chunk], runs: int, progress: Progres
     return look
 
 
-def _fan_out(
+def _simulated(
     spark: SparkSession, task: ChunkTask, todo: Sequence[Chunk], look: Callable[[], None]
 ) -> list[ChunkResult]:
     look()
-    if not todo:
-        return []
+    results: list[ChunkResult] = []
 
-    def work(chunks: Iterable[Chunk]) -> Iterator[ChunkResult]:
+    def work(chunk: Chunk) -> ChunkResult:
         context = TaskContext.get()
-        attempt = context.attemptNumber() if context else 0
-        for chunk in chunks:
-            yield simulate_chunk(task, chunk, attempt)
+        return simulate_chunk(task, chunk, context.attemptNumber() if context else 0)
 
-    tasks = spark.sparkContext.parallelize(todo, numSlices=len(todo)).mapPartitions(work)
-    try:
-        results = run_job(spark, tasks.collect, poll=look)
-    except (PySparkException, Py4JError) as error:
-        raise Unfinished(
-            f"Spark gave up on a chunk ({_last_line(error)}); finished chunks are kept, the same command resumes"
-        ) from error
+    fan_out(spark, work, todo, lambda _position, result: results.append(result), poll=look, tasks=len(todo))
     for result in results:
         if result.problem:
             raise BadInput(result.problem)
     return results
-
-
-def _last_line(error: Exception) -> str:
-    """Of a worker's traceback, what it ended with; else the first line of what the JVM says."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    python = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and "Caused by" not in line]
-    return (python or lines or [type(error).__name__])[-1 if python else 0][:300]

@@ -47,7 +47,7 @@ def end_told() -> Iterator[None]:
         how = f"was ended by signal {-status}" if status < 0 else f"ended with {status}"
         raise Unfinished(
             f"Spark's Java process {how} (the machine may be out of memory); free memory and give the same command "
-            f"again: a corpus goes on where it was"
+            f"again: it goes on where it was"
         ) from error
 
 

@@ -84,10 +84,6 @@ def _check(query: Query, stream: Stream, alignment: Alignment) -> None:
         raise ValueError(
             f"{where}: the keys of a join's results are not known; align what follows from other operators"
         )
-    if sum(each.alignment is not None for each in query.inputs(consumer.name)) > 1:
-        raise ValueError(
-            f"{consumer.name!r} has several aligned inputs; align one of them, which says how frequent its keys are"
-        )
     if alignment.pattern == "one-to-one" and sends != hears:
         raise ValueError(f"{where} is one-to-one between {sends} and {hears} key groups; give both as many")
     if alignment.pattern == "partial-merge" and hears > sends:

@@ -10,7 +10,9 @@ from collections.abc import Collection, Iterator
 
 from twin.chaining import fused
 from twin.kinds.windowed import Windowed
+from twin.partitions import even
 from twin.profiles import Noise
+from twin.query import AnyOperator
 from twin.scenario import Scenario
 
 PLAIN_LAWS = ("constant", "poisson")
@@ -19,9 +21,10 @@ PLAIN_LAWS = ("constant", "poisson")
 def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
-    seen: of `events`, `policy`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`, `drift`,
-    `assignment` (of key groups), `alignment`, `fusion`, `counting` (in windows of several replicas), `drops`, and
-    partitionings by name.
+    seen: of `events`, `policy`, `checkpoints`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`,
+    `drift`, `assignment` (of key groups), `alignment`, `fusion`, `partitions` (read unevenly), `counting` (in windows
+    of several replicas), `unlike` (keys, where a law takes them as alike and random), `drops`, and partitionings by
+    name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -33,6 +36,13 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "events", f"events ({', '.join(kinds)})"
     if scenario.policy is not None:
         yield "policy", f"the policy {scenario.policy.name}"
+    if scenario.checkpoints is not None:
+        yield (
+            "checkpoints",
+            "checkpoints, and results that wait for them"
+            if scenario.checkpoints.sinks == "exactly-once"
+            else "checkpoints",
+        )
     for source, law in scenario.workload.arrivals.items():
         if law.law not in PLAIN_LAWS:
             yield "arrivals", f"more than the mean of {law.law} arrivals of {source}"
@@ -42,6 +52,10 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for group in fused(scenario.query, scenario.plan, scenario.engine):
         yield "fusion", f"operators that run as one ({' + '.join(group)})"
     for operator in scenario.query.operators:
+        if operator.parts is not None and not even(operator.parts, scenario.plan.replicas(operator.name)):
+            yield "partitions", f"partitions of {operator.name} that lag where others do not"
+        if operator.if_unlike:
+            yield from _of_alike(scenario, operator)
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
             yield "counting", f"the count windows that replicas of {operator.name} have of their own"
@@ -53,6 +67,18 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "alignment", f"keys that stay together from {stream.producer} to {stream.consumer}"
         if stream.overflow == "drop":
             yield "drops", "streams that drop what does not fit"
+
+
+def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:
+    """What makes the gaps between tuples of a key other than exponential, or keys unlike."""
+    skew = scenario.workload.keys.get(operator.name)
+    if skew is not None and (skew.zipf > 0.0 or skew.shares):
+        yield "unlike", operator.if_unlike
+    windows = [
+        name for name in scenario.query.ancestors(operator.name) if isinstance(scenario.query.operator(name), Windowed)
+    ]
+    if windows:
+        yield "unlike", f"that results of {windows[0]} come to {operator.name} together, and not at random"
 
 
 def _of_engine(scenario: Scenario) -> Iterator[tuple[str, str]]:

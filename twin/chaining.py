@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from twin.kinds.operator import KeyedOperator
-from twin.partitionings.traits import Partitioning
+from twin.partition_attributes import attributes_of, dealt_by
 from twin.plan import ExecutionPlan
 from twin.profiles import EngineProfile
 from twin.query import Query, Stream
@@ -48,7 +48,19 @@ def _path(follower: dict[str, str], first: str) -> Iterator[str]:
 
 def _chained(query: Query, plan: ExecutionPlan, stream: Stream) -> bool:
     """Whether an engine chains the ends of a stream by itself: tuples go straight on, or might as well."""
-    return query.partitioning(stream).in_turn and not why_apart(query, plan, stream.producer, stream.consumer)
+    return query.partitioning(stream).in_turn and not why_apart(query, plan, (stream.producer,), stream.consumer)
+
+
+def still_fused(query: Query, plan: ExecutionPlan) -> ExecutionPlan:
+    """A plan made of another one, without what can no longer run as one where it is."""
+    if not plan.fused:
+        return plan
+    kept = [
+        group
+        for group in plan.fused
+        if not any(why_apart(query, plan, group[:number], group[number]) for number in range(1, len(group)))
+    ]
+    return plan.model_copy(update={"fused": tuple(kept)})
 
 
 def check_fused(query: Query, plan: ExecutionPlan) -> None:
@@ -62,32 +74,36 @@ def check_fused(query: Query, plan: ExecutionPlan) -> None:
             if name in where:
                 raise ValueError(f"plan.fused.{index}: {name!r} is in plan.fused.{where[name]} already; name it once")
             where[name] = index
-        for producer, consumer in pairwise(group):
-            why = why_apart(query, plan, producer, consumer)
+        for number, name in enumerate(group[1:], 1):
+            why = why_apart(query, plan, group[:number], name)
             if why:
                 raise ValueError(f"plan.fused.{index}: {why}")
 
 
-def why_apart(query: Query, plan: ExecutionPlan, producer: str, consumer: str) -> str:
-    """Why two operators cannot run as one, with the remedy; empty if they can."""
+def why_apart(query: Query, plan: ExecutionPlan, path: Sequence[str], consumer: str) -> str:
+    """Why an operator cannot run as one with those before it, with the remedy; empty if it can."""
+    producer = path[-1]
     never = why_never(query, producer, consumer)
     if never:
         return never
     places = plan.locations(producer)
     if places != plan.locations(consumer):
         return f"replicas of {producer!r} and {consumer!r} are not at the same places, in order; place them alike"
-    how = query.partitioning(next(each for each in query.outputs(producer)))
-    if len(places) > 1 and not goes_straight_on(how):
+    if len(places) > 1 and not goes_straight_on(query, path, consumer):
+        how = query.partitioning(query.outputs(producer)[0])
+        keyed = ", or name the keys that both have in partition_by" if how.keeps_keys else ""
         return (
             f"{how} deals the tuples of each of the {len(places)} replicas of {producer!r} to all of {consumer!r}; "
-            "use forward, or one replica"
+            f"use forward, or one replica{keyed}"
         )
     return ""
 
 
-def goes_straight_on(how: Partitioning) -> bool:
-    """Whether a tuple may as well stay with the replica that it is at."""
-    return how.in_turn or how.one_queue
+def goes_straight_on(query: Query, path: Sequence[str], consumer: str) -> bool:
+    """Whether a tuple may as well stay with the replica that it is at: any will do, or its key has brought it there."""
+    how = query.partitioning(next(each for each in query.outputs(path[-1]) if each.consumer == consumer))
+    same_keys = how.keeps_keys and dealt_by(query, path) & attributes_of(query, consumer)
+    return how.in_turn or how.one_queue or bool(same_keys)
 
 
 def why_never(query: Query, producer: str, consumer: str) -> str:
@@ -100,6 +116,9 @@ def why_never(query: Query, producer: str, consumer: str) -> str:
         return f"{producer!r} sends to {_names([each.consumer for each in outputs])}; fuse what has one consumer"
     if len(inputs) > 1:
         return f"{consumer!r} takes from {_names([each.producer for each in inputs])}; it can only be the first"
+    lonely = next((name for name in (producer, consumer) if query.operator(name).runs_alone), None)
+    if lonely is not None:
+        return f"{lonely!r} is a task by itself, whatever the plan; fuse others"
     timed = next((name for name in (producer, consumer) if _leads_to_event_time(query, name)), None)
     if timed is not None:
         return f"{timed!r} works in event time, or leads to what does, and punctuations travel in channels"

@@ -14,6 +14,7 @@ from twin.errors import suggest
 from twin.event_time import check_together
 from twin.keys import check_keys
 from twin.numa import cluster_by_name
+from twin.partition_attributes import check_partition_attributes
 from twin.plan import ExecutionPlan
 from twin.profiles import PROFILES, STORM, EngineProfile, profile_by_name
 from twin.query import Query
@@ -71,6 +72,7 @@ class Deployment(Spec):
                         f"it has {hosts[location.host].socket_count}, counted from 0"
                     )
         self._check_routes()
+        check_partition_attributes(self.query, self.plan)
         check_fused(self.query, self.plan)
         sources = [source.name for source in self.query.sources]
         for name in self.workload.arrivals:

@@ -83,6 +83,11 @@ def merged_windows(query: Query, name: str) -> tuple[EventWindow, ...]:
 def _check_way(query: Query, operator: AnyOperator) -> None:
     """Event times reach it, and all tuples of a key one replica."""
     for name in query.ancestors(operator.name):
+        if query.operator(name).runs_alone:
+            raise ValueError(
+                f"{operator.name!r} needs event times in order, and what leaves {name!r} is not in step with "
+                f"punctuations; put {name!r} behind {operator.name!r}"
+            )
         if query.operator(name).hands_over == "untimed":
             raise ValueError(
                 f"{operator.name!r} needs event times, and the results of {name!r} have none, as its window is over "

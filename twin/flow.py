@@ -68,7 +68,8 @@ def flows(
     found: dict[str, Flow] = {}
     for operator in query.topological:
         producers = [stream.producer for stream in query.inputs(operator.name)]
-        inputs = tuple(found[name].out_per_s for name in producers) or (source_rate_per_s[operator.name],)
+        inputs = tuple(_sent(query, found, name, operator.name) for name in producers)
+        inputs = inputs or (source_rate_per_s[operator.name],)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
         never = [np.full_like(inputs[0], np.inf)] * len(inputs)
         mixing = Mixing(by_chance=bursts)
@@ -83,3 +84,9 @@ def flows(
             )
         found[operator.name] = operator.through(inputs, coming or never, mixing)
     return found
+
+
+def _sent(query: Query, found: Mapping[str, Flow], producer: str, consumer: str) -> np.ndarray:
+    """Tuples a second on a stream. [N]"""
+    share = query.operator(producer).share_to(consumer)
+    return found[producer].out_per_s if share == 1.0 else share * found[producer].out_per_s

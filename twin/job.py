@@ -27,15 +27,16 @@ from twin.query import AnyOperator, Query, Stream
 class Edge:
     """A stream between two components, by their numbers.
 
-    bytes_each: size of a tuple on it. room: tuples that its channels into one replica hold. service_s: CPU seconds that
-    a tuple of it costs its consumer on a reference core, what windows and other hosts cost apart. memory_bytes: local
-    memory traffic that it causes there.
+    share: of what its producer passes on. bytes_each: size of a tuple on it. room: tuples that its channels into one
+    replica hold. service_s: CPU seconds that a tuple of it costs its consumer on a reference core, what windows and
+    other hosts cost apart. memory_bytes: local memory traffic that it causes there.
     """
 
     stream: Stream
     producer: int
     consumer: int
     how: Partitioning
+    share: float
     bytes_each: float
     room: int
     service_s: float
@@ -263,6 +264,7 @@ def _edge(deployment: Deployment, each: Stream, number: Mapping[str, int]) -> Ed
         producer=number[each.producer],
         consumer=number[each.consumer],
         how=query.partitioning(each),
+        share=query.operator(each.producer).share_to(each.consumer),
         bytes_each=engine.output_bytes(query, each.producer),
         room=engine.room(_channels(deployment, each), engine.output_bytes(query, each.producer)),
         service_s=engine.service_s_of(query, query.operator(each.consumer), each.producer),

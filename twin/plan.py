@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer
@@ -109,5 +110,6 @@ class ExecutionPlan(Spec):
         return tuple(name for name, owners in self.key_groups.items() if other.key_groups.get(name) != owners)
 
     def parted_by(self, other: ExecutionPlan) -> tuple[str, ...]:
-        """Operators that run as one in this plan but not in another one, made of it."""
-        return tuple(name for group in self.fused if group not in other.fused for name in group)
+        """Operators that run as one in this plan but not in another one."""
+        joined = {ends for group in other.fused for ends in pairwise(group)}
+        return tuple(name for group in self.fused if not joined.issuperset(pairwise(group)) for name in group)

@@ -150,6 +150,9 @@ class Query(Spec):
                 raise ValueError(f"{name} has {outputs} output streams; a sink has none")
             if not operator.is_sink and not outputs:
                 raise ValueError(f"{name} leads to no sink; add a stream with producer {operator.name!r}")
+            wrong = operator.why_not_to([stream.consumer for stream in self.outputs(operator.name)])
+            if wrong:
+                raise ValueError(f"{name} {wrong}")
             self._check_partitioning(operator, name)
         check_event_time(self)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from twin.checkpoints import Checkpoints, check_checkpoints
 from twin.control import AnyPolicy, Policy, PolicySpec
 from twin.deployment import Deployment
 from twin.events import AnyEvent, Event, check_events
@@ -65,10 +66,19 @@ class Scenario(Deployment):
     run: RunSettings = RunSettings()
     events: tuple[Event, ...] = ()
     policy: AnyPolicy | None = None
+    checkpoints: Annotated[
+        Checkpoints | None,
+        Field(
+            exclude_if=lambda checkpoints: checkpoints is None,
+            description="absent: they cost nothing, come every run.checkpoint_interval_s, and a failure restarts all",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _check_events(self) -> Self:
         check_events(self.events, self)
+        if self.checkpoints is not None:
+            check_checkpoints(self.checkpoints, self)
         return self
 
     @property
@@ -103,7 +113,8 @@ def config_hash(scenario: Scenario, policy: Policy | None = None) -> str:
 
     policy: one that takes the place of the scenario's own, known by its name alone.
     """
-    body = scenario.model_dump(mode="json", include={*Deployment.model_fields, "run", "events", "policy"})
+    said = {*Deployment.model_fields, "run", "events", "policy", "checkpoints"}
+    body = scenario.model_dump(mode="json", include=said)
     del body["run"]["seed"]
     if policy is not None:
         body["policy"] = policy.name

@@ -56,8 +56,9 @@ def simulate(
     settings, events, job = scenario.run, scenario.events, compile(scenario)
     _check(job, settings, events)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
-    if events or deciding is not None:
-        wiring: Wiring = Rewiring(job, settings, replayable=any(isinstance(each, Failure) for each in events))
+    if events or deciding is not None or scenario.checkpoints is not None:
+        failing = any(isinstance(each, Failure) for each in events)
+        wiring: Wiring = Rewiring(job, settings, failing, scenario.checkpoints)
     else:
         wiring = Wiring(job, settings)
     world = wiring.build()

@@ -133,6 +133,12 @@ def _explain(spec: type[Spec], problem: Any) -> str:
     message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
     if kind == "value_error":
         return message
+    if kind in ("too_short", "too_long") and isinstance(value, list | tuple):
+        context = problem["ctx"]
+        limit = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
+        return f"should have {limit} items, has {len(value)}"
+    if kind in ("tuple_type", "list_type"):
+        message = "should be a list"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         message = "should be a mapping of keys to values"
     if isinstance(value, str | int | float | bool) or value is None:

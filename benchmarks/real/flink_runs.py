@@ -73,8 +73,19 @@ def figures(name: str, measured: Sequence[Point], predicted: Sequence[Shares]) -
     return [name, *(f"{100 * each:.1f} %" for each in shown)]
 
 
+def misjudged(measured: Sequence[Point], predicted: Sequence[Shares]) -> list[list[object]]:
+    """Runs whose backpressure is wrongly predicted: shares that sources delivered, and were to."""
+    rows: list[list[object]] = []
+    for point, shares in zip(measured, predicted, strict=True):
+        true = point.delivered
+        if any(s < KEEPS_UP for s in true.values()) != any(shares[k] < KEEPS_UP for k in true):
+            shown = [" ".join(f"{each[name]:.2f}" for name in true) for each in (true, shares)]
+            rows.append([point.name, *shown])
+    return rows
+
+
 def main() -> None:
-    """Prints one table."""
+    """Prints one table, and the runs that are misjudged."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--folds", type=int, default=5)
@@ -103,6 +114,8 @@ def main() -> None:
         figures(name, measured, [shares[each] for each in range(len(measured))]) for name, shares in predicted.items()
     ]
     print_table(f"{len(measured)} runs, {given.folds} folds: backpressure, and median relative errors", header, lines)
+    wrong = misjudged(measured, [predicted[CALIBRATED][each] for each in range(len(measured))])
+    print_table("backpressure misjudged: shares of the offer delivered", ("run", "measured", "calibrated"), wrong)
 
 
 if __name__ == "__main__":

@@ -1,139 +1,126 @@
-"""Engines that nobody told: calibrated on a few runs of random queries, judged on others.
+"""Learning curves on engines that nobody told: what N runs of random queries are worth, judged on other runs.
 
-Engine A: all unit costs of `storm` times 0.3 to 3, services of squared coefficient of variation 1. Engine B: that, and
-filters cost by function up to 2.5 times more or less, hosts give the 0.8th power of their cores, tasks that share cores
-switch contexts, and hosts pause for garbage. Simulated, both.
+    python -m benchmarks.real.hidden A --runs 20 50 200 --keep runs      # A: constants unknown; B: structure, too
 
-    python -m benchmarks.real.hidden A --runs 20 --judged 100
+Simulated, both (`benchmarks.real.hidden_engines`). Known of each run are rates, host CPU and mean latency. With
+--physics only what needs no learning is judged, which is quick.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
+from benchmarks.real.hidden_engines import hidden
+from benchmarks.real.hidden_predictors import LEAST, PREDICTORS, Costs, rates, shipped_network
+from benchmarks.real.kept_runs import Measured, measured
 from benchmarks.table import print_table
+from models.evaluation import q_error
 from scenarios.calibration.calibrate import Calibration, calibrate
-from scenarios.calibration.point import Point
-from scenarios.calibration.structures import with_power
-from scenarios.calibration.unit_costs import charged, of_functions, of_kinds
+from scenarios.calibration.profile_file import profile_of
+from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.spaces.families import RandomScenarios
-from twin.metrics import Metrics
-from twin.profiles import STORM, Noise
+from twin.errors import BadInput
+from twin.metrics import METRICS
 from twin.rates.model import RateModel
-from twin.run import Run
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from twin.scenario import RunSettings
 
-FACTORS = (0.3, 3.0)
-FUNCTION_FACTOR = 2.5
-EXPONENT = 0.8
-CONTEXT_SWITCH = 0.02
-NOISE = Noise(gc_interval_s=10.0, gc_pause_s=0.05)
 JUDGED_FROM = 100_000
 """Index of the first run that is judged; none before is."""
+SHOWN = {"T": "throughput_per_s", "Le": "e2e_latency_s", "Lp": "processing_latency_s"}
 
 
-def hidden(scenarios: Sequence[Scenario], engine: str, seed: int) -> list[Scenario]:
-    """The scenarios as the engine really is."""
-    rng = np.random.default_rng(seed)
-    queries = [each.query for each in scenarios]
-    costs = of_kinds(STORM) if engine == "A" else of_functions(STORM, queries)
-    low, high = map(math.log, FACTORS)
-    true = {each.name: each.prior * math.exp(rng.uniform(low, high)) for each in of_kinds(STORM)}
-    if engine == "B":
-        reach = math.log(FUNCTION_FACTOR)
-        by_function = (each for each in costs if ":" in each.name)
-        true |= {
-            each.name: true[each.name.partition(":")[0]] * math.exp(rng.uniform(-reach, reach)) for each in by_function
-        }
-    return [_as_it_is(each, true, engine) for each in scenarios]
+def judged(costs: Costs, unseen: Sequence[Measured]) -> list[object]:
+    """q-errors (median / 95 %) of T, Le and Lp, and the share of right answers on RO."""
+    labels = np.array([each.labels for each in unseen])
+    shown: list[object] = []
+    for metric in SHOWN.values():
+        truth = labels[:, METRICS.index(metric)]
+        known = np.isfinite(truth)
+        q50, q95 = np.quantile(q_error(truth[known], np.maximum(costs[metric][known], 1e-9)), [0.5, 0.95])
+        shown.append(f"{q50:.3f}/{q95:.2f}")
+    right = (costs["backpressured"] > 0.5) == (labels[:, METRICS.index("backpressured")] > 0.5)
+    return [*shown, f"{right.mean():.3f}"]
 
 
-def _as_it_is(scenario: Scenario, true: dict[str, float], engine: str) -> Scenario:
-    found = charged(scenario, true)
-    changes: dict[str, object] = {"service_scv": 1.0}
-    if engine == "B":
-        changes |= {"context_switch": CONTEXT_SWITCH, "noise": NOISE}
-        found = with_power(found, EXPONENT)
-    return found.model_copy(update={"engine": found.engine.model_copy(update=changes)})
-
-
-def point(name: str, known: Scenario, run: Run) -> Point:
-    """What is measured of a run: rates, host CPU, mean latency; no busy times."""
-    latency = run.metrics.processing_latency_s
-    return Point(
-        name=name,
-        scenario=known,
-        taken_per_s={each.operator: each.rate_in_per_s for each in run.operators},
-        emitted_per_s={each.operator: each.rate_out_per_s for each in run.operators},
-        cpu={each.host: each.cpu for each in run.hosts},
-        latency_s=None if latency is None else latency.mean,
+def spread_and_error(found: Calibration, unseen: Sequence[Measured]) -> str:
+    """Whether the spread over a calibration's draws tells where its latencies are wrong."""
+    profile = profile_of(unseen[0].known, found, (), 1, "")
+    model, number = CalibratedCostModel("draws", profile, RateModel()), METRICS.index("processing_latency_s")
+    pairs = []
+    for each in unseen:
+        if np.isfinite(each.labels[number]):
+            said = model.predict(each.known, [each.known.plan])
+            error = abs(np.log(said["processing_latency_s"][0] / each.labels[number]))
+            pairs.append((float(said.spread[0]), float(error)))
+    spread, error = np.array(sorted(pairs)).T
+    halves = [f"{np.exp(np.quantile(part, 0.9)):.2f}" for part in np.array_split(error, 2)]
+    shown = [f"{part.mean():.3f}" for part in np.array_split(spread, 2)]
+    return (
+        f"draws: where they differ by {shown[0]} (log) on average, the 90 % q-error of Lp is {halves[0]}; "
+        f"where by {shown[1]}, {halves[1]}; rank correlation {stats.spearmanr(spread, error).statistic:.2f}"
     )
-
-
-def judged(scenarios: Sequence[Scenario], measured: Sequence[Metrics]) -> dict[str, str]:
-    """q-errors of T, Le and Lp (median / 95 %) and the share of right answers on RO, of the rate model."""
-    q: dict[str, list[float]] = {"T": [], "Le": [], "Lp": []}
-    right = []
-    for scenario, metrics in zip(scenarios, measured, strict=True):
-        costs = RateModel().predict(scenario, [scenario.plan])
-        right.append((costs["backpressured"][0] > 0.5) == metrics.backpressured)
-        if metrics.e2e_latency_s is None or metrics.processing_latency_s is None:
-            continue
-        pairs = {
-            "T": (costs["throughput_per_s"][0], metrics.throughput_per_s),
-            "Le": (costs["e2e_latency_s"][0], metrics.e2e_latency_s.mean),
-            "Lp": (costs["processing_latency_s"][0], metrics.processing_latency_s.mean),
-        }
-        for name, (a, b) in pairs.items():
-            q[name].append(max(a, b) / max(min(a, b), 1e-9))
-    shown = {name: f"{np.median(each):.3f}/{np.quantile(each, 0.95):.2f}" for name, each in q.items()}
-    return {**shown, "RO": f"{np.mean(right):.3f}"}
 
 
 def main() -> None:
     """Prints the table of one engine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engine", choices=("A", "B"))
-    parser.add_argument("--runs", type=int, nargs="+", default=[20], help="how many are calibrated on; each a row")
+    parser.add_argument("--runs", type=int, nargs="+", default=[20], help="how many are seen; each a block of rows")
     parser.add_argument("--judged", type=int, default=100, help="how many other runs are predicted")
+    parser.add_argument("--physics", action="store_true", help="leave out all that learns")
+    parser.add_argument("--keep", type=Path, help="a folder that simulated runs are kept in")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     make = RandomScenarios("costream", given.seed, RunSettings())
-    known = [make(index) for index in range(max(given.runs))]
-    unseen = [make(JUDGED_FROM + index) for index in range(given.judged)]
-    real = hidden([*known, *unseen], given.engine, given.seed)
-    runs = [simulate(each) for each in real]
-    measured = [run.metrics for run in runs[len(known) :]]
-    points = [point(str(n), each, run) for n, (each, run) in enumerate(zip(known, runs, strict=False))]
-    rows: list[dict[str, object]] = [
-        {"predictor": "rate model, the profile's costs", "runs": 0, **judged(unseen, measured)}
-    ]
+    known = [make(JUDGED_FROM + index) for index in range(given.judged)] + [make(n) for n in range(max(given.runs))]
+    real = hidden(known, given.engine, given.seed)
+    file = None if given.keep is None else given.keep / f"hidden-{given.engine}.jsonl"
+    runs = measured(known, real, file)
+    unseen, seen = runs[: given.judged], runs[given.judged :]
+    as_known = [each.known for each in unseen]
+    rows = [["rates, the profile's constants", 0, *judged(rates(as_known), unseen), ""]]
+    if not given.physics:
+        rows.append(["shipped network, the profile's constants", 0, *judged(shipped_network(as_known), unseen), ""])
+    names = ["calibrated rates"] if given.physics else list(PREDICTORS)
     for count in given.runs:
+        try:
+            rows += _rows(seen[:count], unseen, names)
+        except BadInput as error:
+            parser.exit(2, f"{count} runs: {error}\n")
+    rows.append(["rates, the true constants", "", *judged(rates(real[: given.judged]), unseen), ""])
+    title = f"hidden engine {given.engine}, simulated: q-errors (median/95 %) on {given.judged} other runs"
+    print_table(title, ["predictor", "runs", *SHOWN, "RO", "CPU s"], rows)
+
+
+def _rows(seen: Sequence[Measured], unseen: Sequence[Measured], names: Sequence[str]) -> list[list[object]]:
+    started_s = time.process_time()
+    found = calibrate([each.point for each in seen])
+    spent_s, rows = time.process_time() - started_s, []
+    print(f"{len(seen)} runs; {spread_and_error(found, unseen)}", flush=True)
+    for name in names:
+        if len(seen) < LEAST.get(name, 0):
+            continue
         started_s = time.process_time()
-        found = calibrate(points[:count])
-        spent_s = time.process_time() - started_s
-        rows.append(_row(f"calibrated: {_words(found)}", count, found, unseen, measured, spent_s))
-    rows.append({"predictor": "rate model, true costs", "runs": "-", **judged(real[len(known) :], measured)})
-    header = ["predictor", "runs", "T", "Le", "Lp", "RO", "CPU s"]
-    title = f"hidden engine {given.engine}: q-errors (median/95 %) on {given.judged} other runs"
-    print_table(title, header, [[row.get(key, "") for key in header] for row in rows])
+        try:
+            costs = PREDICTORS[name](seen, found, [each.known for each in unseen])
+        except BadInput as error:
+            print(f"{name}, {len(seen)} runs: {error}", flush=True)
+            continue
+        words = _words(found) if name == "calibrated rates" else ""
+        took_s = spent_s if words else time.process_time() - started_s
+        rows.append([f"{name}{words}", len(seen), *judged(costs, unseen), f"{took_s:.0f}"])
+        print(*rows[-1], flush=True)
+    return rows
 
 
 def _words(found: Calibration) -> str:
-    return f"{found.structure.words}, residual {found.tried[0].residual:.1%}"
-
-
-def _row(
-    name: str, count: int, found: Calibration, unseen: Sequence[Scenario], measured: Sequence[Metrics], spent_s: float
-) -> dict[str, object]:
-    applied = [found.applied(each) for each in unseen]
-    return {"predictor": name, "runs": count, **judged(applied, measured), "CPU s": f"{spent_s:.1f}"}
+    return f": {found.structure.words}, residual {found.tried[0].residual:.1%}"
 
 
 if __name__ == "__main__":

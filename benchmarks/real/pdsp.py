@@ -1,157 +1,98 @@
-"""Real runs of Flink with latencies (PDSP-Bench), leave one application out: six own runs, then predict its others.
+"""Real runs of Flink with latencies (PDSP-Bench): new runs of an application, an unseen machine, few runs of all.
 
-    python -m benchmarks.real.pdsp --data DIR [--own 6]
+    python -m benchmarks.real.pdsp --data DIR applications [--own 6]     # six runs of an application, then its others
+    python -m benchmarks.real.pdsp --data DIR machines                   # runs of one machine type, then of the other
+    python -m benchmarks.real.pdsp --data DIR random --seen 50 100 300   # so many runs, then the others
 
-DIR holds dev.csv: one row a run. The data have no licence, so no row of them is in this project. Every predictor may
-see six runs of the application and all runs of the others. `naive` says 0.97 of the offer and 50 ms a hop; LightGBM
-learns the logarithms of delivered share and latency from everything in a row that was known before the run; the twin
-is calibrated on the six runs, and takes from the others only what a source that keeps up reads.
+DIR holds dev.csv: one row a run. The data have no licence, so no row of them is in this project. All predictors see the
+same runs; LightGBM also all of the other applications where one is left out, as it has no other way to know of them.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import lightgbm
 import numpy as np
 
-from benchmarks.real.pdsp_jobs import APPLICATIONS, scenario
+from benchmarks.real.pdsp_jobs import APPLICATIONS
+from benchmarks.real.pdsp_predictors import (
+    KEEPS_UP,
+    Predictor,
+    Row,
+    Said,
+    application,
+    measured,
+    naive,
+    reading,
+    residual,
+    rows,
+    trees,
+    twin,
+    twins,
+)
 from benchmarks.table import print_table
-from scenarios.calibration import newton
-from scenarios.calibration.point import Point
-from scenarios.calibration.predicting import predict
-from twin.query import Query
 from twin.randomness import stream
-from twin.rates.model import RateModel
-from twin.scenario import Scenario
 
-KEEPS_UP = 0.9
-"""Of the offer, as the data define it."""
-NAIVE_SHARE, HOP_MS = 0.97, 50.0
-UNEVEN = 3.0
-"""Standard deviation, in logs, of an operator's cost around the machine's factor: user functions differ a lot."""
-TREES = {"objective": "l1", "num_leaves": 15, "min_data_in_leaf": 5, "learning_rate": 0.05, "verbose": -1, "seed": 0}
-ROUNDS = 300
-
-Row = Mapping[str, str]
-Said = tuple[float, float]
-"""Delivered share of the offer, and latency in ms, summed over the operators as the data have it."""
+Split = tuple[str, Sequence[Row], Mapping[str, Predictor]]
+"""What is judged: a name, the runs, and what predicts them."""
+ON_OTHER = 12
+"""Runs of an application that its twin is calibrated on, at most, for another machine."""
 
 
-def rows(folder: Path) -> list[Row]:
-    """Flink runs of known applications that are not marked as odd."""
-    with (folder / "dev.csv").open() as file:
-        found = [row for row in csv.DictReader(file) if row["framework"] == "flink" and not row["odd"]]
-    wanted = ("ok_rate", "ok_latency")
-    known = [row for row in found if (row["application"], row["variant"]) in APPLICATIONS]
-    return [row for row in known if all(row[each] == "1" for each in wanted)]
-
-
-def measured(row: Row) -> Said:
-    """What was."""
-    return float(row["source_rate_per_s"]) / float(row["offered_per_s"]), float(row["latency_ms"])
-
-
-def ages_ms(job: Scenario) -> float:
-    """Ages of latency markers, which pass windows by, summed over the operators behind the source and the committer."""
-    answer = RateModel().answer(job, [job.plan])
-    order = [answer.operators.index(name) for name in ("source", *_behind(job.query))]
-    steps_s = answer.channel_s[0, order] + answer.queue_s[0, order]
-    at_each = np.cumsum(steps_s)[1:]
-    return 1000.0 * float(at_each.sum() + at_each[-1] + HOP_MS / 1000.0)
-
-
-def _behind(query: Query) -> list[str]:
-    found, at = [], "source"
-    while following := query.outputs(at):
-        at = following[0].consumer
-        found.append(at)
-    return found
-
-
-def point(row: Row, read: float) -> Point:
-    """A run as an operating point; its latency is the summed one. read: see `reading`."""
-    share, latency_ms = measured(row)
-    job = scenario(row)
-    taken = {"source": min(1.0, share / read) * float(row["offered_per_s"])}
-    return Point(name=row["run_id"], scenario=job, taken_per_s=taken, latency_s=latency_ms / 1000.0)
-
-
-def misses(point: Point, job: Scenario) -> list[float]:
-    """As the calibration's own, with the data's latency."""
-    assert point.latency_s is not None
-    off = newton.missed(replace(point, latency_s=None), job)
-    return [*off, float(np.log(ages_ms(job) / 1000.0 / point.latency_s)) / newton.LATENCY_ERROR]
-
-
-def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
-    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's."""
-    engine = job.engine
-    names = ["source", *_behind(job.query)]
-    ratio = {name: float(np.exp(log)) for name, log in zip(names, logs_k, strict=False)}
-    operators = tuple(
-        each.model_copy(update={"service_time_s": engine.service_s(job.query, each) * ratio[each.name]})
-        for each in job.query.operators
-    )
-    buffers = engine.channel_buffers or 1.0
-    return job.model_copy(
-        update={
-            "query": Query(operators=operators, streams=job.query.streams),
-            "engine": engine.model_copy(update={"channel_buffers": buffers * float(np.exp(logs_k[-1]))}),
+def applications(everything: Sequence[Row], own: int, judged: int) -> Iterator[Split]:
+    """Each application left out, but for a few of its runs."""
+    for number, key in enumerate(APPLICATIONS):
+        mine, others = _parted(everything, lambda row, key=key: application(row) == key)
+        order = stream(number, "own-runs").permutation(len(mine))
+        seen, unseen = ([mine[each] for each in part] for part in (order[:own], order[own:][:judged]))
+        predictors = {
+            "naive": naive,
+            "LightGBM": trees([*others, *seen]),
+            "calibrated twin": twin(seen, reading(others)),
         }
-    )
+        yield " ".join(key).strip(), unseen, predictors
 
 
-def reading(others: Sequence[Row]) -> float:
-    """What a source that keeps up reads of its offer: a median of a bursty series is below its mean."""
-    shares = [measured(row)[0] for row in others]
-    return float(np.median([share for share in shares if share >= KEEPS_UP]))
+def machines(everything: Sequence[Row], judged: int) -> Iterator[Split]:
+    """Each machine type left out; an application's twin is calibrated on what it did on the other."""
+    for machine in sorted({row["hardware"] for row in everything}):
+        there, elsewhere = _parted(everything, lambda row, machine=machine: row["hardware"] == machine)
+        fitted = [
+            row for key in APPLICATIONS for row in _some([r for r in elsewhere if application(r) == key], ON_OTHER)
+        ]
+        unseen = [row for key in APPLICATIONS for row in _some([r for r in there if application(r) == key], judged)]
+        yield machine, unseen, _all(elsewhere, fitted)
 
 
-def twin(own: Sequence[Row], read: float) -> Callable[[Row], Said]:
-    """Calibrated on the application's own runs. read: see `reading`, of the other applications."""
-    points = [point(row, read) for row in own]
-    costs = len(points[0].scenario.query.operators)
-    found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
-
-    def said(row: Row) -> Said:
-        job = apply(scenario(row), found.logs_k)
-        return read * predict(job).delivered["source"], ages_ms(job)
-
-    return said
+def at_random(everything: Sequence[Row], counts: Sequence[int], judged: int) -> Iterator[Split]:
+    """So many runs of all, whatever they are of."""
+    order = stream(0, "random-runs").permutation(len(everything))
+    unseen = [everything[each] for each in order[max(counts) :]]
+    unseen = [row for key in APPLICATIONS for row in _some([r for r in unseen if application(r) == key], judged)]
+    for count in counts:
+        seen = [everything[each] for each in order[:count]]
+        yield f"{count} runs", unseen, _all(seen, seen)
 
 
-def naive(row: Row) -> Said:
-    """Keeps up; 50 ms a hop, summed as ages are."""
-    hops = int(row["hops"])
-    return NAIVE_SHARE, HOP_MS * hops * (hops + 1) / 2
+def _all(seen: Sequence[Row], fitted: Sequence[Row]) -> Mapping[str, Predictor]:
+    calibrated = twins(fitted)
+    return {
+        "naive": naive,
+        "LightGBM": trees(seen),
+        "calibrated twin": calibrated,
+        "residual on it": residual(seen, calibrated),
+    }
 
 
-def features(row: Row) -> list[float]:
-    """What is known before a run."""
-    counts = [int(each) for each in row["parallelism"].split(",")]
-    inner = counts[1:-1] or counts
-    numbers = [row[key] for key in ("offered_per_s", "cores_per_node", "clock_ghz", "hops")]
-    window = float(row["window_size"] or -1)
-    kind = list(APPLICATIONS).index((row["application"], row["variant"]))
-    return [kind, *map(float, numbers), window, min(inner), max(inner), float(np.mean(inner)), len(counts)]
+def _parted(everything: Sequence[Row], is_in: Callable[[Row], bool]) -> tuple[list[Row], list[Row]]:
+    return [row for row in everything if is_in(row)], [row for row in everything if not is_in(row)]
 
 
-def trees(seen: Sequence[Row]) -> Callable[[Row], Said]:
-    """LightGBM on the logarithms."""
-    table = np.array([features(row) for row in seen])
-    said = np.log([measured(row) for row in seen])
-    models = [lightgbm.train(TREES, lightgbm.Dataset(table, each, categorical_feature=[0]), ROUNDS) for each in said.T]
-
-    def predicted(row: Row) -> Said:
-        share, latency = (float(np.exp(model.predict(np.array([features(row)]))[0])) for model in models)
-        return share, latency
-
-    return predicted
+def _some(runs: Sequence[Row], most: int) -> list[Row]:
+    order = stream(0, "some-runs").permutation(len(runs))
+    return [runs[each] for each in order[:most]]
 
 
 def line(name: str, who: str, judged: Sequence[Row], said: Sequence[Said]) -> list[object]:
@@ -166,34 +107,33 @@ def line(name: str, who: str, judged: Sequence[Row], said: Sequence[Said]) -> li
 
 
 def main() -> None:
-    """One table: by application and over all."""
+    """One table: by what is left out, and over all of these."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("split", choices=("applications", "machines", "random"), nargs="?", default="applications")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--own", type=int, default=6, help="runs of the application that are seen")
+    parser.add_argument("--seen", type=int, nargs="+", default=[50, 100, 300], help="of all runs, at random")
     parser.add_argument("--judged", type=int, default=40, help="at most, of each application")
     given = parser.parse_args()
-    everything, lines = rows(given.data), []
-    total: dict[str, tuple[list[Row], list[Said]]] = {}
-    for number, (application, variant) in enumerate(APPLICATIONS):
-        mine = [row for row in everything if (row["application"], row["variant"]) == (application, variant)]
-        others = [row for row in everything if row not in mine]
-        order = stream(number, "own-runs").permutation(len(mine))
-        own, judged = (
-            [mine[each] for each in part] for part in (order[: given.own], order[given.own :][: given.judged])
-        )
-        predictors = {"naive": naive, "LightGBM": trees([*others, *own]), "calibrated twin": twin(own, reading(others))}
+    everything = rows(given.data)
+    splits = {
+        "applications": lambda: applications(everything, given.own, given.judged),
+        "machines": lambda: machines(everything, given.judged),
+        "random": lambda: at_random(everything, given.seen, given.judged),
+    }
+    lines, total = [], {}
+    for name, judged, predictors in splits[given.split]():
         for who, predictor in predictors.items():
             said = [predictor(row) for row in judged]
-            lines.append(line(f"{application} {variant}".strip(), who, judged, said))
+            lines.append(line(name, who, judged, said))
+            print(*lines[-1], flush=True)
             kept = total.setdefault(who, ([], []))
             kept[0].extend(judged)
             kept[1].extend(said)
-        print(f"{application} {variant}: done", flush=True)
-    lines += [line("all", who, *kept) for who, kept in total.items()]
-    header = ("application", "predictor", "runs", "source rate", "mean", "latency", "mean ", "keeps up")
-    print_table(
-        f"q-errors on other runs of an application, {given.own} of it seen (median/95 %, geometric mean)", header, lines
-    )
+    if given.split != "random":
+        lines += [line("all", who, *kept) for who, kept in total.items()]
+    header = ("left out", "predictor", "runs", "source rate", "mean", "latency", "mean ", "keeps up")
+    print_table("q-errors on runs that were not seen (median/95 %, geometric mean)", header, lines)
 
 
 if __name__ == "__main__":

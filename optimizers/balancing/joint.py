@@ -27,22 +27,22 @@ from twin.errors import BadInput
 @dataclass(frozen=True, slots=True)
 class Joint:
     """band: percentage points that nodes may be off the mean. max_partition: most load of groups that migrate together,
-    in percent. score_factor: of pairs worth it, as ALBIC's. seconds: for HiGHS, at most. inner: spends what is left.
+    in percent. score_factor: of pairs worth it, as ALBIC's. steps: of the search, at most. inner: spends what is left.
 
-    Raises BadInput unless band >= 0, and max_partition, score_factor and seconds are > 0.
+    Raises BadInput unless band >= 0, and max_partition, score_factor and steps are > 0.
     """
 
     band: float = 2.0
     max_partition: float = 25.0
     score_factor: float = 1.5
-    seconds: float = 10.0
+    steps: int = 300
     inner: Solver = field(default_factory=lambda: Search(looks=400))
     name: str = "joint"
 
     def __post_init__(self) -> None:
         if not self.band >= 0.0:
             raise BadInput(f"band must be >= 0 percentage points, got {self.band}")
-        for name in ("max_partition", "score_factor", "seconds"):
+        for name in ("max_partition", "score_factor", "steps"):
             if not getattr(self, name) > 0.0:
                 raise BadInput(f"{name} must be > 0, got {getattr(self, name)}")
 
@@ -54,14 +54,14 @@ class Joint:
         hot_e = traffic.mutual(self.score_factor)
         together_e = hot_e & _together(traffic, balance.home_g)
         unit_g = units(balance, traffic, together_e, self.max_partition)
-        node_g = gathered(balance, traffic, hot_e, unit_g, band=self.band, seconds=self.seconds)
+        node_g = gathered(balance, traffic, hot_e, unit_g, band=self.band, steps=self.steps)
         after = relieved(balance, node_g)
         node_g = self._balanced(after, traffic, unit_g, hot_e, node_g)
         node_g = drained(after, node_g, max(self.band, after.distance(node_g)))
         if not balance.serialising:
             return assignment(balance, node_g, counting_bound(balance))
         distance = relieved(balance, node_g).distance(node_g)  # of which no bound is known, as loads change
-        if distance > max(self.band, balance.distance(balance.home_g)):  # HiGHS ran out of time
+        if distance > max(self.band, balance.distance(balance.home_g)):  # not to be had with this budget
             return self.inner.solve(balance)
         return replace(assignment(balance, node_g, 0.0), distance=distance)
 

@@ -1,7 +1,7 @@
 """A query of the twin as a job for fusion: what it says of schemas and partition attributes, and what it does not.
 
-A query knows columns by number and type, not by name. So each keyed operator is split by an attribute of its own,
-`NAME.key`, which no other operator has, unless `keys` names it; and a map is taken to compute all anew, unless
+A query knows columns by number and type. So each keyed operator is split by an attribute of its own, `NAME.key`, which
+no other operator has, unless its `partition_by` or `keys` names it; and a map is taken to compute all anew, unless its
 `passes` says what it leaves as it is. What is not known is never fused: nothing that a query does not say can make
 tuples of a key meet in two places.
 """
@@ -19,6 +19,7 @@ from twin.errors import BadInput, suggest
 from twin.flow import nominal_rates
 from twin.keys import key_groups_of
 from twin.kinds.windowed import Windowed
+from twin.partition_attributes import attributes_of
 from twin.query import AnyOperator, Query
 from twin.spec import parse
 
@@ -29,9 +30,10 @@ def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names 
     """Operators of its query with the replicas of its plan, and rates as nothing were saturated.
 
     keys: by operator whose inputs are all dealt by hash, the attributes that it is keyed by. passes: by map, which of
-    these its output has unchanged. What keeps state and is dealt in another way stays alone, whatever its replicas.
-    Windows are left out: the twin's are in processing time. Raises BadInput for an unknown operator or attribute, for
-    keys of an operator that has none, or if an operator has replicas that it cannot be split into.
+    these its output has unchanged. Both are beside what the query says of itself. What keeps state and is dealt in
+    another way stays alone, whatever its replicas. Windows are left out: the twin's are in processing time. Raises
+    BadInput for an unknown operator or attribute, for keys of an operator that has none, or if an operator has replicas
+    that it cannot be split into.
     """
     query = deployment.query
     keyed = _keys(query, keys or {})
@@ -49,7 +51,9 @@ def fusion_job(deployment: Deployment, keys: Names | None = None, passes: Names 
 def _keys(query: Query, given: Names) -> dict[str, tuple[str, ...]]:
     """By operator that is split by key, its attributes."""
     own: dict[str, tuple[str, ...]] = {
-        each.name: (f"{each.name}.key",) for each in query.operators if _by_key(query, each)
+        each.name: tuple(sorted(attributes_of(query, each.name))) or (f"{each.name}.key",)
+        for each in query.operators
+        if _by_key(query, each)
     }
     for name, attributes in given.items():
         if name not in own:
@@ -62,7 +66,8 @@ def _keys(query: Query, given: Names) -> dict[str, tuple[str, ...]]:
 
 def _by_key(query: Query, operator: AnyOperator) -> bool:
     ways = [query.partitioning(stream) for stream in query.inputs(operator.name)]
-    return bool(ways) and all(way.keeps_keys for way in ways) and not _whole(operator)
+    whole = _whole(operator) or getattr(operator, "partition_by", None) == ()
+    return bool(ways) and all(way.keeps_keys for way in ways) and not whole
 
 
 def _whole(operator: AnyOperator) -> bool:
@@ -86,7 +91,7 @@ def _passes(query: Query, given: Names, known: Iterable[str]) -> dict[str, froze
                 raise BadInput(
                     f"passes of {name!r} names {attribute!r}, by which nothing is keyed; {suggest(attribute, known)}"
                 )
-    return {name: frozenset(given.get(name, ())) for name in maps}
+    return {name: frozenset(given.get(name, getattr(query.operator(name), "passes", ()))) for name in maps}
 
 
 def _needed(
@@ -147,6 +152,7 @@ def _transfers(deployment: Deployment) -> list[dict[str, Any]]:
             "producer": stream.producer,
             "consumer": stream.consumer,
             "rate_per_s": rates[stream.producer].out_per_s
+            * query.operator(stream.producer).share_to(stream.consumer)
             * (deployment.plan.replicas(stream.consumer) if query.partitioning(stream).copies else 1),
         }
         for stream in query.streams_by_name

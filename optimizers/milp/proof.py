@@ -49,6 +49,7 @@ def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bo
         isinstance(problem.cost_model, RateModel)
         and problem.objective == "processing_latency_s"
         and not space.spreads(problem.deployment)
+        and not (problem.deployment.engine.chaining or problem.deployment.plan.fused)  # one line, not several
         and not problem.scenario.plan.key_groups  # programs take contiguous ranges
         and not job.bursty
         and compile(problem.deployment).least_room >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))

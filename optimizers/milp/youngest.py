@@ -27,7 +27,7 @@ TOO_MUCH = 1.02
 """Utilisation above which the rate model calls every plan backpressured."""
 SOON, MANY = 0.1, 100
 """Share of the run in which backpressure is to show, and plans that are asked, before all are said to be overloaded."""
-GAPS = ((200, GAP), (600, 1e-2), (math.inf, 3e-2))
+GAPS = ((200, GAP), (math.inf, 3e-2))
 """Relative gap to which programs are solved, of what placement can change, by operators times sockets up to which it is
 asked for: small changes find the rest sooner."""
 

@@ -57,7 +57,7 @@ class AdaptationSpec(Round, PolicySpec):
         search = Search(looks=SEARCHED, band=self.band)
         if self.solver == "albic":
             return Albic(share=0.6, inner=search)
-        return Joint(band=max(self.band, 3.0), seconds=5.0, inner=search) if self.solver == "joint" else search
+        return Joint(band=max(self.band, 3.0), inner=search) if self.solver == "joint" else search
 
 
 @dataclass(kw_only=True)

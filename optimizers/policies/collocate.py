@@ -59,7 +59,7 @@ class JointSpec(Round, PolicySpec):
     band: Annotated[float, Field(ge=0, le=100, description="percentage points off the mean that hosts may be")] = 3.0
     max_partition: Annotated[float, Field(gt=0, le=100, description="load that moves as one (percent)")] = 25.0
     score_factor: Annotated[float, Field(gt=0, description="times the average traffic of a pair")] = 1.5
-    seconds: Annotated[float, Field(gt=0, le=3600, description="that HiGHS has for a round, at most")] = 5.0
+    steps: Annotated[int, Field(gt=0, le=100_000, description="of the search in a round, at most")] = 300
 
     def start(self, deployment: Deployment) -> Collocating:
         """For one run."""
@@ -67,7 +67,7 @@ class JointSpec(Round, PolicySpec):
             band=self.band,
             max_partition=self.max_partition,
             score_factor=self.score_factor,
-            seconds=self.seconds,
+            steps=self.steps,
             inner=Search(looks=SEARCHED, band=self.band),
         )
         return Collocating(deployment, self, solver, self.name)

@@ -32,3 +32,9 @@ POLICIES: Mapping[str, type[PolicySpec]] = {
         SplitCombineSpec,
     )
 }
+
+WORDS: Mapping[str, str] = {
+    "albic": "Brings pairs of key groups that exchange much onto one host, and balances: ALBIC (Algorithm 2)",
+    "joint": "Chooses a round's migrations together: most traffic on one host while hosts stay within a band of loads",
+}
+"""What `twin list` says of those that share a file; of the rest, the file says it."""

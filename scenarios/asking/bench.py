@@ -1,33 +1,28 @@
-"""Where runs are made: each once, on as many processes as there are cores. How many makes no difference to results."""
+"""Where runs are asked for: each is made once, by an executor. Which one makes no difference to results."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing.connection import wait
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from scenarios.asking.kept import Kept, Outcome
 from scenarios.asking.measures import measures
 from scenarios.asking.single_run import key, run
+from scenarios.executing.processes import Processes
 from scenarios.telling.progress import Progress
 from twin.engine.measure.standard_errors import few_results
-from twin.errors import BadInput
+from twin.executor import Executor
 from twin.guards.effort import require_feasible
 from twin.guards.fidelity import settled
 from twin.run import Run
 from twin.scenario import Scenario
 
-STARTED_S = 2.0
-"""CPU seconds of runs for which it is worth while to start processes."""
-
 Job = tuple[Scenario, int]
 """What is run, and its seed."""
+Of = Callable[[Scenario, int], Outcome]
+"""What is kept of a run."""
 
 
 def outcome(scenario: Scenario, seed: int) -> Outcome:
@@ -46,30 +41,35 @@ def effort_s(scenario: Scenario) -> float:
     return require_feasible(scenario, settled(scenario).run, scenario.events).cpu_s
 
 
-class Bench:
-    """Makes runs and remembers them; to be left, as a context, when no more are wanted.
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """`of`, of a job; picklable if that is."""
 
-    workers: processes; absent: one a core. of: what is kept of a run. Raises BadInput for fewer workers than 1.
+    of: Of
+
+    def __call__(self, job: Job) -> Outcome:
+        return self.of(*job)
+
+
+class Bench:
+    """Has runs made and remembers them; to be left, as a context, when no more are wanted.
+
+    executor: who makes them, given back at the end; absent: processes, one a core. of: what is kept of a run.
     """
 
-    def __init__(
-        self, kept: Kept | None = None, workers: int | None = None, of: Callable[[Scenario, int], Outcome] = outcome
-    ) -> None:
-        if workers is not None and workers < 1:
-            raise BadInput(f"--workers {workers}: at least 1")
+    def __init__(self, executor: Executor | None = None, of: Of = outcome, kept: Kept | None = None) -> None:
         self.kept = kept or Kept()
         self.made = 0
-        self._of = of
-        self._workers = workers or os.cpu_count() or 1
-        self._pool: ProcessPoolExecutor | None = None
+        self._work = _Work(of)
+        self._executor = executor or Processes()
         self._keys: dict[int, tuple[Scenario, str, float]] = {}
 
     def __enter__(self) -> Self:
+        self._executor.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+        self._executor.__exit__(kind, error, at)
 
     def check(self, scenario: Scenario) -> None:
         """Raises BadInput if a run would not finish within hours."""
@@ -83,33 +83,21 @@ class Bench:
         keys = [self._key(*job) for job in jobs]
         new = {each: job for each, job in zip(keys, jobs, strict=True) if each not in self.kept.outcomes}
         report(0, max(1, len(new)))
-        for done, (each, found) in enumerate(self._made(new), start=1):
-            self.kept.add(each, found)
+        names = list(new)
+
+        def done(position: int, found: Outcome) -> None:
+            self.kept.add(names[position], found)
             self.made += 1
-            report(done, len(new))
+            report(self.made - before, len(new))
+
+        before = self.made
+        self._executor.each(self._work, [*new.values()], done, self.missing_s([*new.values()]))
         return [self.kept.outcomes[each] for each in keys]
 
     def missing_s(self, jobs: Sequence[Job]) -> float:
         """CPU seconds that `outcomes` would take, roughly."""
         new = {self._key(*job): job for job in jobs}
         return sum(self._known(scenario)[2] for each, (scenario, _) in new.items() if each not in self.kept.outcomes)
-
-    def _made(self, jobs: Mapping[str, Job]) -> Iterator[tuple[str, Outcome]]:
-        """In the order in which they are finished."""
-        few = len(jobs) < 2 or (self._pool is None and self.missing_s([*jobs.values()]) < STARTED_S)
-        if few or self._workers == 1:
-            for each, job in jobs.items():
-                yield each, self._of(*job)
-            return
-        futures = {self._processes().submit(self._of, *job): each for each, job in jobs.items()}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-
-    def _processes(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, initializer=_end_with_parent)
-        return self._pool
 
     def _key(self, scenario: Scenario, seed: int) -> str:
         return f"{self._known(scenario)[1]}-{seed}"
@@ -118,16 +106,3 @@ class Bench:
         if id(scenario) not in self._keys:  # it is kept, so that no other gets its identity
             self._keys[id(scenario)] = (scenario, key(scenario), effort_s(scenario))
         return self._keys[id(scenario)]
-
-
-def _end_with_parent() -> None:
-    """A worker ends at once when it is interrupted, or when whoever started it is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_after(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)

@@ -12,26 +12,36 @@ from twin.scenario import Scenario
 from twin.spec import parse
 
 _REPLICA = re.compile(r"^(?P<operator>[^\[\]]+)(\[(?P<replica>\d+)\])?$")
+FAILOVERS = ("region", "full", "both")
 USUAL_SHARE = 1 / 3
 """Of the time after the warm-up, when nothing else is said: enough before it, and more to catch up."""
 
 
 class Change(NamedTuple):
-    """All at once, at_s. recover_after_s: of failures, detection and restart together."""
+    """All at once, at_s. recover_after_s: of failures, detection and restart together; failover: what they restart,
+    `region`, `full`, or `both`, one beside the other."""
 
     rescale: Sequence[str] = ()
     migrate: Sequence[str] = ()
     fail: Sequence[str] = ()
     at_s: float | None = None
     recover_after_s: float = 10.0
+    failover: str | None = None
 
 
 class Planned(NamedTuple):
-    """The scenario with the change, when that is, and what it is in words."""
+    """The scenario with the change, when that is, and what it is in words.
+
+    own: how many events, the last ones, are the change. spread_s: failures come at any time within so much after at_s.
+    rival: the same where the whole job restarts.
+    """
 
     scenario: Scenario
     at_s: float
     words: str
+    own: int = 0
+    spread_s: float = 0.0
+    rival: Scenario | None = None
 
 
 def planned(given: Scenario, change: Change) -> Planned:
@@ -43,12 +53,42 @@ def planned(given: Scenario, change: Change) -> Planned:
     events = [*_rescales(given, change), *_migrations(given, change), *_failures(given, change)]
     if not events:
         raise BadInput("nothing to try; give --rescale OPERATOR=4, --migrate OPERATOR=HOST or --fail HOST")
+    _check_failover(given, change)
+    spread_s = _spread_s(given, change, at_s)
     data = given.model_dump(mode="json")
     data["events"] = [*data["events"], *({**event, "at_s": at_s} for event in events)]
+    if change.failover is not None:
+        data["checkpoints"]["failover"] = "full" if change.failover == "full" else "region"
     words = [f"{text} replicas" if text.partition("=")[2].isdigit() else text for text in change.rescale]
     told = {"rescale": words, "migrate": change.migrate, "fail": change.fail}
     named = "; ".join(f"{what} {', '.join(texts)}" for what, texts in told.items() if texts)
-    return Planned(parse(Scenario, data, where="the change"), at_s, f"{named} at {at_s:g} s")
+    when = f"{at_s:g} s" if not spread_s else f"{at_s:g} to {at_s + spread_s:g} s"
+    made = parse(Scenario, data, where="the change")
+    rival = None
+    if change.failover == "both":
+        data["checkpoints"]["failover"] = "full"
+        rival = parse(Scenario, data, where="the change")
+    return Planned(made, at_s, f"{named} at {when}", len(events), spread_s, rival)
+
+
+def _check_failover(given: Scenario, change: Change) -> None:
+    if change.failover is None:
+        return
+    if change.failover not in FAILOVERS:
+        raise BadInput(f"--failover {change.failover}: {suggest(change.failover, FAILOVERS)}")
+    if not change.fail:
+        raise BadInput("--failover: says what a failure restarts; give --fail HOST, too")
+    if given.checkpoints is None:
+        remedy = "add --set 'checkpoints={interval_s: 10}'"
+        raise BadInput(f"--failover: {given.name} has no checkpoints to restart a part of it from; {remedy}")
+
+
+def _spread_s(given: Scenario, change: Change, at_s: float) -> float:
+    """Where nobody says when a host fails, it does anywhere between two checkpoints."""
+    checkpoints = given.checkpoints
+    if checkpoints is None or change.at_s is not None or not change.fail:
+        return 0.0
+    return checkpoints.interval_s if at_s + checkpoints.interval_s < given.run.horizon_s else 0.0
 
 
 def _usual_s(given: Scenario) -> float:

@@ -24,6 +24,8 @@ from twin.scenario import Scenario
 
 Row = Mapping[str, Any]
 
+RECOVERY = ("checkpoint", "failure")
+"""What sends state to where it is kept, and back, and moves none."""
 MEANINGS: Mapping[str, str] = {
     "backlog.mean": "tuples that wait at the sources",
     "backlog.peak": "most tuples that waited",
@@ -66,7 +68,7 @@ def control_measures(made: Run, scenario: Scenario, slo_s: float | None = None) 
         "replica_seconds": sum(_replicas(each) * length for each, length in zip(periods, seconds, strict=True)),
         "rescalings": float(sum(each["kind"] == "scale" and "after" in each["detail"] for each in changes)),
         "migrations": float(sum(moved(each) for each in changes if each["kind"] == "migration")),
-        "moved_mb": sum(each["bytes"] or 0.0 for each in changes) / 1e6,
+        "moved_mb": sum(each["bytes"] or 0.0 for each in changes if each["kind"] not in RECOVERY) / 1e6,
         "oscillations": float(oscillations(changes, scenario)),
     }
     if slo_s is not None:

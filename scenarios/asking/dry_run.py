@@ -7,7 +7,7 @@ much waits in the undisturbed run as waits by chance; the change is caught up wi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from scenarios.asking.control_measures import course
 from scenarios.asking.intervals import of_mean
 from scenarios.asking.kept import Outcome
 from scenarios.asking.single_run import alike, run
+from scenarios.asking.trials import trials
 from scenarios.telling.progress import Audience
 from twin.engine.measure.sketch import merge, representative_s
 from twin.engine.measure.statistics import Row
@@ -38,7 +39,12 @@ MEANINGS: Mapping[str, str] = {
     "twice": "results that come twice",
     "lost": "tuples lost at full channels",
     "moved_mb": "state moved (MB)",
+    "restarted": "replicas that restart",
+    "redone_s": "work that is done again, since the last checkpoint",
+    "replayed": "tuples that sources read again",
 }
+OF_FAILURES = ("restarted", "redone_s", "replayed")
+"""Only told where something fails."""
 TIMED = "catch_up_s"
 """By periods."""
 CHANGES = ("migration", "scale", "failure")
@@ -67,14 +73,20 @@ def dry_run(
     bench: Bench, given: Scenario, change: Planned, replications: int, seed: int, audience: Audience
 ) -> dict[str, Any]:
     """The answer, for JSON. given: the scenario without the change; both as `finer` makes them. bench: with `look`."""
-    cases = alike([given, change.scenario])
-    jobs: list[Job] = [(case, child_seed(seed, index)) for index in range(replications) for case in cases]
+    tried = trials(change, replications)
+    kinds = 1 + len(tried[0].scenarios)
+    cases = alike([given, *(each for trial in tried for each in trial.scenarios)])
+    jobs: list[Job] = []
+    for index in range(replications):
+        own = cases[1 + index * (kinds - 1) : 1 + (index + 1) * (kinds - 1)]
+        jobs += [(case, child_seed(seed, index)) for case in (cases[0], *own)]
     audience.stage(f"{change.words}: {replications} runs with and without it, on the same random numbers")
     with audience.progress("runs") as report:
         found = bench.outcomes(jobs, report)
-    without, with_it = found[::2], found[1::2]
-    pairs = [_compared(a.course or {}, b.course or {}, change.at_s) for a, b in zip(without, with_it, strict=True)]
+    without, *changed = (found[kind::kinds] for kind in range(kinds))
+    with_it, pairs = changed[0], [_pairs(without, each, [trial.at_s for trial in tried]) for each in changed]
     keeps_up = [not each.measures["backpressured"] for each in without]
+    measures, *rival = [_all_known(each, given.run.period_s) for each in pairs]
     return {
         "scenario": given.name,
         "change": change.words,
@@ -83,10 +95,33 @@ def dry_run(
         "replications": replications,
         "period_s": given.run.period_s,
         "keeps_up_without": sum(keeps_up),
-        "measures": {name: _known(name, [pair[name] for pair in pairs], given.run.period_s) for name in MEANINGS},
+        "measures": measures,
+        **({"full": rival[0], "saved": _saved(pairs[0], pairs[1], given.run.period_s)} if rival else {}),
         "course": {"without": _mean_course(without), "with": _mean_course(with_it)},
         "warnings": list(with_it[0].warnings),
     }
+
+
+def _pairs(without: Sequence[Outcome], with_it: Sequence[Outcome], at_s: Sequence[float]) -> list[dict[str, float]]:
+    """Run by run, those of MEANINGS."""
+    triples = zip(without, with_it, at_s, strict=True)
+    return [_compared(one.course or {}, other.course or {}, when_s) for one, other, when_s in triples]
+
+
+def _all_known(
+    pairs: Sequence[Mapping[str, float]], period_s: float, told: Iterable[str] | None = None
+) -> dict[str, Any]:
+    if told is None:
+        told = [name for name in MEANINGS if name not in OF_FAILURES or any(pair[name] for pair in pairs)]
+    return {name: _known(name, [pair[name] for pair in pairs], period_s) for name in told}
+
+
+def _saved(
+    pairs: Sequence[Mapping[str, float]], rival: Sequence[Mapping[str, float]], period_s: float
+) -> dict[str, Any]:
+    """What the rival has more of each, run by run."""
+    more = [{name: other[name] - one[name] for name in one} for one, other in zip(pairs, rival, strict=True)]
+    return _all_known(more, period_s, _all_known(rival, period_s))
 
 
 def _course(made: Run, at_s: float) -> dict[str, list[float]]:
@@ -102,9 +137,18 @@ def _course(made: Run, at_s: float) -> dict[str, list[float]]:
         "results": [float(latencies[each]) for each in sorted(latencies)],
         "paused_s": [float(row["paused_s"] or 0.0) for row in changes],
         "bytes": [float(row["bytes"] or 0.0) for row in changes],
+        **{name: _of_failures(changes, name) for name in OF_FAILURES},
         "twice": [float(made.duplicates)],
         "lost": [float(sum(row["numRecordsDropped"] for row in after))],
     }
+
+
+def _of_failures(changes: Sequence[Row], name: str) -> list[float]:
+    """A value a failure that says so."""
+    details = [row["detail"] | {"at_s": row["at_s"]} for row in changes if row["kind"] == "failure"]
+    if name == "redone_s":
+        return [float(each["at_s"] - each["checkpoint_s"]) for each in details if "checkpoint_s" in each]
+    return [float(each[name]) for each in details if name in each]
 
 
 def _waiting(rows: Sequence[Row]) -> list[float]:
@@ -132,6 +176,9 @@ def _compared(without: Courses, with_it: Courses, at_s: float) -> dict[str, floa
         "twice": with_it["twice"][0] - without["twice"][0],
         "lost": with_it["lost"][0] - without["lost"][0],
         "moved_mb": (sum(with_it["bytes"]) - sum(without["bytes"])) / 1e6,
+        "restarted": sum(with_it.get("restarted", ())),
+        "redone_s": max(with_it.get("redone_s", ()), default=0.0),
+        "replayed": sum(with_it.get("replayed", ())),
     }
 
 

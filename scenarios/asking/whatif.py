@@ -9,6 +9,7 @@ import numpy as np
 
 from scenarios.asking.bench import Bench
 from scenarios.asking.comparison import Change, adjusted, changed
+from scenarios.asking.fullness import full
 from scenarios.asking.intervals import of_mean
 from scenarios.asking.replications import Samples, Wanted, replicate
 from scenarios.asking.variants import Variant
@@ -75,6 +76,7 @@ def _row(
             metric: _cell(metric, samples.values(case, metric), changes.get((case, metric)), len(changes))
             for metric in metrics
         },
+        "full": full(variant.scenario, samples.outcomes[case]),
         "warnings": list(samples.outcomes[case][0].warnings),
     }
 

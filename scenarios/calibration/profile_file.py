@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from pydantic import Field
 from scenarios.calibration.calibrate import Calibration, under
 from scenarios.calibration.estimate import Estimate
 from scenarios.calibration.judging import Figures
+from scenarios.calibration.posterior import Draw
 from scenarios.calibration.structures import By, Structure
 from scenarios.calibration.unit_costs import OWN
 from scenarios.files.scenario_file import read_text
@@ -40,6 +42,7 @@ class CalibratedProfile(Spec):
     hidden: dict[str, Annotated[float, Field(ge=0)]]
     estimates: tuple[Estimate, ...]
     held_out: tuple[Figures, ...]
+    draws: Annotated[tuple[Draw, ...], Field(description="other constants that the points could come from")] = ()
 
 
 def profile_of(
@@ -61,6 +64,7 @@ def profile_of(
         hidden=dict(found.hidden),
         estimates=found.estimates,
         held_out=held_out,
+        draws=found.draws,
     )
 
 
@@ -71,13 +75,19 @@ def dump(profile: CalibratedProfile) -> str:
 
 def load(path: Path) -> CalibratedProfile:
     """What a file holds. Raises BadInput, in one line, if there is none, or it is not a calibrated profile."""
-    return parse(CalibratedProfile, parse_text(read_text(path), str(path)), where=str(path))
+    data = parse_text(read_text(path), str(path))
+    if isinstance(data, Mapping) and "query" in data:
+        raise BadInput(f"{path} is a scenario, which comes first: twin use-profile SCENARIO PROFILE")
+    if not isinstance(data, Mapping) or "estimates" not in data:
+        raise BadInput(f"{path} is no calibrated profile; name a file that 'twin calibrate --out' wrote")
+    return parse(CalibratedProfile, data, where=str(path))
 
 
 def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None = None) -> Scenario:
     """The scenario under a calibrated profile. machine: the one that it is to run on; None: the profile's.
 
-    Raises BadInput if that is another machine, or if costs are of operators and the scenario has others.
+    Raises BadInput if that is another machine, if costs are of operators and the scenario has others, or if it is under
+    the profile already, and a second time would change its hosts again.
     """
     if machine is not None and machine != profile.machine:
         measured = repr(profile.machine) if profile.machine else "a machine that nobody named"
@@ -93,6 +103,24 @@ def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None 
     own = {cost.removeprefix(OWN) for cost in profile.costs if cost.startswith(OWN)}
     if own and (unknown := sorted(names - own)):
         raise BadInput(f"the profile has no cost of operator {unknown[0]!r}; calibrate on points of this job")
+    found = _under(profile, scenario, profile.costs, profile.hidden)
+    once = profile.exponent != 1.0 or profile.by == "function"
+    if once and (found.engine, found.query) == (scenario.engine, scenario.query):
+        raise BadInput(
+            f"{scenario.name} is under this profile already; name the scenario from before 'twin use-profile'"
+        )
+    return found
+
+
+def drawn(profile: CalibratedProfile, scenario: Scenario) -> list[Scenario]:
+    """The scenario under each draw of the constants; none if the profile has no draws. Raises BadInput as `applied`."""
+    applied(profile, scenario)
+    return [_under(profile, scenario, each.costs, each.hidden) for each in profile.draws]
+
+
+def _under(
+    profile: CalibratedProfile, scenario: Scenario, costs: Mapping[str, float], hidden: Mapping[str, float]
+) -> Scenario:
     as_before = scenario.model_copy(update={"engine": profile.engine})
     structure = Structure(profile.by, profile.exponent, profile.own_cores)
-    return under(as_before, structure, profile.exponent, profile.costs, profile.hidden)
+    return under(as_before, structure, profile.exponent, costs, hidden)

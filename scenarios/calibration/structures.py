@@ -63,7 +63,7 @@ class Explained:
     def criterion(self) -> float:
         """Bayesian information criterion; the lower, the better."""
         rows = len(self.rows.cores_r)
-        shown = int((np.abs(self.rows.need_rk).max(axis=0, initial=0.0) > 0).sum()) + (self.structure.exponent is None)
+        shown = _shown(self.rows) + (self.structure.exponent is None)
         doubt = EVIDENCE * ((self.structure.by == "function") + (self.structure.exponent is None))
         return self.fit.deviance + shown * math.log(max(rows, 2)) + doubt
 
@@ -98,9 +98,12 @@ def candidates(points: Sequence[Point], by: By | None) -> list[Structure]:
 def explain(points: Sequence[Point], structures: Sequence[Structure], works: Works) -> list[Explained]:
     """Each structure fitted, best first. Raises BadInput if there are too few rows for all of them."""
     found, missing = [], []
+    of = {structure.by: [works.of(point, structure.by) for point in points] for structure in structures}
+    free = {by: _shown(rows_of(points, each)) for by, each in of.items()}
     for structure in structures:
-        costs = works.costs(structure.by)
-        each = [works.of(point, structure.by) for point in points]
+        if any(free.values()) and not free[structure.by]:
+            continue  # all operators have service times of their own, so it would leave everything as it is
+        costs, each = works.costs(structure.by), of[structure.by]
         lacking = _lacking(points, each, structure)
         if lacking:
             missing.append(lacking)
@@ -117,8 +120,12 @@ def explain(points: Sequence[Point], structures: Sequence[Structure], works: Wor
 def _lacking(points: Sequence[Point], works: Sequence[Work], structure: Structure) -> int:
     """How many rows are missing for one more than there are constants to be seen."""
     rows = rows_of(points, works)
-    shown = int((np.abs(rows.need_rk).max(axis=0, initial=0.0) > 0).sum()) + (structure.exponent is None)
-    return max(0, shown + 1 - len(rows.cores_r))
+    return max(0, _shown(rows) + (structure.exponent is None) + 1 - len(rows.cores_r))
+
+
+def _shown(rows: Rows) -> int:
+    """How many constants have to do with any row."""
+    return int((np.abs(rows.need_rk).max(axis=0, initial=0.0) > 0).sum())
 
 
 class Works:

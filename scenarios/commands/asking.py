@@ -15,6 +15,7 @@ from scenarios.commands.terminal import Terminal, plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from scenarios.asking.bench import Bench, Of
     from scenarios.asking.replications import Wanted
     from twin.scenario import Scenario
 
@@ -36,10 +37,24 @@ Precision = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", metavar="N", help="Processes; the result is the same. Default: one a core.")
 ]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="Run on this Spark master instead: spark://HOST:PORT; the result is the same."
+    ),
+]
 OutFolder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep runs, table.csv, figure.png and answer.json; go on from there."),
 ]
+
+
+def bench(terminal: Terminal, workers: int | None, master: str | None, of: Of | None = None) -> Bench:
+    """Where the runs of a question are made. of: what is kept of a run; absent: its measures."""
+    from scenarios.asking.bench import Bench, outcome
+    from scenarios.executing.chosen import executor
+
+    return Bench(executor(workers, master, terminal.stage), of or outcome)
 
 
 def keeping(out: Path | None) -> AbstractContextManager[None]:

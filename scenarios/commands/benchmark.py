@@ -1,20 +1,17 @@
-"""`twin benchmark`: optimizers and cost models on the fixed suite of placement problems."""
+"""`twin benchmark`: optimizers and cost models on the fixed suite of problems."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from scenarios.commands.asking import OutFolder, write
-from scenarios.commands.planning import Drive, Seconds, fitting
+from scenarios.commands.asking import Master, OutFolder, Workers, write
+from scenarios.commands.interruption import kept
+from scenarios.commands.planning import Drive, Seconds
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
-
-if TYPE_CHECKING:
-    from scenarios.planning.validation import ValidationRow
-
-USUAL = "milp,branch-and-bound,local-search,costream,exhaustive,governor,first-fit,spread,random,as-given"
 
 
 def register(app: typer.Typer) -> None:
@@ -27,8 +24,9 @@ def benchmark(
         str | None, typer.Option("--families", metavar="A,B,...", help="Of `twin list`; default: all.")
     ] = None,
     optimizers: Annotated[
-        str, typer.Option("--optimizers", metavar="A,B,...", help="Names, or FILE.py:CLASS for your own.")
-    ] = USUAL,
+        str | None,
+        typer.Option("--optimizers", metavar="A,B,...", help="Of plans: names, or FILE.py:CLASS for your own."),
+    ] = None,
     models: Annotated[
         str, typer.Option("--cost-model", metavar="A,B,...", help="Of rates, sim, learned, staged, and model folders.")
     ] = "rates,learned,staged",
@@ -41,58 +39,70 @@ def benchmark(
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 3,
     references: Annotated[int, typer.Option("--references", min=0, help="More plans that are simulated.")] = 30,
     out: OutFolder = None,
+    workers: Workers = None,
+    master: Master = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Compares optimizers and cost models on the fixed suite; regret is in the simulator, to the best plan known.
 
+    Families that ask for something else than a plan are answered by all solvers of balance, or all policies. With
+    --out, what is judged is kept, and the same command goes on.
+
     Examples: `twin benchmark --families edge-linear --most 3` · `twin benchmark --out board` ·
     `twin benchmark --optimizers milp,my_file.py:MyOptimizer --cost-model rates,learned`
     """
     from scenarios.asking import folder
+    from scenarios.benchmarking.pieces import pieces
+    from scenarios.benchmarking.pieces import rows as rows_of
+    from scenarios.benchmarking.request import Request
+    from scenarios.executing.chosen import executor
     from scenarios.planning import leader_board, planner
-    from scenarios.planning.cost_models import cost_models
-    from scenarios.planning.validation import validate
-    from scenarios.suite.members import VERSION
+    from scenarios.planning.cost_models import cost_models, learns
+    from scenarios.suite.members import MEMBERS, VERSION
     from scenarios.suite.registry import families as families_of
     from scenarios.telling import tables
-    from twin.simulation import simulate
+    from twin.errors import BadInput
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    chosen, costs, wanted = planner.optimizers(optimizers), list(cost_models(models).values()), families_of(families)
-    asked: dict[str, Any] = {"suite": VERSION, "families": [each.name for each in wanted], "optimizers": optimizers}
-    asked |= {"cost_models": models, "drive": drive, "most": most, "budget": budget, "seconds": seconds}
-    folder.opened(out, {**asked, "replications": replications, "references": references, "seed": seed})
-    rows: dict[str, list[ValidationRow]] = {each.name: [] for each in wanted}
-    with terminal.progress("scenarios") as report:
-        total, done = sum(len(each.seeds[:most]) for each in wanted), 0
-        for family in wanted:
-            for scenario in family.scenarios(most):
-                rows[family.name] += validate(
-                    [scenario],
-                    chosen,
-                    costs,
-                    simulate,
-                    replications,
-                    seed,
-                    budget=budget,
-                    references=references,
-                    space=family.space,
-                    seconds=seconds,
-                    lead=lambda optimizer, model: planner.led(optimizer, model, fitting(drive, model), seed, 0),
-                    racing=True,
-                )
-                done += 1
-                report(done, total)
-    every = [row for found in rows.values() for row in found]
+    if optimizers is not None:
+        planner.optimizers(optimizers)
+    costs = cost_models(models)  # what is wrong with names is said before anything is judged
+    request = Request(
+        optimizers=optimizers,
+        cost_models=models,
+        drive=drive,
+        budget=budget,
+        seconds=seconds,
+        replications=replications,
+        references=references,
+        seed=seed,
+    )
+    wanted = families_of(families)
+    if master is not None and any(learns(each) for each in costs.values()):
+        raise BadInput(f"--master {master}: learned cost models are not sent there; give --cost-model rates")
+    runner = executor(workers, master, terminal.stage)
+    asked: dict[str, Any] = {"suite": VERSION, "families": wanted, "most": most, **request.to_dict()}
+    with kept(f"the judged problems in {out}") if out is not None else nullcontext():
+        folder.opened(out, {"command": "benchmark", **asked})
+        with terminal.progress("problems") as report, runner:
+            rows = rows_of(pieces(wanted, most), request, out, runner, report)
+    every = [row for name, found in rows.items() if MEMBERS[name].asks == "placement" for row in found]
     boards = {name: [asdict(each) for each in leader_board.standings(found)] for name, found in rows.items()}
     overall = [asdict(each) for each in leader_board.standings(every)]
-    document = {**asked, "standings": overall, "by_family": boards, "rows": [asdict(row) for row in every]}
+    document = {
+        **asked,
+        "standings": overall,
+        "by_family": boards,
+        "rows": [asdict(row) for found in rows.values() for row in found],
+    }
     if out is not None:
         from figures.distributions import distributions
 
-        figure = distributions(leader_board.samples(every), "simulated cost over the best known", log=True)
-        write(terminal, out, document, leader_board.csv_rows(map(asdict, every)), figure)
+        samples = leader_board.samples(every)
+        figure = distributions(samples, "simulated cost over the best known", log=True) if samples else None
+        write(terminal, out, document, leader_board.csv_rows(document["rows"]), figure)
     shown = [tables.of_standings(board, f"{name}: regret in the simulator") for name, board in boards.items()]
-    terminal.result(document, *shown, tables.of_standings(overall))
+    total = [tables.of_standings(overall, "all placements: regret in the simulator")] if overall else []
+    terminal.result(document, *shown, *total)

@@ -50,6 +50,7 @@ def calibrate(
     from scenarios.calibration import profile_file
     from scenarios.calibration.calibrate import calibrate as fitted
     from scenarios.calibration.judging import held_out
+    from scenarios.calibration.lens import LEARN_FROM
     from scenarios.calibration.point_files import read_points
     from scenarios.files.traces import check_free, write_text
     from twin.errors import BadInput
@@ -74,6 +75,11 @@ def calibrate(
     if out is not None:
         write_text(profile_file.dump(profile), out)
         terminal.note(f"profile written to {out}; use it with: twin use-profile {scenario} {out} --out NEW.yaml")
+    if len(read) >= LEARN_FROM:
+        terminal.note(
+            f"{len(read)} points are enough to learn what the rate model misses: twin train ROWS OUT --from learned "
+            "--profile PROFILE"
+        )
     document = {**profile.model_dump(mode="json"), "contradictions": list(found.odd), "tried": _tried(found)}
     terminal.result(document, *_tables(profile, found), _verdict(profile))
 
@@ -100,7 +106,10 @@ def use_profile(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     if out is not None:
         check_free(out)
-    found = profile_file.applied(profile_file.load(profile), scenario_of(scenario, set_), machine)
+    loaded = profile_file.load(profile)
+    if loaded.machine and machine is None:
+        terminal.note(f"note: the profile was fitted on machine {loaded.machine!r}; it says nothing of others")
+    found = profile_file.applied(loaded, scenario_of(scenario, set_), machine)
     if out is None and not as_json:
         terminal.text(scenario_file.dump(found))
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenarios.commands import asking
-from scenarios.commands.asking import OutFolder, Workers
+from scenarios.commands.asking import Master, OutFolder, Workers
 from scenarios.commands.given import ScenarioName, Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
@@ -52,6 +52,7 @@ def capacity(
     ] = "1%",
     out: OutFolder = None,
     workers: Workers = None,
+    master: Master = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -66,7 +67,6 @@ def capacity(
     terminal.stage(f"capacity: reading {scenario}")
     from scenarios.asking import capacity as asked
     from scenarios.asking import folder, single_run
-    from scenarios.asking.bench import Bench
     from scenarios.asking.condition import condition
     from scenarios.asking.precise_run import share
     from scenarios.asking.ranges import bounds
@@ -90,7 +90,7 @@ def capacity(
     )
     job = settled(loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy"))
     keyed = {"find": find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
-    with asking.keeping(out), Bench(workers=workers) as bench:
+    with asking.keeping(out), asking.bench(terminal, workers, master) as bench:
         bench.check(job)
         question.range(job)
         bench.kept = folder.opened(out, {"command": "capacity", "case": single_run.key(job), **keyed})

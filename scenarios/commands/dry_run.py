@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scenarios.commands import asking
-from scenarios.commands.asking import OutFolder, Workers
+from scenarios.commands.asking import Master, OutFolder, Workers
 from scenarios.commands.given import ScenarioName, Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
@@ -20,6 +20,10 @@ Migrate = Annotated[
     typer.Option("--migrate", metavar="OPERATOR=HOST", help="To a host or socket; OPERATOR[1]=HOST: one replica."),
 ]
 Fail = Annotated[list[str] | None, typer.Option("--fail", metavar="HOST", help="A host dies; the job restarts.")]
+Failover = Annotated[
+    str | None,
+    typer.Option("--failover", metavar="WHAT", help="Of --fail: region or full restarts, or both side by side."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,10 +42,12 @@ def dry_run(
     recover_after: Annotated[
         float, typer.Option("--recover-after", metavar="S", help="Of --fail: detection and restart together.")
     ] = 10.0,
+    failover: Failover = None,
     set_: Set = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Pairs of runs.")] = 5,
     out: OutFolder = None,
     workers: Workers = None,
+    master: Master = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -50,22 +56,22 @@ def dry_run(
 
     Examples: `twin dry-run failover --rescale per-page=8 --at 100` ·
     `twin dry-run failover --fail worker-1 --set events=[]` ·
-    `twin dry-run failover --migrate "per-page[0]=worker-3" --replications 10 --out answer`
+    `twin dry-run failover --migrate "per-page[0]=worker-3" --replications 10 --out answer` ·
+    `twin dry-run checkpointed-shop --fail worker-3 --failover both --set events=[]`
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"dry run: reading {scenario}")
     from figures.over_time import over_time
     from scenarios.asking import dry_run as asked
     from scenarios.asking import folder, single_run
-    from scenarios.asking.bench import Bench
     from scenarios.asking.change_options import Change, planned
     from scenarios.telling import dry_run_tables
 
     asking.wanted(replications, None)
     given = asked.finer(asking.adjusted(scenario, set_, seed))
-    change = planned(given, Change(rescale or (), migrate or (), fail or (), at, recover_after))
+    change = planned(given, Change(rescale or (), migrate or (), fail or (), at, recover_after, failover))
     case = {"command": "dry-run", "case": single_run.key(change.scenario), "seed": given.run.seed}
-    with asking.keeping(out), Bench(workers=workers, of=asked.look(change.at_s)) as bench:
+    with asking.keeping(out), asking.bench(terminal, workers, master, asked.look(change.at_s)) as bench:
         bench.check(change.scenario)
         bench.kept = folder.opened(out, case)
         document = asked.dry_run(bench, given, change, replications, given.run.seed, terminal)

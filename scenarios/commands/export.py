@@ -19,7 +19,12 @@ def register(app: typer.Typer) -> None:
 def export(
     target: Target,
     form: Annotated[
-        str, typer.Option("--format", metavar="perfetto|csv|parquet", help="A trace for a viewer, or tables.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="perfetto|csv|parquet|metrics",
+            help="A trace for a viewer, tables, or samples of metrics.",
+        ),
     ] = "perfetto",
     out: Annotated[
         Path | None, typer.Option("--out", metavar="PATH", help="A new file (perfetto) or folder. Default: by name.")
@@ -29,9 +34,10 @@ def export(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Writes a run for other programs: a trace that Perfetto's viewer opens, or tables as CSV or Parquet.
+    """Writes a run for other programs: a trace for Perfetto's viewer, tables as CSV or Parquet, or samples of metrics.
 
-    Examples: `twin export failover` · `twin run failover --out trace`, then `twin export trace --format csv`
+    Examples: `twin export failover` · `twin run failover --out trace`, then `twin export trace --format csv` ·
+    `twin export rush-hour --format metrics --out metrics`, then `twin shadow rush-hour metrics --once`
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"export: reading {target}")

@@ -20,6 +20,20 @@ def known_scenarios(begun: str) -> list[str]:
     return [name for name in registry.names() if name.startswith(begun)]
 
 
+def known_optimizers(begun: str) -> list[str]:
+    """Likewise."""
+    from scenarios import catalogue
+
+    return [name for name in catalogue.optimizers() if name.startswith(begun)]
+
+
+def known_documents(begun: str) -> list[str]:
+    """Commands whose output has a schema."""
+    from scenarios.schemas.registry import DOCUMENTS
+
+    return [name for name in DOCUMENTS if name.startswith(begun)]
+
+
 ScenarioName = Annotated[
     str,
     typer.Argument(metavar="SCENARIO", help="A name from `twin list`, or a YAML file.", autocompletion=known_scenarios),
@@ -53,7 +67,13 @@ def scenario_of(name: str, assignments: Sequence[str] | None, **options: object)
     return loaded
 
 
-def run_of(target: str, assignments: Sequence[str] | None, plan: str | None = None, seed: int | None = None) -> KeptRun:
+def run_of(
+    target: str,
+    assignments: Sequence[str] | None,
+    plan: str | None = None,
+    seed: int | None = None,
+    policy: str | None = None,
+) -> KeptRun:
     """The run in a folder, or one of the scenario of that name or file, made now.
 
     Raises BadInput for what cannot be; a run that is finished takes no other values.
@@ -63,10 +83,13 @@ def run_of(target: str, assignments: Sequence[str] | None, plan: str | None = No
     from twin.simulation import simulate
 
     if Path(target).is_dir():
-        if plan is not None or assignments or seed is not None:
-            raise BadInput(f"{target} is finished; --plan, --set and --seed go with a scenario that is still to be run")
+        if plan is not None or assignments or seed is not None or policy is not None:
+            raise BadInput(
+                f"{target} is finished; --plan, --policy, --set and --seed go with a scenario that is still to be run"
+            )
         return read_run(Path(target))
-    scenario = scenario_of(target, assignments, seed=seed)
+    policies = [] if policy is None else [f"policy={policy}"]  # first, so that --set can then change its options
+    scenario = scenario_of(target, [*policies, *(assignments or ())], seed=seed)
     if plan is not None:
         from scenarios.asking.plan_files import with_plan_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,9 +11,18 @@ from scenarios.commands.interruption import kept
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 from twin.errors import BadInput
 
+if TYPE_CHECKING:
+    from models.prediction import LearnedCostModel
+    from scenarios.calibration.lens import UnderProfile
+
+SHIPPED = "learned"
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder that `twin dataset` wrote.")]
 
 
+Profile = Annotated[
+    Path | None,
+    typer.Option("--profile", metavar="PROFILE", help="See the rows under the constants that `twin calibrate` wrote."),
+]
 TrainingSeed = Annotated[
     int, typer.Option("--seed", min=0, help="Same seed and number of cores, same networks, to the byte.")
 ]
@@ -42,12 +51,16 @@ def train(
         int | None, typer.Option("--epochs", min=1, help="Passes over the rows. Default: by their number.")
     ] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model; it stays as it is.")
+        Path | None,
+        typer.Option(
+            "--from", metavar="MODEL", help="Fine-tune this model, or `learned`, the shipped; it stays as it is."
+        ),
     ] = None,
     rehearse: Annotated[
         Path | None,
         typer.Option("--rehearse", metavar="OLD", help="With --from: the dataset of MODEL, so that it forgets less."),
     ] = None,
+    profile: Profile = None,
     seed: TrainingSeed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -57,7 +70,8 @@ def train(
     Interrupted, it keeps the networks that are done; the same command goes on with the next one.
 
     Examples: `twin train dataset model` · `twin train dataset model --members 1 --epochs 20` ·
-    `twin train dataset costream --preset paper` · `twin train chains better --from model --rehearse dataset`
+    `twin train dataset costream --preset paper` · `twin train chains better --from model --rehearse dataset` ·
+    `twin train measured mine --from learned --profile engine.yaml`
     """
     terminal = Terminal(as_json=as_json, quiet=quiet)
     from scenarios.files.traces import check_free
@@ -66,7 +80,7 @@ def train(
     if start is not None:
         if (metrics, members, preset) != (None, None, None):
             raise BadInput("--from keeps the kind of its model; leave --metrics, --members and --preset out")
-        _fine_tune(dataset, out, start, rehearse, epochs, seed, terminal)
+        _fine_tune(dataset, out, start, rehearse, profile, epochs, seed, terminal)
         return
     if rehearse is not None:
         raise BadInput("--rehearse is for fine-tuning; name the model with --from")
@@ -82,7 +96,7 @@ def train(
     wanted = METRICS if metrics is None else [name.strip() for name in metrics.split(",")]
     check_metrics(wanted)
     with terminal.progress("rows encoded") as report:
-        rows = rows_of(dataset, report)
+        rows = rows_of(dataset, report, _lens(profile))
     parts = datasets.split(rows, seed)
     terminal.stage(f"training on {len(parts.train)} of {len(rows)} rows")
     there = under_way(out, rows, settings, wanted, seed)
@@ -99,18 +113,37 @@ def train(
     terminal.result(document, f"model of {len(losses)} networks in {out}; best validation losses {words}")
 
 
+def _lens(profile: Path | None) -> UnderProfile | None:
+    from scenarios.calibration import profile_file
+    from scenarios.calibration.lens import UnderProfile
+
+    return None if profile is None else UnderProfile(profile_file.load(profile))
+
+
+def _model(name: Path) -> LearnedCostModel:
+    from models import prediction, shipped
+
+    return shipped.model() if str(name) == SHIPPED else prediction.load(name)
+
+
 def _fine_tune(
-    dataset: Path, out: Path, start: Path, rehearse: Path | None, epochs: int | None, seed: int, terminal: Terminal
+    dataset: Path,
+    out: Path,
+    start: Path,
+    rehearse: Path | None,
+    profile: Path | None,
+    epochs: int | None,
+    seed: int,
+    terminal: Terminal,
 ) -> None:
-    from models import prediction
     from models.fine_tuning import FineTuning
     from scenarios.learning import fine_tuning
     from scenarios.learning.learner import rows_of, write_model
     from scenarios.telling import tables
 
-    model = prediction.load(start)
+    model = _model(start)
     with terminal.progress("rows") as report:
-        new = rows_of(dataset, report)
+        new = rows_of(dataset, report, _lens(profile))
         old = None if rehearse is None else rows_of(rehearse, report)
     how = FineTuning() if epochs is None else FineTuning(epochs=epochs)
     terminal.stage(f"fine-tuning on {len(new)} rows")
@@ -129,22 +162,23 @@ def evaluate(
     by_stratum: Annotated[
         bool, typer.Option("--strata", help="Also where the model's error sits: by query type, results and load.")
     ] = False,
+    profile: Profile = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Predicted against simulated on held-out runs: q-errors and accuracy, beside baselines and the limit.
 
-    Examples: `twin evaluate model dataset --strata` · `twin evaluate model other-dataset --all`
+    Examples: `twin evaluate model dataset --strata` · `twin evaluate model other-dataset --all` ·
+    `twin evaluate learned measured --all --profile engine.yaml`
     """
-    from models import prediction
     from scenarios.learning import learner
     from scenarios.telling import tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    loaded = prediction.load(model)
+    loaded = _model(model)
     with terminal.progress("rows encoded") as report:
-        rows = learner.rows_of(dataset, report)
+        rows = learner.rows_of(dataset, report, _lens(profile))
     terminal.stage("predicting" if every_row else "predicting, and training the baselines")
     found = learner.evaluate(loaded, rows, every_row=every_row, seed=seed, by_stratum=by_stratum)
     for note in found.notes:

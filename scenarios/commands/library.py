@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scenarios.commands.given import ScenarioName, Set, scenario_of
+from scenarios.commands.given import ScenarioName, Set, known_documents, scenario_of
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 from twin.version import VERSION
 
@@ -61,8 +61,12 @@ def show(
 
 def schema(
     command: Annotated[
-        str | None,
-        typer.Argument(metavar="COMMAND", help="What this command prints with --json. Default: a scenario file."),
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND",
+            help="What this command prints with --json. Default: a scenario file.",
+            autocompletion=known_documents,
+        ),
     ] = None,
     as_json: AsJson = False,
     _seed: Seed = 0,
@@ -70,7 +74,7 @@ def schema(
 ) -> None:
     """Prints the JSON Schema of a scenario file, or of what a command prints with --json.
 
-    Examples: `twin schema > scenario.schema.json` · `twin schema run` · `twin schema whatif`
+    Examples: `twin schema > scenario.schema.json` · `twin schema run` · `twin schema import flink`
     """
     import json
 
@@ -78,7 +82,7 @@ def schema(
     from scenarios.schemas.registry import schema_of
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
-    found = scenario_file.json_schema() if command is None else schema_of(command)
+    found = scenario_file.json_schema() if not command else schema_of(" ".join(command))
     if as_json:
         terminal.result(found)
     else:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.commands.asking import OutFolder, write
-from scenarios.commands.given import ScenarioName, Set, scenario_of
+from scenarios.commands.asking import Master, OutFolder, Workers, write
+from scenarios.commands.given import ScenarioName, Set, known_optimizers, scenario_of
 from scenarios.commands.interruption import BestSoFar, hearing
 from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
 from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
@@ -20,7 +20,6 @@ from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Termi
 if TYPE_CHECKING:
     from optimizers.interface import Candidate, Solution
     from scenarios.planning.validation import ValidationRow
-    from twin.metrics import CostModel
     from twin.scenario import Scenario
 
 Objective = Annotated[
@@ -68,7 +67,13 @@ def optimize(
     scenario: ScenarioName,
     set_: Set = None,
     optimizer: Annotated[
-        str | None, typer.Option("--optimizer", metavar="NAME", help="See `twin list`. Default: local-search.")
+        str | None,
+        typer.Option(
+            "--optimizer",
+            metavar="NAME",
+            help="See `twin list`. Default: local-search.",
+            autocompletion=known_optimizers,
+        ),
     ] = None,
     model: Annotated[
         str,
@@ -107,6 +112,7 @@ def optimize(
     `twin optimize smart-grid --optimizer costream --cost-model model` ·
     `twin optimize smart-grid --optimizer my_file.py:MyOptimizer` ·
     `twin optimize smart-grid --budget 5000 --prove 10` ·
+    `twin optimize smart-grid --optimizer fusion` · `twin optimize smart-grid --optimizer fusion+milp` ·
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
     `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
@@ -119,7 +125,7 @@ def optimize(
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
-    from scenarios.telling import tables
+    from scenarios.telling import displaced, tables
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
@@ -154,6 +160,8 @@ def optimize(
         )
     if solution.message:
         terminal.note(f"note: {solution.message}")
+    if moved := displaced.in_words(loaded.query, loaded.plan, solution.plan):
+        terminal.note(f"note: {moved}")
     if out is not None:
         write_text(scenario_file.dump(loaded.with_plan(solution.plan)), out)
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
@@ -240,6 +248,7 @@ def _report(
         "among": solution.among,
         "placement": placement,
         "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
+        "fused": [list(group) for group in solution.plan.fused],
     }
     rows = [
         {"operator": name, "before": tables.places(before[name]), "after": tables.places(where)}
@@ -265,7 +274,9 @@ def _report(
         words += f"; no plan can be more than {solution.gap:.1%} better by this model"
     if simulated is not None:
         words += f"; simulated {objective} = {shown(simulated)}"
-    return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), words
+    groups = "; ".join(" + ".join(group) for group in solution.plan.fused)
+    told = [f"run as one: {groups}"] if groups else []
+    return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), *told, words
 
 
 def _said(given: Candidate) -> dict[str, Any]:
@@ -305,6 +316,8 @@ def validate(
         bool, typer.Option("--race/--no-race", help="Stop simulating references that are clearly beaten.")
     ] = True,
     out: OutFolder = None,
+    workers: Workers = None,
+    master: Master = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -319,6 +332,7 @@ def validate(
     `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
     """
     from scenarios.asking import folder
+    from scenarios.executing.chosen import executor
     from scenarios.planning import leader_board, planner
     from scenarios.planning.cost_models import cost_models
     from scenarios.planning.validation import validate as judged
@@ -335,29 +349,35 @@ def validate(
     loaded = [scenario_of(name, set_) for name in scenarios]
     question = {"scenarios": [config_hash(each) for each in loaded], "optimizers": optimizers, "cost_models": models}
     asked = {"budget": budget, "seconds": seconds, "prove": prove, "drive": drive, "replications": replications}
-    folder.opened(out, {**question, **asked, "references": references, "objective": objective, "seed": seed})
+    runner = executor(workers, master, terminal.stage)
+    folder.opened(
+        out,
+        {"command": "validate", **question, **asked, "references": references, "objective": objective, "seed": seed},
+    )
     rows: list[ValidationRow] = []
     blind: dict[str, dict[str, tuple[str, ...]]] = {}
-    for each in loaded:
-        terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
-        blind[each.name] = planner.blindness(each, costs)
-        _say_blindness(terminal, each.name, blind[each.name])
-        rows += judged(
-            [each],
-            chosen,
-            costs,
-            simulate,
-            replications,
-            seed,
-            objective=objective,
-            budget=budget,
-            references=references,
-            space=space,
-            requirements=requirements,
-            seconds=seconds,
-            lead=lambda optimizer, model: planner.led(optimizer, model, fitting(drive, model), seed, prove),
-            racing=race,
-        )
+    with runner:
+        for each in loaded:
+            terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
+            blind[each.name] = planner.blindness(each, costs)
+            _say_blindness(terminal, each.name, blind[each.name])
+            rows += judged(
+                [each],
+                chosen,
+                costs,
+                simulate,
+                replications,
+                seed,
+                objective=objective,
+                budget=budget,
+                references=references,
+                space=space,
+                requirements=requirements,
+                seconds=seconds,
+                lead=lambda optimizer, model: planner.led(optimizer, model, planner.fitting(drive, model), seed, prove),
+                racing=race,
+                executor=runner,
+            )
     listed = [asdict(row) for row in rows]
     board = [asdict(each) for each in leader_board.standings(rows)]
     document = {"objective": objective, "rows": listed, "standings": board, "blind_to": blind}
@@ -368,10 +388,3 @@ def validate(
         write(terminal, out, document, leader_board.csv_rows(listed), figure)
     total = [tables.of_standings(board)] if len(loaded) > 1 else []
     terminal.result(document, *tables.of_regrets(listed), *total)
-
-
-def fitting(drive: str | None, model: CostModel) -> str | None:
-    """Only learned models drive; the others in a table are as they are."""
-    from scenarios.planning.cost_models import learns
-
-    return drive if learns(model) else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scenarios.commands import asking
-from scenarios.commands.asking import OutFolder, Workers
+from scenarios.commands.asking import Master, OutFolder, Workers
 from scenarios.commands.given import ScenarioName, Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
@@ -44,6 +44,7 @@ def compare_policies(
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Runs of each policy.")] = 5,
     out: OutFolder = None,
     workers: Workers = None,
+    master: Master = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -57,7 +58,6 @@ def compare_policies(
     terminal = Terminal(as_json=as_json, quiet=quiet)
     terminal.stage(f"comparing policies: reading {scenario}")
     from scenarios.asking import folder, single_run
-    from scenarios.asking.bench import Bench
     from scenarios.asking.control_measures import MEANINGS, judge
     from scenarios.asking.policies_compared import compared, seconds, variants
     from scenarios.asking.whatif import check
@@ -68,11 +68,11 @@ def compare_policies(
     found = variants(given, policies or ())
     cases = {each.label: single_run.key(each.scenario) for each in found}
     asked = {"command": "compare-policies", "variants": cases, "seed": given.run.seed, "slo_s": slo_s}
-    with asking.keeping(out), Bench(workers=workers, of=judge(slo_s)) as bench:
+    with asking.keeping(out), asking.bench(terminal, workers, master, judge(slo_s)) as bench:
         check(bench, found)
         bench.kept = folder.opened(out, asked)
         document = compared(bench, found, slo_s, wanted, given.run.seed, terminal)
-    for line in comparison_tables.notes(document):
+    for line in (*comparison_tables.notes(document), *policy_tables.untold(document)):
         terminal.note(line)
     if out is not None:
         asking.write(terminal, out, document, comparison_tables.csv_rows(document), _figure(document))

@@ -31,6 +31,9 @@ def report(
     plan: Annotated[
         str | None, typer.Option("--plan", metavar="FILE", help="Run the scenario under the plan of this file.")
     ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", metavar="NAME", help="Who reconfigures the running job; see `twin list`.")
+    ] = None,
     set_: Set = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
@@ -38,7 +41,8 @@ def report(
 ) -> None:
     """One self-contained page: the query on its hosts, the bottleneck in a sentence, time-lines, tables.
 
-    Examples: `twin report smart-grid` · `twin report smart-grid --plan better.yaml --out better.html` ·
+    Examples: `twin report smart-grid` · `twin report rush-hour-scaling --policy ds2` ·
+    `twin report smart-grid --plan better.yaml --out better.html` ·
     `twin run failover --out trace`, then `twin report trace` · `twin whatif word-count --policy ds2 --out answer`, then
     `twin report answer`
     """
@@ -48,18 +52,20 @@ def report(
 
     page = out if out is not None else Path(f"{Path(target).resolve().stem if Path(target).exists() else target}.html")
     check_ours(page)
-    html = _html(target, plan, set_, seed)
+    if page.exists():
+        terminal.note(f"note: replaces the report {page}")
+    html = _html(target, plan, policy, set_, seed)
     _write(page, html)
     terminal.result({"page": page, "bytes": len(html.encode())}, f"report written to {page}; open it in a browser")
 
 
-def _html(target: str, plan: str | None, set_: list[str] | None, seed: int | None) -> str:
+def _html(target: str, plan: str | None, policy: str | None, set_: list[str] | None, seed: int | None) -> str:
     from scenarios.report.answer_page import answer_page, holds_answer
     from scenarios.report.run_page import run_page
 
-    if plan is None and not set_ and seed is None and holds_answer(Path(target)):
+    if plan is None and policy is None and not set_ and seed is None and holds_answer(Path(target)):
         return answer_page(Path(target))
-    return run_page(*run_of(target, set_, plan, seed))
+    return run_page(*run_of(target, set_, plan, seed, policy))
 
 
 def _write(page: Path, html: str) -> None:

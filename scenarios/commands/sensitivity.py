@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenarios.commands import asking
-from scenarios.commands.asking import OutFolder, Workers
+from scenarios.commands.asking import Master, OutFolder, Workers
 from scenarios.commands.given import ScenarioName, Set
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
@@ -36,6 +36,7 @@ def sensitivity(
     set_: Set = None,
     out: OutFolder = None,
     workers: Workers = None,
+    master: Master = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -49,7 +50,6 @@ def sensitivity(
     terminal.stage(f"sensitivity: reading {scenario}")
     from scenarios.asking import folder, single_run
     from scenarios.asking import sensitivity as asked
-    from scenarios.asking.bench import Bench
     from scenarios.asking.measures import full_name
     from scenarios.telling import sensitivity_tables
     from twin.guards.fidelity import settled
@@ -60,7 +60,7 @@ def sensitivity(
     inputs = asked.inputs(input_ or [], loaded)
     named = full_name(metric, loaded, "--metric")
     question = {"command": "sensitivity", "scenario": single_run.key(loaded), "inputs": input_, "seed": loaded.run.seed}
-    with asking.keeping(out), Bench(workers=workers) as bench:
+    with asking.keeping(out), asking.bench(terminal, workers, master) as bench:
         bench.check(loaded)
         bench.kept = folder.opened(out, question)
         model = asked.Model(loaded, inputs, named, replications, loaded.run.seed)

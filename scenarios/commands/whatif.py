@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenarios.commands import asking
-from scenarios.commands.asking import Metric, OutFolder, Precision, Replications, Workers
+from scenarios.commands.asking import Master, Metric, OutFolder, Precision, Replications, Workers
 from scenarios.commands.given import ScenarioName, Set, known_scenarios
 from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from scenarios.asking.bench import Bench
     from scenarios.asking.variants import Variant
 
 Vary = Annotated[
@@ -59,6 +60,7 @@ def whatif(
     precision: Precision = None,
     out: OutFolder = None,
     workers: Workers = None,
+    master: Master = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -77,7 +79,8 @@ def whatif(
     question = Question(vary or (), plan or (), policy or (), event or ())
     loaded = asking.adjusted(scenario, set_, seed)
     found = variants(loaded, question)
-    _answer(terminal, "whatif", found, metric, asking.wanted(replications, precision), loaded.run.seed, out, workers)
+    made_by = asking.bench(terminal, workers, master)
+    _answer(terminal, "whatif", found, metric, asking.wanted(replications, precision), loaded.run.seed, out, made_by)
 
 
 def compare(
@@ -95,6 +98,7 @@ def compare(
     precision: Precision = None,
     out: OutFolder = None,
     workers: Workers = None,
+    master: Master = None,
     seed: ScenarioSeed = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -110,7 +114,8 @@ def compare(
     found = variants(scenarios, set_ or ())
     first = found[0].scenario
     chosen = first.run.seed if seed is None else seed
-    _answer(terminal, "compare", found, metric, asking.wanted(replications, precision), chosen, out, workers)
+    made_by = asking.bench(terminal, workers, master)
+    _answer(terminal, "compare", found, metric, asking.wanted(replications, precision), chosen, out, made_by)
 
 
 def _answer(
@@ -121,17 +126,16 @@ def _answer(
     wanted: Any,
     seed: int,
     out: Path | None,
-    workers: int | None,
+    made_by: Bench,
 ) -> None:
     from scenarios.asking import folder, single_run
-    from scenarios.asking.bench import Bench
     from scenarios.asking.whatif import check, compared
     from scenarios.telling import comparison_tables
 
     metrics = asking.metric_names(metric, (each.scenario for each in variants))
     cases = {each.label: single_run.key(each.scenario) for each in variants}
     asked = {"command": command, "variants": cases, "seed": seed}
-    with asking.keeping(out), Bench(workers=workers) as bench:
+    with asking.keeping(out), made_by as bench:
         check(bench, variants)
         bench.kept = folder.opened(out, asked)
         document = compared(bench, variants, metrics, wanted, seed, terminal)

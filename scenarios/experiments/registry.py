@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from scenarios.experiments.albic import fig5 as albic_fig5
 from scenarios.experiments.albic import fig6 as albic_fig6
+from scenarios.experiments.albic import fig7 as albic_fig7
 from scenarios.experiments.albic import fig8 as albic_fig8
+from scenarios.experiments.albic import fig9 as albic_fig9
 from scenarios.experiments.albic import fig10 as albic_fig10
 from scenarios.experiments.albic import fig11 as albic_fig11
 from scenarios.experiments.albic import fig12 as albic_fig12
@@ -41,6 +43,8 @@ from scenarios.experiments.costream.table4 import TABLE4
 from scenarios.experiments.costream.table5 import TABLE5
 from scenarios.experiments.costream.table6a import TABLE6A
 from scenarios.experiments.costream.table6b import TABLE6B
+from scenarios.experiments.driving.drift import DRIFT
+from scenarios.experiments.driving.training import TRAINING
 from scenarios.experiments.enorm import fig9 as enorm_fig9
 from scenarios.experiments.enorm import fig10 as enorm_fig10
 from scenarios.experiments.enorm import fig12 as enorm_fig12
@@ -83,7 +87,9 @@ _ALL: tuple[Experiment, ...] = (
     grid.FIG4,
     albic_fig5.FIG5,
     albic_fig6.FIG6,
+    albic_fig7.FIG7,
     albic_fig8.FIG8,
+    albic_fig9.FIG9,
     albic_fig10.FIG10,
     albic_fig11.FIG11,
     albic_fig12.FIG12,
@@ -98,6 +104,8 @@ _ALL: tuple[Experiment, ...] = (
     ENORM_FIG15,
     enorm_fig9.COMPONENTS,
     enorm_fig16.FIG16,
+    TRAINING,
+    DRIFT,
 )
 """By paper, in its order."""
 

@@ -1,4 +1,5 @@
-"""A run in the formats of other programs: perfetto (one JSON file), csv and parquet (a folder of tables)."""
+"""A run in the formats of other programs: perfetto (one JSON file), csv and parquet (a folder of tables), metrics
+(a folder of samples)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from scenarios.exporting.metric_samples import files_of
 from scenarios.exporting.trace_events import trace_events
 from scenarios.files.run_folder import KeptRun
 from scenarios.files.traces import check_free, write_run
@@ -76,9 +78,17 @@ def _parquet(kept: KeptRun, out: Path) -> None:
     write_run(kept.run, kept.name, out)
 
 
+def _metrics(kept: KeptRun, out: Path) -> None:
+    """A file a period."""
+    with new_folder(out) as aside:
+        for name, text in files_of(kept.run):
+            (aside / name).write_text(text, encoding="utf-8")
+
+
 FORMATS: Mapping[str, tuple[str, Callable[[KeptRun, Path], None]]] = {
     "perfetto": (".perfetto.json", _perfetto),
     "csv": ("-csv", _csv),
     "parquet": ("-parquet", _parquet),
+    "metrics": ("-metrics", _metrics),
 }
 """By name: how a place ends that is not given, and who writes."""

@@ -11,12 +11,17 @@ from twin.errors import BadInput
 
 def parquet_rows(path: Path) -> list[Mapping[str, Any]]:
     """Raises BadInput if there is no such file, or it is none."""
+    if not path.is_file():
+        raise BadInput(f"{path} is missing; check the path")
+    return rows_of(str(path), path.read_bytes())
+
+
+def rows_of(name: str, content: bytes) -> list[Mapping[str, Any]]:
+    """Of what a file of that name holds. Raises BadInput if it is no Parquet."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not path.is_file():
-        raise BadInput(f"{path} is missing; check the path")
     try:
-        return list(pq.read_table(path).to_pylist())
+        return list(pq.read_table(pa.BufferReader(content)).to_pylist())
     except (pa.ArrowInvalid, OSError) as error:
-        raise BadInput(f"{path} is not a readable Parquet file ({error})") from None
+        raise BadInput(f"{name} is not a readable Parquet file ({error})") from None

@@ -89,6 +89,8 @@ def _as_mapping(data: object, where: str) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         found = "nothing" if data is None else f"a {type(data).__name__}"
         raise BadInput(f"{where}: a scenario file is a mapping of keys such as query and cluster, this holds {found}")
+    if "estimates" in data and "query" not in data:
+        raise BadInput(f"{where} is a calibrated profile; put it into a scenario: twin use-profile SCENARIO {where}")
     return data
 
 

@@ -1,7 +1,7 @@
 """Where answers of Flink's REST API come from: a folder of saved ones, or a live endpoint.
 
-`GET /jobs/:id` returns the snapshot before last and refreshes only when it is asked, so a live job is asked again and
-again through the window, and rates are differences of counters between two snapshots that were fresh.
+`GET /jobs/:id` returns the metrics that were gathered before it was asked, and has new ones gathered every 10 s at
+most, so a live job is asked again and again through the window, and rates are differences between two fresh snapshots.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from twin.errors import BadInput, suggest
 RUNNING = "RUNNING"
 ASKED_EVERY_S = 0.5
 PATIENCE_S = 10.0
+REFRESHED_S = 30.0
+"""How long fresh metrics are waited for; by default a cluster gathers them every 10 s."""
 JOB = "_jobs_id.json"
 
 Json = Any
@@ -87,9 +89,9 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
         plan=read(f"{name}_jobs_id_plan.json", needed=True),
         details=tuple(read(f"{name}_v{number}_detail.json") for number in range(len(vertices))),
         managers=read("taskmanagers.json", needed=True),
-        config=tuple(read("jobmanager_config.json") or ()),
+        config=_listed(read("jobmanager_config.json")),
         checkpoints=read(f"{name}_jobs_id_checkpoints.json"),
-        version=str((read("overview.json") or {}).get("flink-version", "")),
+        version=_version(read("overview.json")),
     )
 
 
@@ -102,32 +104,58 @@ def from_endpoint(
 ) -> Answers:
     """A live job: polled for window_s. job: its name or id; may be left out if one runs.
 
-    Raises BadInput if the endpoint does not answer, or no such job is running.
+    Raises BadInput if the endpoint does not answer, no such job is running, or its metrics stand still.
     """
     base = url.rstrip("/")
     found = _job_id(base, job)
-    polls = max(3, round(window_s / ASKED_EVERY_S))
-    first = None
-    seen = last = _get(f"{base}/jobs/{found}")
-    for done in range(polls):
-        sleep(ASKED_EVERY_S)
-        last = _get(f"{base}/jobs/{found}")
-        if first is None and last.get("vertices") != seen.get("vertices"):
-            first = last  # a fresh one
-        if report is not None:
-            report(done + 1, polls)
+    first, last = _watched(f"{base}/jobs/{found}", window_s, report, sleep)
     overview, config = _get(f"{base}/overview"), _get(f"{base}/jobmanager/config", needed=False)
     return Answers(
         where=f"{base}, job {found}",
-        first=first or seen,
+        first=first,
         job=last,
         plan=_get(f"{base}/jobs/{found}/plan"),
         details=tuple(_get(f"{base}/jobs/{found}/vertices/{each['id']}") for each in last.get("vertices", ())),
         managers=_get(f"{base}/taskmanagers"),
-        config=tuple(config or ()),
+        config=_listed(config),
         checkpoints=_get(f"{base}/jobs/{found}/checkpoints", needed=False),
-        version=str(overview.get("flink-version", "")),
+        version=_version(overview),
     )
+
+
+def _version(overview: Json) -> str:
+    return str(overview.get("flink-version") or "") if isinstance(overview, Mapping) else ""
+
+
+def _listed(config: Json) -> tuple[Json, ...]:
+    return tuple(config) if isinstance(config, list) else () if config is None else (config,)
+
+
+def _watched(
+    url: str, window_s: float, report: Callable[[int, int], None] | None, sleep: Callable[[float], None]
+) -> tuple[Json, Json]:
+    """The first and the last snapshot that were fresh; watched for longer where there are not two in window_s."""
+    fresh: list[Json] = []
+    polls, last = max(3, round(window_s / ASKED_EVERY_S)), _get(url)
+    for done in range(polls + round(REFRESHED_S / ASKED_EVERY_S)):
+        if done >= polls and len(fresh) > 1:
+            return fresh[0], fresh[-1]
+        sleep(ASKED_EVERY_S)
+        seen, last = last, _get(url)
+        if last.get("state") != RUNNING or not last.get("vertices"):
+            return seen, last
+        if _metrics(last) != _metrics(seen):
+            fresh.append(last)
+        if report is not None:
+            report(min(done + 1, polls), polls)
+    raise BadInput(
+        f"{url}: its metrics were not refreshed in {window_s + REFRESHED_S:.0f} s; lower the cluster's "
+        "metrics.fetcher.update-interval, or take a longer --window"
+    )
+
+
+def _metrics(job: Mapping[str, Json]) -> list[Json]:
+    return [each.get("metrics") for each in job["vertices"]]
 
 
 def _job_id(base: str, job: str | None) -> str:

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scenarios.importers.flink_answers import RUNNING, Answers, Json
+from scenarios.importers.flink_form import check
 from twin.errors import BadInput
 
 COUNTERS = ("read-records", "write-records", "read-bytes", "write-bytes")
 STATES = ("accumulated-busy-time", "accumulated-backpressured-time", "accumulated-idle-time")
+VERSIONS = ((1, 13), (3, 0))
+"""From the first on, and before the second."""
 SOUND = 0.1
 """By how much the time in all states may differ from the time that passed."""
 
@@ -68,6 +71,7 @@ def read_job(answers: Answers) -> FlinkJob:
     where, job = answers.where, answers.job
     if not isinstance(job, Mapping) or not isinstance(job.get("vertices"), list) or not job["vertices"]:
         raise BadInput(f"{where}: this is no answer to GET /jobs/:id, it has no vertices; save that one")
+    check(answers)
     state = str(job.get("state", "unknown"))
     if state != RUNNING:
         raise BadInput(f"{where}: the job is {state}; its rates mean something while it is RUNNING, import it then")
@@ -80,8 +84,9 @@ def read_job(answers: Answers) -> FlinkJob:
     vertices = tuple(_vertex(answers, number, nodes, managers, notes) for number, _ in enumerate(job["vertices"]))
     if answers.first is None:
         notes.append("readings are means since the job started, its warm-up included; a live import takes a window")
-    if not answers.version:
-        notes.append("the version of Flink is unknown; answers are read as those of 1.13 and later")
+    if not _known(answers.version):
+        version = f"{answers.version!r} is no version that this was made for" if answers.version else "is unknown"
+        notes.append(f"the version of Flink {version}; answers are read as those of 1.13 to 2")
     return FlinkJob(
         name=str(job.get("name", "flink-job")),
         version=answers.version,
@@ -91,6 +96,11 @@ def read_job(answers: Answers) -> FlinkJob:
         state_bytes=_state_bytes(answers.checkpoints),
         notes=tuple(notes),
     )
+
+
+def _known(version: str) -> bool:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found is not None and VERSIONS[0] <= (int(found[1]), int(found[2])) < VERSIONS[1]
 
 
 def _vertex(
@@ -120,6 +130,10 @@ def _vertex(
         )
     rates = {each: (counts[each] or 0.0) / passed_s for each in COUNTERS}
     lacking = [each for each in COUNTERS if counts[each] is None]
+    if len(lacking) == len(COUNTERS):
+        raise BadInput(
+            f"{answers.where}: {name} has no metrics ({', '.join(COUNTERS)}); save the answer of a running job"
+        )
     if lacking:
         notes.append(f"{name}: {', '.join(lacking)} not measured; taken as 0")
     return Vertex(
@@ -146,6 +160,8 @@ def _differences(
     found: dict[str, float | None] = {}
     for key in keys:
         now, then = (_number((each or {}).get("metrics", {}).get(key)) for each in (given, before))
+        if key in COUNTERS and now is not None and now < 0:
+            raise BadInput(f"{where}: {key} is {now:g}, and nothing counts below 0; save the answer again")
         if now is not None and before is not None and then is not None:
             if now < then and key in COUNTERS:
                 raise BadInput(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.importers.flink_job import FlinkJob, Vertex
+from scenarios.importers.flink_windows import JOINS, SECONDS, matching, window_in
 from twin.errors import BadInput
 from twin.keys import contiguous
 from twin.profiles import FLINK
@@ -32,7 +33,6 @@ UNEVEN = 1.1
 """Of the mean, what the busiest replica gets where keys are unevenly spread."""
 ONE_FOR_ONE = 0.01
 """Counters of input and output are read at different moments: ratios this near to 1 are 1."""
-SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 BUFFER = "taskmanager.memory.segment-size"
 TIMEOUT = "execution.buffer-timeout"
 CAPACITY = {
@@ -102,7 +102,7 @@ def _names(vertices: tuple[Vertex, ...]) -> dict[str, str]:
 
 def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[str, Any]:
     """Kind and what only it has."""
-    window, ratio = _window(" ".join(vertex.steps)), vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else None
+    window, ratio = window_in(" ".join(vertex.steps)), vertex.out_per_s / vertex.in_per_s if vertex.in_per_s else None
     keyed = any(how == "HASH" for _, how in vertex.inputs)
     if not vertex.inputs:
         if vertex.out_per_s <= 0 and not last:
@@ -110,8 +110,8 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
                 f"{vertex.name}: the source has delivered nothing in this time; import the job while it runs"
             )
         return {"kind": "source"}
-    if window is not None and len(vertex.inputs) > 1:
-        return {"kind": "join", "window": window, "amplification": ratio or 0.0}
+    if window is not None and JOINS.search(" ".join(vertex.steps)):
+        return {"kind": "join", "window": window, **matching(vertex, job, window, notes)}
     if window is not None:
         slide_s = window.get("slide_s", window["size_s"])
         groups = max(1, round(vertex.out_per_s * slide_s))
@@ -126,19 +126,6 @@ def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[s
     if ratio is None or abs(ratio - 1.0) < ONE_FOR_ONE:
         return {"kind": "map", "selectivity": 1.0}
     return {"kind": "filter" if ratio < 1.0 else "map", "selectivity": ratio}
-
-
-def _window(text: str) -> dict[str, Any] | None:
-    """The window of time that a description tells of; None if there is none."""
-    if found := re.search(r"Tumbling\w*TimeWindows\((\d+)", text):
-        return {"policy": "time", "size_s": int(found.group(1)) / 1000}
-    if found := re.search(r"Sliding\w*TimeWindows\((\d+),\s*(\d+)", text):
-        return {"policy": "time", "size_s": int(found.group(1)) / 1000, "slide_s": int(found.group(2)) / 1000}
-    if found := re.search(r"TUMBLE\(.*?size=\[(\d+) (\w+)\]", text):
-        return {"policy": "time", "size_s": _seconds(found, 1)}
-    if found := re.search(r"HOP\(.*?size=\[(\d+) (\w+)\].*?slide=\[(\d+) (\w+)\]", text):
-        return {"policy": "time", "size_s": _seconds(found, 1), "slide_s": _seconds(found, 3)}
-    return None
 
 
 def _keys(
@@ -163,10 +150,6 @@ def _keys(
         shares = np.where(filled, np.array(vertex.dealt)[owners] / np.maximum(count, 1.0)[owners], 0.0)
         found[names[vertex.id]] = {"shares": shares.tolist()}
     return found
-
-
-def _seconds(found: re.Match[str], group: int) -> float:
-    return float(found.group(group)) * SECONDS.get(found.group(group + 1), 1.0)
 
 
 def _state(job: FlinkJob) -> dict[str, float]:

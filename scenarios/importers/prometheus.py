@@ -18,7 +18,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from scenarios.files.scenario_file import read_text
 from twin.errors import BadInput, suggest
 
 
@@ -62,13 +61,23 @@ class MeasuredRun:
 
 def read_metrics(path: Path) -> list[MeasuredRun]:
     """The runs in a file. Raises BadInput, naming file and line, for what is no table of samples."""
-    samples = [_checked(sample, f"{path}, line {number}") for number, sample in enumerate(_samples(path), start=2)]
-    if not samples:
-        raise BadInput(f"{path} holds no samples; its columns are time, metric, value and labels such as run, operator")
+    try:
+        samples = samples_of(str(path), path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}; check the path") from None
     runs: dict[str, list[dict[str, Any]]] = {}
     for sample in samples:
         runs.setdefault(str(sample.get("run", "run")), []).append(sample)
     return [_run(name, of_run, str(path)) for name, of_run in runs.items()]
+
+
+def samples_of(file: str, content: bytes) -> list[dict[str, Any]]:
+    """The checked samples in a file, CSV or Parquet by its name. Raises BadInput, naming file and line, for others."""
+    rows = _rows(file, content)
+    samples = [_checked(sample, f"{file}, line {number}") for number, sample in enumerate(rows, start=2)]
+    if not samples:
+        raise BadInput(f"{file} holds no samples; its columns are time, metric, value and labels such as run, operator")
+    return samples
 
 
 def _run(name: str, samples: Sequence[dict[str, Any]], where: str) -> MeasuredRun:
@@ -80,7 +89,7 @@ def _run(name: str, samples: Sequence[dict[str, Any]], where: str) -> MeasuredRu
         if found is None:
             skipped.add(str(sample["metric"]))
             continue
-        series.setdefault((found, _of(sample, MEANINGS[found], where), _labels(sample)), []).append(sample)
+        series.setdefault((found, named(sample, MEANINGS[found], where), labels(sample)), []).append(sample)
     if not series:
         raise BadInput(f"{where}: run {name} has no known metric; {suggest(min(skipped), MEANINGS)}")
     values: dict[tuple[str, str], dict[str, list[float]]] = {}
@@ -89,7 +98,7 @@ def _run(name: str, samples: Sequence[dict[str, Any]], where: str) -> MeasuredRu
         value = _growth(group, where) if meaning.counter else fmean(each["value"] for each in group)
         values.setdefault((meaning.of, of), {}).setdefault(metric, []).append(value * meaning.scale)
     settings = {key: value for key, value in samples[0].items() if "." in key}
-    rows = [{**({kind: of} if kind else {}), **_together(found)} for (kind, of), found in values.items()]
+    rows = [{**({kind: of} if kind else {}), **together(found)} for (kind, of), found in values.items()]
     return MeasuredRun(
         name, tuple({**row, **settings, "point": name} for row in rows), max(times) - min(times), tuple(sorted(skipped))
     )
@@ -101,7 +110,8 @@ def meaning_of(metric: str) -> str | None:
     return max(found, key=len) if found else None
 
 
-def _of(sample: Mapping[str, Any], meaning: Meaning, where: str) -> str:
+def named(sample: Mapping[str, Any], meaning: Meaning, where: str) -> str:
+    """The operator or host that a sample is of; empty: of the whole job. Raises BadInput if its label is missing."""
     names = NAMES[meaning.of]
     found = next((str(sample[name]) for name in names if sample.get(name) not in (None, "")), "")
     if names and not found:
@@ -109,7 +119,7 @@ def _of(sample: Mapping[str, Any], meaning: Meaning, where: str) -> str:
     return found
 
 
-def _labels(sample: Mapping[str, Any]) -> str:
+def labels(sample: Mapping[str, Any]) -> str:
     """What tells one series from another."""
     return repr(sorted((key, str(value)) for key, value in sample.items() if key not in ("time", "value")))
 
@@ -127,7 +137,7 @@ def _growth(group: Sequence[Mapping[str, Any]], where: str) -> float:
     return grown / float(passed_s)
 
 
-def _together(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+def together(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """By column; where a counter and a gauge say the same, the counter."""
     ordered = sorted(found, key=lambda metric: MEANINGS[metric].counter)
     return {
@@ -165,9 +175,13 @@ def _seconds(value: Any, place: str) -> float:
     return found
 
 
-def _samples(path: Path) -> list[Mapping[str, Any]]:
-    if path.suffix in (".parquet", ".pq"):
-        from scenarios.files.parquet_rows import parquet_rows
+def _rows(file: str, content: bytes) -> list[Mapping[str, Any]]:
+    if file.endswith((".parquet", ".pq")):
+        from scenarios.files.parquet_rows import rows_of
 
-        return parquet_rows(path)
-    return list(csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True))
+        return rows_of(file, content)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{file} is not text in UTF-8; samples are CSV or Parquet") from None
+    return list(csv.DictReader(io.StringIO(text), skipinitialspace=True))

@@ -19,7 +19,7 @@ from models.dataset import Dataset, Split, split
 from models.encoding import PARALLEL_FROM
 from models.features import FEATURE_VERSION
 from models.kept_members import KeptMembers
-from models.misjudged import Misjudged
+from models.lens import Lens
 from models.prediction import LearnedCostModel
 from models.settings import TrainingSettings
 from scenarios.files.traces import check_free
@@ -57,15 +57,15 @@ class Table:
         return found | ({"strata": [row._asdict() for row in self.strata]} if self.strata else {})
 
 
-def rows_of(folder: Path, report: Progress | None = None, misjudged: Misjudged | None = None) -> Dataset:
+def rows_of(folder: Path, report: Progress | None = None, lens: Lens | None = None) -> Dataset:
     """The dataset in a folder, as models see it. Its encoding, if it took long, is kept there for the next time.
 
     Raises BadInput as `models.dataset.read`.
     """
-    found = datasets.read(folder, report, misjudged=misjudged)
-    if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoded_file.path_in(folder, misjudged).exists():
+    found = datasets.read(folder, report, lens=lens)
+    if folder.is_dir() and len(found) >= PARALLEL_FROM and not encoded_file.path_in(folder, lens).exists():
         with suppress(OSError):  # a folder that cannot be written to only costs the time again
-            encoded_file.write(folder, found.encoded, found.config_hash, misjudged)
+            encoded_file.write(folder, found.encoded, found.config_hash, lens)
     return found
 
 

@@ -13,6 +13,7 @@ from scenarios.asking.replications import Wanted
 from scenarios.asking.scenarios_compared import as_variants
 from scenarios.asking.variants import Question, Variant, variants
 from scenarios.asking.whatif import check, compared
+from scenarios.executing.chosen import executor
 from scenarios.files.scenario_file import load
 from scenarios.notebook.frames import frame
 from scenarios.report.answer_page import changes
@@ -20,6 +21,7 @@ from scenarios.report.html_tables import table
 from scenarios.report.page import paragraph
 from scenarios.telling import comparison_tables
 from scenarios.telling.progress import Audience, Lines
+from twin.executor import Executor
 from twin.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -70,13 +72,14 @@ def whatif(
     precision: float | None = None,
     seed: int | None = None,
     workers: int = 1,
+    master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
     """Variants of a scenario, all combinations of what is varied, beside the scenario itself: `twin whatif`.
 
     plans: files; policies: names; events: in YAML. precision: half of each interval as a share of its mean, for which
-    runs are added. workers: processes; with more than one, a script needs `if __name__ == "__main__":`. Raises
-    BadInput for what cannot be.
+    runs are added. workers: processes; with more than one, a script needs `if __name__ == "__main__":`. master: a
+    Spark master that makes the runs instead. Raises BadInput for what cannot be.
     """
     given = load(scenario) if isinstance(scenario, str) else scenario
     knobs = [
@@ -84,7 +87,9 @@ def whatif(
     ]
     found = variants(given, Question(knobs, plans, policies, events))
     wanted = Wanted(replications, precision)
-    return _answer(found, metrics, wanted, given.run.seed if seed is None else seed, workers, audience)
+    return _answer(
+        found, metrics, wanted, given.run.seed if seed is None else seed, _made_by(workers, master, audience), audience
+    )
 
 
 def compare(
@@ -95,6 +100,7 @@ def compare(
     precision: float | None = None,
     seed: int | None = None,
     workers: int = 1,
+    master: str | None = None,
     audience: Audience = SILENT,
 ) -> Answer:
     """Scenarios by label on the same random numbers, the first of which the others are compared with: `twin compare`.
@@ -103,17 +109,28 @@ def compare(
     """
     found = as_variants([Variant(label, scenario) for label, scenario in scenarios.items()])
     wanted = Wanted(replications, precision)
-    return _answer(found, metrics, wanted, found[0].scenario.run.seed if seed is None else seed, workers, audience)
+    return _answer(
+        found,
+        metrics,
+        wanted,
+        found[0].scenario.run.seed if seed is None else seed,
+        _made_by(workers, master, audience),
+        audience,
+    )
 
 
 def _answer(
-    found: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, workers: int, audience: Audience
+    found: Sequence[Variant], metrics: Sequence[str], wanted: Wanted, seed: int, made_by: Executor, audience: Audience
 ) -> Answer:
     wanted.check()
     named = [[full_name(each, case.scenario, f"metrics, {case.label}") for each in metrics] for case in found]
-    with Bench(workers=workers) as bench:
+    with Bench(made_by) as bench:
         check(bench, found)
         return Answer(compared(bench, found, list(dict.fromkeys(named[0])), wanted, seed, audience))
+
+
+def _made_by(workers: int, master: str | None, audience: Audience) -> Executor:
+    return executor(workers if master is None else None, master, audience.stage)
 
 
 def _listed(values: Sequence[Any]) -> str:

@@ -2,6 +2,7 @@
 
 A race adds a replication to every plan that is still in it, and lets go of those that are clearly beaten by the best:
 of a worse kind in each of two runs, or worse by half in the first, or by more than chance in all of them, run by run.
+Plans whose runs would be followed tuple by tuple run in segments first, and those that are twice as bad so are let go.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scenarios.executing.processes import Processes
 from scenarios.planning.outcomes import Outcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import Simulate
+from twin.executor import Executor
+from twin.guards.effort import estimate
+from twin.guards.fidelity import settled
 from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -20,19 +25,32 @@ from twin.scenario import Scenario
 
 FAR_BEHIND = 0.5
 """Relative to the best, after the first run."""
+FAR_IN_HEAT = 1.0
+"""The same of runs in segments, whose latencies may be off."""
 FEWEST = 2
 """Runs after which the others count."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The metrics of a run; picklable if `run` is."""
+
+    run: Simulate
+
+    def __call__(self, scenario: Scenario) -> Metrics:
+        return self.run(scenario).metrics
+
+
 @dataclass(slots=True)
 class Bench:
-    """Plans by their text. replications: of a plan that is not beaten."""
+    """Plans by their text. replications: of a plan that is not beaten. executor: makes the runs."""
 
     scenario: Scenario
     objective: str
     run: Simulate
     replications: int
     seed: int
+    executor: Executor = field(default_factory=lambda: Processes(1))
     _plans: dict[str, ExecutionPlan] = field(default_factory=dict)
     _runs: dict[str, list[Metrics]] = field(default_factory=dict)
 
@@ -46,17 +64,14 @@ class Bench:
 
     def simulate(self, plans: Iterable[ExecutionPlan]) -> None:
         """All replications of every plan. Raises BadInput for one that does not fit the scenario."""
-        for key in self._keys(plans):
-            while len(self._runs[key]) < self.replications:
-                self._step(key)
+        keys = self._keys(plans)
+        self._make([(key, number) for key in keys for number in range(len(self._runs[key]), self.replications)])
 
     def race(self, plans: Iterable[ExecutionPlan]) -> None:
         """As many replications of every plan as it takes to see that it is beaten. Raises likewise."""
-        live = self._keys(plans)
+        live = self._heat(self._keys(plans))
         for done in range(1, self.replications + 1):
-            for key in live:
-                if len(self._runs[key]) < done:
-                    self._step(key)
+            self._make([(key, done - 1) for key in live if len(self._runs[key]) < done])
             live = [key for key in live if not self._beaten(key)]
 
     def outcome(self, plan: ExecutionPlan) -> Outcome:
@@ -80,12 +95,39 @@ class Bench:
             self._runs.setdefault(key, [])
         return list(given)
 
-    def _step(self, key: str) -> None:
-        """One more run; run i has the same random numbers under any plan."""
-        seed = child_seed(self.seed, len(self._runs[key]))
+    def _make(self, wanted: Sequence[tuple[str, int]]) -> None:
+        """Runs by plan and number; those of a plan in order, and after those that it has."""
+        found = self._metrics([self._scenario(key, number) for key, number in wanted])
+        for (key, _), metrics in zip(wanted, found, strict=True):
+            self._runs[key].append(metrics)
+
+    def _metrics(self, runs: Sequence[Scenario]) -> list[Metrics]:
+        """Of each run, in order."""
+        found: dict[int, Metrics] = {}
+        effort_s = len(runs) * estimate(runs[0], settled(runs[0]).run, runs[0].events).cpu_s if runs else 0.0
+        self.executor.each(_Work(self.run), runs, found.__setitem__, effort_s)
+        return [found[position] for position in range(len(runs))]
+
+    def _heat(self, keys: Sequence[str]) -> list[str]:
+        """Without those whose exact runs are dear and that are far behind the best, when both run fast."""
+        dear = [key for key in keys if not self._runs[key] and settled(self._next(key)).run.fidelity == "exact"]
+        if not dear:
+            return list(keys)
+        known = [key for key, runs in self._runs.items() if len(runs) >= self.replications]
+        leader = min(known, key=lambda key: self.outcome(self._plans[key]).rank, default=None)
+        runners = list(dict.fromkeys(([] if leader is None else [leader]) + dear))
+        runs = self._metrics([self._scenario(key, 0).with_run(fidelity="fast") for key in runners])
+        found = {key: Outcome.of([each], self.objective) for key, each in zip(runners, runs, strict=True)}
+        best = min(found.values(), key=lambda each: each.rank)
+        return [key for key in keys if key not in found or not _far_behind(found[key], best, FAR_IN_HEAT)]
+
+    def _next(self, key: str) -> Scenario:
+        return self._scenario(key, len(self._runs[key]))
+
+    def _scenario(self, key: str, number: int) -> Scenario:
+        """Run i has the same random numbers under any plan."""
         seeded = self.scenario.with_run(seed=self.seed)
-        scenario = seeded.with_plan(self._plans[key]).with_run(seed=seed)
-        self._runs[key].append(self.run(scenario).metrics)
+        return seeded.with_plan(self._plans[key]).with_run(seed=child_seed(self.seed, number))
 
     def _beaten(self, key: str) -> bool:
         """By the best of those with as many runs."""
@@ -94,11 +136,16 @@ class Bench:
         best, mine = min(rivals, key=lambda each: each.rank), Outcome.of(self._runs[key], self.objective)
         if mine.rank[0] != best.rank[0]:
             return mine.rank[0] > best.rank[0] and count >= FEWEST
-        behind = (mine.values - best.values) / max(abs(best.mean), 1e-300)
         if count < FEWEST:
-            return bool(behind[0] > FAR_BEHIND)
+            return _far_behind(mine, best)
+        behind = (mine.values - best.values) / max(abs(best.mean), 1e-300)
         half = half_width95(behind)
         return half is not None and float(np.mean(behind)) > half
+
+
+def _far_behind(mine: Outcome, best: Outcome, far: float = FAR_BEHIND) -> bool:
+    """In the first run."""
+    return bool((mine.values[0] - best.values[0]) / max(abs(best.mean), 1e-300) > far)
 
 
 def _text(plan: ExecutionPlan) -> str:

@@ -1,5 +1,6 @@
 """Cost models by name: `rates` (analytic), `sim` (the simulator itself), `learned` (the one that is shipped), a folder
-of one that was trained, and `staged` (rates choose what is near, a learned model orders it, the simulator decides).
+of one that was trained, `staged` (rates choose what is near, a learned model orders it, the simulator decides), and the
+file of a calibrated profile.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenarios.calibration import profile_file
+from scenarios.planning.calibrated_cost import CalibratedCostModel
 from scenarios.planning.simulated_cost import SimulatedCostModel
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel, Estimates
@@ -18,6 +21,7 @@ from twin.simulation import simulate
 
 LEARNED, STAGED = "learned", "staged"
 NAMES = ("rates", "sim", LEARNED, STAGED)
+PROFILES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,16 @@ class StagedCostModel:
 
 
 def cost_model(name: str) -> CostModel:
-    """The cost model of that name or folder; `learned:FOLDER` and `staged:FOLDER` are by the model in a folder.
+    """The cost model of that name, folder or profile; `learned:FOLDER` and `staged:FOLDER` are by a folder's model.
 
-    Raises BadInput if it is neither a known name nor a folder that holds a model.
+    Raises BadInput if it is neither a known name, nor a folder that holds a model, nor a calibrated profile.
     """
     if name == "rates":
         return RateModel()
     if name == "sim":
         return SimulatedCostModel(simulate)
+    if name.endswith(PROFILES):
+        return CalibratedCostModel(name, profile_file.load(Path(name)), RateModel())
     kind, _, folder = name.partition(":")
     if kind == STAGED:
         return StagedCostModel(_learned(name, folder))
@@ -53,7 +59,8 @@ def cost_model(name: str) -> CostModel:
     if not Path(name).is_dir():
         remedy = suggest(name, NAMES)
         raise BadInput(
-            f"--cost-model {name!r} is none of {', '.join(NAMES)}, nor a folder that 'twin train' wrote; {remedy}"
+            f"--cost-model {name!r} is none of {', '.join(NAMES)}, nor a folder that 'twin train' wrote, nor a profile "
+            f"(YAML) of 'twin calibrate'; {remedy}"
         )
     return _learned(name, name)
 

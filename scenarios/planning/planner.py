@@ -17,7 +17,7 @@ from optimizers.selection import choose, estimate
 from optimizers.space import ALL_PLANS, Space
 from scenarios.planning.cost_models import StagedCostModel, learns
 from scenarios.planning.cost_models import cost_model as model_by_name
-from scenarios.planning.simulated_cost import SimulatedCostModel
+from scenarios.planning.simulated_cost import Simulate, SimulatedCostModel
 from twin.errors import BadInput, suggest
 from twin.metrics import CostModel, Ranged, Unsure
 from twin.plan import ExecutionPlan
@@ -90,17 +90,19 @@ def _compared(optimizer: Optimizer) -> Optimizer:
     return optimizer if optimizer.name in BASELINES else Keeping(optimizer)
 
 
-def proving(optimizer: Optimizer, seed: int, count: int) -> Optimizer:
+def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulate) -> Optimizer:
     """The optimizer with its `count` best plans simulated, and the best of these taken; itself if count is 0.
 
     The simulated seeds are others than those of `seed`, by which the choice may be judged later.
     """
     if count == 0:
         return optimizer
-    return Proving(optimizer, SimulatedCostModel(simulate, child_seed(seed, PROOF)), count)
+    return Proving(optimizer, SimulatedCostModel(run, child_seed(seed, PROOF)), count)
 
 
-def led(optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, prove: int) -> Optimizer:
+def led(
+    optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, prove: int, run: Simulate = simulate
+) -> Optimizer:
     """The optimizer as that cost model drives it, proved where that is asked for.
 
     drive: see `optimizers.driving`. A staged model drives by what is near, and its best few are simulated. Raises
@@ -110,7 +112,12 @@ def led(optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, pr
     drive = "near" if staged and drive is None and optimizer.name in DRIVEN else drive
     asked = drive is not None and not isinstance(model, RateModel)
     chosen = driven(optimizer, drive, learned=learns(model) or asked)
-    return proving(chosen, seed, prove or (DECIDED if staged else 0))
+    return proving(chosen, seed, prove or (DECIDED if staged else 0), run)
+
+
+def fitting(drive: str | None, model: CostModel) -> str | None:
+    """Only learned models drive; the others in a table are as they are."""
+    return drive if learns(model) else None
 
 
 def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:

@@ -17,10 +17,13 @@ from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from optimizers.space_plans import SpacePlans
+from scenarios.executing.processes import Processes
 from scenarios.planning.bench import Bench
 from scenarios.planning.outcomes import half_width95
+from scenarios.planning.remembered import spared_s
 from scenarios.planning.simulated_cost import Simulate
 from twin.errors import BadInput
+from twin.executor import Executor
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
@@ -99,13 +102,14 @@ def validate(
     seconds: float | None = None,
     lead: Lead = as_it_is,
     racing: bool = False,
+    executor: Executor | None = None,
 ) -> list[ValidationRow]:
     """One row a scenario, optimizer and cost model; of optimizers that ask no cost model, one a scenario.
 
     budget: estimates an optimizer may ask for. references: alternatives simulated beside the chosen plans, >= 0.
     space: of the plans that may be chosen, and of these. requirements: that a chosen plan must fulfil. seconds: of
     planning, for optimizers that can be stopped. lead: how a cost model drives an optimizer. racing: whether
-    alternatives are simulated only until they are clearly beaten.
+    alternatives are simulated only until they are clearly beaten. executor: makes the runs; absent: this process does.
 
     Raises BadInput for fewer than 1 replication, no cost model, a negative number of references, an unknown objective.
     """
@@ -117,7 +121,7 @@ def validate(
         raise BadInput(f"references must be >= 0, got {references}")
     rows: list[ValidationRow] = []
     for scenario in scenarios:
-        bench = Bench(scenario, objective, simulate, replications, seed)
+        bench = Bench(scenario, objective, simulate, replications, seed, executor or Processes(1))
         problem = Problem(
             scenario=scenario,
             cost_model=cost_models[0],
@@ -129,12 +133,12 @@ def validate(
             requirements=requirements,
         )
         chosen = [
-            (*_named(optimizer, model, lead), _solve(replace(problem, cost_model=model), optimizer, lead))
+            (*_named(optimizer, model, lead), _solve(replace(problem, cost_model=model), optimizer, lead, simulate))
             for optimizer in optimizers
             for model in (cost_models[:1] if optimizer.name in UNASKED else cost_models)
         ]
         bench.simulate(solution.plan for _, _, solution in chosen if isinstance(solution, Solution))
-        others = _alternatives(scenario, references, seed, space)
+        others = alternatives(scenario, references, seed, space)
         (bench.race if racing else bench.simulate)(others)
         rows.extend(_row(bench, *each) for each in chosen)
     return rows
@@ -148,15 +152,21 @@ def _named(optimizer: Optimizer, model: CostModel, lead: Lead) -> tuple[str, str
         return optimizer.name, model.name
 
 
-def _solve(problem: Problem, optimizer: Optimizer, lead: Lead) -> Solution | Refused:
-    """A refusal is data, and so is whatever else an optimizer of others does: the other rows must not be lost."""
+def _solve(problem: Problem, optimizer: Optimizer, lead: Lead, simulate: Simulate) -> Solution | Refused:
+    """A refusal is data, and so is whatever else an optimizer of others does: the other rows must not be lost.
+
+    Runs that others had asked for before count with the seconds that they took."""
+    before_s = spared_s(simulate)
     try:
         found = lead(optimizer, problem.cost_model).solve(problem)
     except BadInput as refusal:
         return Refused(REFUSED, str(refusal))
     except Exception as error:
         return Refused(FAILED, f"{type(error).__name__}: {error}")
-    return _checked(problem, found)
+    checked = _checked(problem, found)
+    if isinstance(checked, Solution):
+        return replace(checked, seconds=checked.seconds + spared_s(simulate) - before_s)
+    return checked
 
 
 def _checked(problem: Problem, found: object) -> Solution | Refused:
@@ -170,7 +180,7 @@ def _checked(problem: Problem, found: object) -> Solution | Refused:
     return found
 
 
-def _alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
+def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:
     """With the given numbers of replicas, if the space leaves them free."""
     if references == 0:
         return []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from scenarios.asking.folder import QUESTION
 from scenarios.report.html_tables import tables
 from scenarios.report.page import page, paragraph, section
 from scenarios.telling import capacity_tables, comparison_tables, dry_run_tables, policy_tables, sensitivity_tables
+from scenarios.telling.tables import of_standings
 from scenarios.telling.wide import Wide
 from twin.errors import BadInput
 
@@ -69,7 +71,9 @@ def _comparison(document: Document) -> Told:
 def changes(document: Document) -> Iterator[str]:
     """How many variants keep up, and for each metric which one differs most for sure."""
     rows, runs = document["variants"], document["replications"]
-    well = [row for row in rows if row["success_runs"] == runs and not row["backpressured_runs"]]
+    well = [
+        row for row in rows if row["success_runs"] == runs and not row["backpressured_runs"] and not row.get("full")
+    ]
     keep = "keeps" if len(well) == 1 else "keep"
     yield f"Of {len(rows)} variants, {len(well)} {keep} up in all of {runs} runs{_named(well, len(rows))}."
     for metric in document["metrics"]:
@@ -112,6 +116,22 @@ def _policies(document: Document) -> Told:
     return Told(f"{document['scenario']}: policies", sentences, notes, [table])
 
 
+def _judged(document: Document) -> Told:
+    known = [
+        {name: math.nan if value is None else value for name, value in row.items()} for row in document["standings"]
+    ]
+    return Told("Optimizers in the simulator", [_best(known)], [], [of_standings(known)])
+
+
+def _best(standings: Sequence[Document]) -> str:
+    """Of the standings, the best first."""
+    first = standings[0]
+    if math.isnan(first["mean"]):
+        return "No optimizer found a plan as good in kind as the best known."
+    mean = f"a mean regret of {first['mean']:.1%} against the best plans known"
+    return f"{first['optimizer']} by {first['cost_model']} does best of {len(standings)}: {mean}."
+
+
 TELLERS: Mapping[str, Callable[[Document], Told]] = {
     "whatif": _comparison,
     "compare": _comparison,
@@ -119,5 +139,7 @@ TELLERS: Mapping[str, Callable[[Document], Told]] = {
     "sensitivity": _sensitivity,
     "dry-run": _dry_run,
     "compare-policies": _policies,
+    "validate": _judged,
+    "benchmark": _judged,
 }
 """By command."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from figures.svg import element, text
+from scenarios.files.traces import check_free
 from twin.errors import BadInput
 from twin.version import VERSION
 
@@ -64,7 +65,9 @@ def folded(summary: str, *parts: str) -> str:
 
 def check_ours(out: Path) -> None:
     """Raises BadInput if `out` is there and is no report, or cannot be written."""
-    if out.is_dir() or not out.parent.is_dir():
-        raise BadInput(f"{out} is a folder, or in none; name a file with --out, such as report.html")
-    if out.exists() and OURS not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
+    if out.is_dir():
+        raise BadInput(f"{out} is a folder; name a file with --out, such as report.html")
+    if not out.exists():
+        check_free(out)
+    elif OURS not in out.read_text(encoding="utf-8", errors="replace")[:1000]:
         raise BadInput(f"{out} exists and is no report; name another file with --out")

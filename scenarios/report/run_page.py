@@ -14,6 +14,7 @@ from scenarios.report.html_tables import tables
 from scenarios.report.page import cards, folded, page, paragraph, scrolling, section
 from scenarios.report.verdict import good, verdict
 from scenarios.telling import rounding, run_tables
+from scenarios.telling.checkpoint_table import apart
 from scenarios.telling.job_maps import drawn
 from scenarios.telling.tables import number, seconds
 from scenarios.telling.timelines import panels
@@ -88,9 +89,10 @@ def shortened(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             chosen = sorted(rows, key=lambda name, rows=rows, key=key: -rows[name][key])[:MOST_ROWS]  # type: ignore[misc]
             found[part] = {name: rows[name] for name in rows if name in set(chosen)}
             told.append(f"Of {len(rows):,} {part} the {MOST_ROWS} fullest are listed.")
-    if len(document["events"]) > MOST_ROWS:
-        found["events"] = document["events"][:MOST_ROWS]
-        told.append(f"Of {len(document['events']):,} events the first {MOST_ROWS} are listed.")
+    changes, taken = apart(document["events"])
+    if len(changes) > MOST_ROWS:
+        found["events"] = [*changes[:MOST_ROWS], *taken]
+        told.append(f"Of {len(changes):,} events the first {MOST_ROWS} are listed.")
     return found, told
 
 

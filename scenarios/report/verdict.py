@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from scenarios.asking.kept import Outcome
 from scenarios.asking.measures import measures
 from scenarios.asking.resources import FULL, Resource, resources
+from scenarios.telling.checkpoint_table import apart
 from scenarios.telling.tables import number, seconds
 from twin.deployment import Deployment
 from twin.run import Run
@@ -98,7 +99,7 @@ def _full(job: Deployment, found: Sequence[Resource]) -> Iterator[str]:
 
 
 def _pauses(run: Run) -> Iterator[str]:
-    events = run.event_rows
+    events, _ = apart(run.event_rows)
     paused = [row["paused_s"] for row in events if row["paused_s"]]
     if events:
         stood = f", which made it or a part of it stand still for {seconds(sum(paused))} in all" if paused else ""

@@ -25,7 +25,8 @@ class CellPart(Known):
 
 @CLOSED
 class VariantPart(TypedDict):
-    """settings: what was done to the scenario. course: by period, with `compare-policies` alone."""
+    """settings: what was done to the scenario. full: operators and hosts with nothing to spare. course: by period,
+    with `compare-policies` alone."""
 
     variant: str
     settings: dict[str, Any]
@@ -34,6 +35,7 @@ class VariantPart(TypedDict):
     backpressured_runs: int
     success_runs: int
     metrics: dict[str, CellPart]
+    full: list[str]
     warnings: list[str]
     course: NotRequired[dict[str, list[Number]]]
 
@@ -147,7 +149,9 @@ class SensitivityDocument(TypedDict):
 
 @CLOSED
 class DryRunDocument(TypedDict):
-    """`twin dry-run`. course: `without` and `with` the change, by period, means over the runs."""
+    """`twin dry-run`. course: `without` and `with` the change, by period, means over the runs. full: measures where the
+    whole job restarts, and saved: how much more they are, with --failover both.
+    """
 
     scenario: str
     change: str
@@ -157,5 +161,7 @@ class DryRunDocument(TypedDict):
     period_s: Seconds
     keeps_up_without: int
     measures: dict[str, Known]
+    full: NotRequired[dict[str, Known]]
+    saved: NotRequired[dict[str, Known]]
     course: dict[str, dict[str, list[Number]]]
     warnings: list[str]

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-CLOSED = with_config(ConfigDict(extra="forbid"))
+CLOSED = with_config(ConfigDict(extra="forbid", strict=True))
 Number = float | None
 """null: there is none, or it is infinite."""
 Seconds = Annotated[float, Field(description="seconds")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
@@ -16,8 +16,29 @@ from scenarios.schemas.answers import (
     SensitivityDocument,
 )
 from scenarios.schemas.documents import CLOSED
+from scenarios.schemas.imports import (
+    CalibrateDocument,
+    FlinkDocument,
+    MachineDocument,
+    ProfileDocument,
+    RowsDocument,
+    RunGraphDocument,
+    ScenarioDocument,
+    ValidateRunsDocument,
+)
+from scenarios.schemas.learning import (
+    CorpusDocument,
+    DatasetDocument,
+    DemoDocument,
+    EvaluateDocument,
+    ImproveDocument,
+    TrainDocument,
+)
+from scenarios.schemas.plans import BenchmarkDocument, OptimizeDocument, ValidateDocument
 from scenarios.schemas.run import RunDocument
+from scenarios.schemas.shadow import ShadowDocument
 from twin.errors import BadInput, suggest
+from twin.scenario import Scenario
 
 
 @CLOSED
@@ -36,7 +57,35 @@ class ExportDocument(TypedDict):
     path: str
 
 
+@CLOSED
+class ListDocument(TypedDict):
+    """`twin list`: by name, a line on each."""
+
+    scenarios: dict[str, str]
+    optimizers: dict[str, str]
+    policies: dict[str, str]
+    cost_models: dict[str, str]
+    spaces: dict[str, str]
+    families: dict[str, str]
+    experiments: dict[str, str]
+
+
+@CLOSED
+class VersionDocument(TypedDict):
+    """`twin version`."""
+
+    version: str
+    engine: Literal["compiled", "python"]
+
+
+ReproduceDocument = dict[str, dict[str, str | list[dict[str, Any]]]]
+"""By experiment and table, its rows; without a name, by experiment, a line on each."""
+
 DOCUMENTS: Mapping[str, Any] = {
+    "list": ListDocument,
+    "show": Scenario,
+    "version": VersionDocument,
+    "demo": DemoDocument,
     "run": RunDocument,
     "whatif": ComparisonDocument,
     "compare": ComparisonDocument,
@@ -44,10 +93,30 @@ DOCUMENTS: Mapping[str, Any] = {
     "capacity": CapacityDocument,
     "sensitivity": SensitivityDocument,
     "dry-run": DryRunDocument,
+    "shadow": ShadowDocument,
     "report": ReportDocument,
     "export": ExportDocument,
+    "corpus": CorpusDocument,
+    "dataset": DatasetDocument,
+    "train": TrainDocument,
+    "evaluate": EvaluateDocument,
+    "improve": ImproveDocument,
+    "profile": ProfileDocument,
+    "optimize": OptimizeDocument,
+    "validate": ValidateDocument,
+    "benchmark": BenchmarkDocument,
+    "reproduce": ReproduceDocument,
+    "validate-runs": ValidateRunsDocument,
+    "calibrate": CalibrateDocument,
+    "use-profile": ScenarioDocument,
+    "import run-graph": RunGraphDocument,
+    "import flink": FlinkDocument,
+    "import lstopo": MachineDocument,
+    "import numactl": MachineDocument,
+    "import mlc": MachineDocument,
+    "import metrics": RowsDocument,
 }
-"""By command."""
+"""By command; all but `schema`, which prints one."""
 
 
 def schema_of(command: str) -> dict[str, Any]:

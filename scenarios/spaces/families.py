@@ -134,7 +134,11 @@ class Replicated:
 def _refuse_unseen(scenario: Scenario) -> None:
     """Raises BadInput for what happens while a scenario runs: training rows do not hold it, and labels would hang on
     it."""
-    for key, given, none in (("events", scenario.events, "[]"), ("policy", scenario.policy, "null")):
+    for key, given, none in (
+        ("events", scenario.events, "[]"),
+        ("policy", scenario.policy, "null"),
+        ("checkpoints", scenario.checkpoints, "null"),
+    ):
         if given:
             raise BadInput(f"{scenario.name} has {key}, which no row of a data set shows; add --set '{key}={none}'")
 

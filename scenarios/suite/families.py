@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.program import Limits
 from optimizers.rated import at_rate
-from optimizers.space import Space
+from optimizers.space import ALL_PLANS, Space
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.parameter_space import COSTREAM, ParameterSpace
 from twin.cluster import Cluster, Host, Link, Numa, Socket
@@ -39,8 +39,11 @@ class Family:
 
     def scenarios(self, most: int | None = None) -> list[Scenario]:
         """Its members, or the first `most` of them, in order, named after the family."""
-        made = (self.make(seed) for seed in self.seeds[:most])
-        return [each.model_copy(update={"name": f"{self.name}-{number}"}) for number, each in enumerate(made, 1)]
+        return [self.member(number) for number in range(len(self.seeds[:most]))]
+
+    def member(self, number: int) -> Scenario:
+        """One of them, counted from 0."""
+        return self.make(self.seeds[number]).model_copy(update={"name": f"{self.name}-{number + 1}"})
 
 
 def edge(sources: int) -> Callable[[int], Scenario]:
@@ -80,6 +83,20 @@ def replicated(seed: int) -> Scenario:
     return loaded(_changed(base, cluster=Cluster(hosts=hosts), placement=placement))
 
 
+def rented(seed: int) -> Scenario:
+    """Six hosts of one or four cores to choose from, large ones at three times the price; four replicas an operator."""
+    base = _drawn(replace(COSTREAM, sources={1: 1.0, 2: 1.0}, window_sizes_s=(0.25, 0.5, 1)), seed)
+    hosts = tuple(
+        _host(f"{size}-{n}", percent, 16_000, 1000).model_copy(update={"price_per_hour": price})
+        for size, percent, price in (("small", 100.0, 1.0), ("large", 400.0, 3.0))
+        for n in range(1, 4)
+    )
+    places = {each.name: ("large-1",) if each.is_sink else ("large-1", "large-2") * 2 for each in base.query.operators}
+    whole = loaded(_changed(base, cluster=Cluster(hosts=hosts), placement=places), ALL_PLANS)
+    share = float(stream(seed, "suite").uniform(0.5, 1.1))
+    return at_rate(whole, share)
+
+
 def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
     """So many hosts of `count` sockets with two cores each; remote lines cost a good part of a tuple's work."""
 
@@ -98,9 +115,9 @@ def sockets(hosts: int, count: int) -> Callable[[int], Scenario]:
     return make
 
 
-def loaded(scenario: Scenario) -> Scenario:
+def loaded(scenario: Scenario, space: Space = TOGETHER) -> Scenario:
     """At LOAD of the highest rate that a placement bears."""
-    found = highest_rate(scenario.deployment, TOGETHER, Limits(nodes=NODES)).factor
+    found = highest_rate(scenario.deployment, space, Limits(nodes=NODES)).factor
     return at_rate(scenario, LOAD * found) if found else scenario
 
 

@@ -1,7 +1,8 @@
 """What the suite holds, by family: a line about it, and the seeds of its members. It says so without making any.
 
-Members are those of the first seeds that have fifty plans or more, one of which keeps up by the rate model, and in a
-run brings twenty results or more.
+Members of families that ask for a placement are those of the first seeds that have fifty plans or more, one of which
+keeps up by the rate model, and in a run brings twenty results or more; of those that ask for the cheapest hosts, the
+first that have a plan which bears them with head room by the rate model.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-VERSION = 1
+VERSION = 2
+"""2: families that ask for something else than a placement. The members of 1 are as they were."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Of one family."""
+    """Of one family. asks: what is chosen, by which its answers are judged (`scenarios/benchmarking`)."""
 
     summary: str
     seeds: tuple[int, ...]
+    asks: str = "placement"
 
 
 MEMBERS: Mapping[str, Members] = {
@@ -40,4 +43,15 @@ MEMBERS: Mapping[str, Members] = {
         (9500, 9501, 9502, 9503, 9504, 9505, 9507, 9508),
     ),
     "numa": Members("one host of four sockets", (9600, 9601, 9602, 9604, 9605, 9606, 9607, 9608)),
+    "cheapest-hosts": Members(
+        "six hosts at two prices, for a given rate with head room",
+        (9700, 9701, 9702, 9704, 9705, 9706, 9707, 9708),
+        asks="hosts",
+    ),
+    "key-groups": Members(
+        "key groups on unequally loaded nodes; so many may migrate", tuple(range(9800, 9812)), asks="balance"
+    ),
+    "changing-load": Members(
+        "loads that rise and fall while the job runs; a policy may scale it", tuple(range(9900, 9906)), asks="policy"
+    ),
 }

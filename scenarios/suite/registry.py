@@ -1,11 +1,13 @@
-"""All families of the suite. A new one is a line here and in `members`, and raises the version."""
+"""The families of the suite that ask for a plan of a scenario. A new one is a line here and in `members`, and raises
+the version; of one that asks for something else, the line in `members` says what, and `scenarios/benchmarking` judges.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from optimizers.space import ALL_PLANS
-from scenarios.suite.families import TOGETHER, Family, behind_links, edge, replicated, sockets
+from scenarios.suite.families import TOGETHER, Family, behind_links, edge, rented, replicated, sockets
 from scenarios.suite.members import MEMBERS
 from twin.errors import BadInput, suggest
 
@@ -19,18 +21,19 @@ FAMILIES: Mapping[str, Family] = {
         ("replicas", replicated, ALL_PLANS),
         ("hosts-and-sockets", sockets(3, 2), TOGETHER),
         ("numa", sockets(1, 4), TOGETHER),
+        ("cheapest-hosts", rented, ALL_PLANS),
     )
 }
 
 
-def families(names: str | None) -> Sequence[Family]:
-    """Those of a comma-separated list, or all. Raises BadInput for none or an unknown one."""
+def families(names: str | None) -> Sequence[str]:
+    """Those of a comma-separated list, or all, each once. Raises BadInput for none or an unknown one."""
     if names is None:
-        return tuple(FAMILIES.values())
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
+        return tuple(MEMBERS)
+    wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not wanted:
-        raise BadInput(f"--families names none; {suggest('', FAMILIES)}")
+        raise BadInput(f"--families names none; {suggest('', MEMBERS)}")
     for name in wanted:
-        if name not in FAMILIES:
-            raise BadInput(f"unknown family {name!r}; {suggest(name, FAMILIES)}")
-    return tuple(FAMILIES[name] for name in wanted)
+        if name not in MEMBERS:
+            raise BadInput(f"unknown family {name!r}; {suggest(name, MEMBERS)}")
+    return tuple(wanted)

@@ -49,7 +49,14 @@ def _state(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     failed, full = runs - row["success_runs"], row["backpressured_runs"]
     if failed:
         return f"no results or a crash {_of(failed, runs)}"
-    return f"no, {_of(full, runs)}" if full else "yes"
+    return f"no, {_of(full, runs)}" if full else keeps_up(row)
+
+
+def keeps_up(row: Mapping[str, Any]) -> str:
+    """Of a variant that was not backpressured in any run."""
+    if not row.get("full"):
+        return "yes"
+    return f"cannot be told: {', '.join(row['full'])} had nothing to spare, so queues may still be filling; run longer"
 
 
 def _of(some: int, runs: int) -> str:

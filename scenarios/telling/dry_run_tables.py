@@ -47,10 +47,21 @@ def _mean(known: Mapping[str, Any], name: str) -> str:
 
 def of_measures(document: Mapping[str, Any], meanings: Mapping[str, str]) -> Wide:
     """A line a quantity: the mean with its interval, and the lowest and highest of the runs."""
-    columns = {"what": "what", "mean": "mean ± 95 %", "low": "lowest run", "high": "highest run"}
     title = f"{document['scenario']}: {document['change']}, simulated, {document['replications']} pairs of runs"
-    rows = (_row(name, meaning, document["measures"][name]) for name, meaning in meanings.items())
-    return of_rows(title, columns, rows)
+    known = document["measures"]
+    told = {name: meaning for name, meaning in meanings.items() if name in known}
+    if "full" in document:
+        columns = {"what": "what", "mean": "the region", "full": "the whole job", "saved": "more by ± 95 %"}
+        beside = (_row(name, meaning, known[name]) | _beside(name, document) for name, meaning in told.items())
+        return of_rows(title, columns, beside)
+    columns = {"what": "what", "mean": "mean ± 95 %", "low": "lowest run", "high": "highest run"}
+    return of_rows(title, columns, (_row(name, meaning, known[name]) for name, meaning in told.items()))
+
+
+def _beside(name: str, document: Mapping[str, Any]) -> dict[str, str]:
+    """Where the whole job restarts."""
+    parts = {part: document[part].get(name, {"mean": None, "half_width95": None}) for part in ("full", "saved")}
+    return {part: _value(name, known["mean"], known["half_width95"]) for part, known in parts.items()}
 
 
 def _row(name: str, meaning: str, known: Mapping[str, Any]) -> dict[str, str]:

@@ -121,6 +121,7 @@ def _wires(seen: _Seen) -> list[Wire]:
     for stream in seen.job.query.streams_by_name:
         start, end = seen.grouped.of[stream.producer], seen.grouped.of[stream.consumer]
         rate = seen.loads[stream.producer].rate_out_per_s if stream.producer in seen.loads else 0.0
+        rate *= seen.job.query.operator(stream.producer).share_to(stream.consumer)
         for (a, b), share in _shares(seen, stream).items():
             wire = numbers[start, a], numbers[end, b]
             if wire[0] != wire[1]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scenarios.telling.comparison_tables import value
+from scenarios.telling.comparison_tables import keeps_up, value
 from scenarios.telling.wide import Column, Wide
 
 NOTED = "*"
@@ -23,6 +23,13 @@ def of_policies(document: Mapping[str, Any], meanings: Mapping[str, str]) -> Wid
         cells = [_cell(name, row["metrics"][name]) for name in names]
         columns.append(Column((row["variant"],), (*cells, _state(row, document["replications"])), number=False))
     return Wide(title, tuple(columns))
+
+
+def untold(document: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each policy of which the runs are too short to tell whether it keeps up."""
+    for row in document["variants"]:
+        if _state(row, document["replications"]) == "?":
+            yield f"whether {row['variant']} keeps up {keeps_up(row)}"
 
 
 def course_rows(document: Mapping[str, Any], panels: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -49,4 +56,4 @@ def _state(row: Mapping[str, Any], runs: int) -> str:
     full, failed = row["backpressured_runs"], runs - row["success_runs"]
     if failed:
         return f"no results or a crash in {failed} of {runs}"
-    return f"no, in {full} of {runs}" if full else "yes"
+    return f"no, in {full} of {runs}" if full else "?" if row.get("full") else "yes"

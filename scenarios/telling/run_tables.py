@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from figures import units
-from scenarios.telling import rounding
+from scenarios.telling import checkpoint_table, rounding
 from scenarios.telling.tables import cell, number, of_rows, seconds
 from scenarios.telling.wide import Wide, empty
 from twin.engine.measure.standard_errors import ERRORS
@@ -22,13 +22,16 @@ NUMBERED = frozenset({"replica", "to_replica"})
 
 
 def of_run(name: str, document: Mapping[str, Any]) -> list[Table | Wide]:
-    """Metrics, operators, hosts and, if there were any, links and events; `document` is `Run.to_dict()`."""
+    """Metrics, operators, hosts and, if there were any, links, events, checkpoints; `document`: `Run.to_dict()`."""
     tables: list[Table | Wide] = [_metrics(name, document), _operators(document), _hosts(document["hosts"])]
     links = {link: totals for link, totals in document["links"].items() if "->" in link}  # hosts' cards are above
     if links:
         tables.append(_links(links))
-    if document["events"]:
-        tables.append(_events(document["events"]))
+    changes, taken = checkpoint_table.apart(document["events"])
+    if changes:
+        tables.append(_events(changes))
+    if taken:
+        tables.append(checkpoint_table.of_checkpoints(taken))
     return tables
 
 

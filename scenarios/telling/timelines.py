@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from figures.time_line import Mark, Panel
+from scenarios.telling.checkpoint_table import apart
 from scenarios.telling.tables import cell, seconds
 from twin.engine.measure.sketch import merge, quantile_s
 from twin.engine.measure.statistics import Row
@@ -38,7 +39,7 @@ def panels(run: Run) -> list[Panel]:
 
 def marks(run: Run) -> list[Mark]:
     """Events and decisions; of very many the first ones."""
-    return [Mark(row["at_s"], row["end_s"], in_words(row)) for row in run.event_rows[:MOST_MARKS]]
+    return [Mark(row["at_s"], row["end_s"], in_words(row)) for row in apart(run.event_rows)[0][:MOST_MARKS]]
 
 
 def in_words(event: Mapping[str, Any]) -> str:

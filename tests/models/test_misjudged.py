@@ -37,7 +37,7 @@ def test_the_same_run_is_misjudged_the_same_way_whatever_beside_it() -> None:
     jobs = [random_deployment(seed) for seed in range(3)]
     texts = [Text(f"run{index}", job.model_dump_json(), 240.0) for index, job in enumerate(jobs)]
     wrong = Misjudged(0.2, seed=1)
-    together = encode_texts(texts, misjudged=wrong)
+    together = encode_texts(texts, lens=wrong)
     alone = encode([wrong(jobs[2], "run2")], [240.0])
     np.testing.assert_array_equal(together.graphs.context_GxC[2], alone.graphs.context_GxC[0])
     assert not np.array_equal(together.graphs.rates_GxA, encode(jobs, [240.0] * 3).graphs.rates_GxA)

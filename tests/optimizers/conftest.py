@@ -39,6 +39,9 @@ class TableModel:
         columns = (throughput, processing_s, e2e_s, backpressured, success)
         return Estimates(dict(zip(METRICS, columns, strict=True)), np.zeros(len(plans)))
 
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        return ()
+
     def _row(self, plan: ExecutionPlan) -> np.ndarray:
         text = str(sorted(plan.placement.items())).encode()
         return stream(int.from_bytes(hashlib.sha256(text).digest()[:6], "big"), "table").random(5)

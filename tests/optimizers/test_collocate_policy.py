@@ -251,7 +251,7 @@ def test_trouble_ends_no_run(spec: PolicySpec) -> None:
 
 
 def test_a_solver_out_of_time_moves_what_it_can() -> None:
-    result = run(apart(), JointSpec(max_migrations=4, seconds=1e-3), horizon_s=20)
+    result = run(apart(), JointSpec(max_migrations=4, steps=1), horizon_s=20)
     assert result.metrics.success
     assert not decisions(run(apart(), JointSpec(max_migrations=0), horizon_s=20))
 
@@ -262,7 +262,7 @@ def test_a_solver_out_of_time_moves_what_it_can() -> None:
         ({"name": "albic", "pairs": "two"}, "pairs"),
         ({"name": "albic", "share": 0}, "share"),
         ({"name": "albic", "step": -1}, "step"),
-        ({"name": "joint", "seconds": 0}, "seconds"),
+        ({"name": "joint", "steps": 0}, "steps"),
         ({"name": "joint", "max_migrations": 3, "max_state_mb": 5}, "either max_migrations or max_state_mb"),
     ],
 )

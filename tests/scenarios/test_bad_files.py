@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scenarios import cli
+from tests.scenarios.test_cli import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 SLIDE = "query.operators.per-page.window.slide_s=1.0e-6"
@@ -86,6 +87,8 @@ def test_no_value_of_a_wrong_kind_gets_through(tmp_path, capsys, value):
             "connects a node with itself",
         ),
         ("cluster.switches=[x]", "switches without links"),
+        ("plan.fused=[[keep]]", "plan.fused.0: should have at least 2 items, has 1"),
+        ("plan.fused=keep", "plan.fused: should be a list, got 'keep'"),
         ("workload.arrivals.sensors={law: replay, path: /no/such/file.csv}", "check the path"),
         ("engine.memory.onset=1", ""),
     ],
@@ -97,6 +100,14 @@ def test_bad_values_of_set(capsys, assignment, says):
     assert stopped.value.code == 2 and not output.out
     (line,) = output.err.splitlines()
     assert says in line
+
+
+def test_a_scenario_and_a_profile_in_each_others_place_are_told_apart(capsys, tmp_path):
+    profile, job = tmp_path / "profile.yaml", with_rate(tmp_path, "800")
+    profile.write_text("version: 0.1.0\nengine: {}\nestimates: []\n")
+    for words, says in ((("use-profile", profile, job), "is a scenario, which comes first"),
+                        (("run", profile), "is a calibrated profile; put it into a scenario")):  # fmt: skip
+        assert says in refused(capsys, *words)
 
 
 def test_a_long_run_is_announced(capsys, monkeypatch):

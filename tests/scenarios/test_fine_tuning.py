@@ -49,3 +49,6 @@ def test_contradicting_options_are_refused(capsys, tmp_path) -> None:
     assert "keeps the kind of its model" in refused(capsys, *train, "--from", tmp_path / "m", "--metrics", "success")
     assert "name the model with --from" in refused(capsys, *train, "--rehearse", tmp_path / "rows")
     assert "holds no cost model" in refused(capsys, *train, "--from", tmp_path / "m")
+    (tmp_path / "job.yaml").write_text("name: job\n")
+    for start in ((), ("--from", "learned")):
+        assert "is no calibrated profile" in refused(capsys, *train, *start, "--profile", tmp_path / "job.yaml")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from optimizers.registry import optimizer_by_name
 from scenarios.files.scenario_file import load
 from scenarios.planning import leader_board, planner
 from scenarios.planning.validation import validate
+from scenarios.suite.members import MEMBERS
 from scenarios.suite.registry import FAMILIES, families
 from twin.errors import BadInput
 from twin.rates.model import RateModel
@@ -147,8 +149,10 @@ def test_members_of_the_suite_are_what_they_were():
         "replicas": 5,
         "hosts-and-sockets": 6,
         "numa": 3,
+        "cheapest-hosts": 6,
     }
-    assert sum(len(family.seeds) for family in FAMILIES.values()) == 68
+    asked = [each.asks for each in MEMBERS.values() for _ in each.seeds]
+    assert Counter(asked) == {"placement": 68, "hosts": 8, "balance": 12, "policy": 6}
     for scenario in firsts.values():
         assert RateModel().predict(scenario, [scenario.plan])["processing_latency_s"][0] > 0
 

@@ -199,7 +199,7 @@ def test_what_cannot_be_reported_is_refused_and_nothing_is_written(tmp_path, cap
     assert (tmp_path / "notes.html").read_text() == "my notes"
     assert "go with a scenario" in refused(capsys, "report", tmp_path / "empty", "--seed", 3)
     assert "did you mean 'smart-grid'" in refused(capsys, "report", "smart-gird")
-    assert "in none" in refused(capsys, "report", "word-count", "--out", "no/such/page.html")
+    assert "notes.html is a file" in refused(capsys, "report", "word-count", "--out", "notes.html/page.html")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["asked", "empty", "notes.html"]
 
 
@@ -213,12 +213,31 @@ def test_a_damaged_folder_is_refused(tmp_path, capsys):
 
 
 def test_a_page_is_replaced_by_a_newer_one(tmp_path):
-    page = tmp_path / "queue.html"
+    page = tmp_path / "of" / "mine" / "queue.html"
     job = tmp_path / "queue.yaml"
     job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
     for seed in (1, 2):
         done("report", job, "--out", page, "--seed", seed)
         assert f"seed {seed}, " in page.read_text()
+
+
+def test_a_policy_controls_the_run_of_a_page(tmp_path, capsys):
+    job = tmp_path / "queue.yaml"
+    job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0)))
+    done("report", job, "--policy", "ds2", "--set", "policy.margin=0.1", "--out", tmp_path / "page.html")
+    assert "margin: 0.1}" in (tmp_path / "page.html").read_text()
+    capsys.readouterr()
+    assert "did you mean 'ds2'" in refused(capsys, "report", job, "--policy", "ds3")
+
+
+def test_a_board_of_optimizers_is_a_page(tmp_path):
+    job = tmp_path / "queue.yaml"
+    job.write_text(scenario_file.dump(queue(horizon_s=2, warmup_s=0.5)))
+    judged = ("--optimizers", "as-given,random", "--replications", 2, "--references", 1, "--budget", 5)
+    done("validate", job, *judged, "--out", tmp_path / "board")
+    done("report", tmp_path / "board", "--out", tmp_path / "board.html")
+    root = whole((tmp_path / "board.html").read_text())
+    assert "does best of 2: a mean regret of" in words(root)
 
 
 def test_words_are_joined_as_in_a_sentence():

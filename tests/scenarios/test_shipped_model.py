@@ -15,7 +15,6 @@ from optimizers.interface import Problem, Status
 from optimizers.milp.ages import fixed_s
 from optimizers.selection import estimate
 from optimizers.space_plans import SpacePlans
-from scenarios.commands.planning import fitting
 from scenarios.planning import planner
 from scenarios.planning.cost_models import StagedCostModel, cost_model, cost_models, learns
 from scenarios.planning.planner import optimize
@@ -143,7 +142,7 @@ def test_names_of_cost_models_and_what_is_wrong_with_them(tmp_path):
     assert [learns(each) for each in models.values()] == [False, True, True]
     assert isinstance(models["staged"], StagedCostModel)
     assert isinstance(models["learned"], Ranged)
-    assert (fitting("near", models["rates"]), fitting("near", models["learned"])) == (None, "near")
+    assert (planner.fitting("near", models["rates"]), planner.fitting("near", models["learned"])) == (None, "near")
     for name, words in (
         ("learnt", "did you mean 'learned'"),
         ("learned:nowhere", "'nowhere' is no folder"),

@@ -42,7 +42,7 @@ def test_an_error_is_told_as_the_end_of_java_only_if_it_has_ended(monkeypatch: p
         raise ConnectionRefusedError
     Gateway.proc.kill()
     monkeypatch.setattr("spark.gateway.ENDING_S", 10.0)
-    with pytest.raises(Unfinished, match=r"ended by signal 9 .* a corpus goes on where it was"), end_told():
+    with pytest.raises(Unfinished, match=r"ended by signal 9 .* it goes on where it was"), end_told():
         raise ConnectionRefusedError
     with pytest.raises(BadInput, match="mine"), end_told():
         raise BadInput("mine")

@@ -180,6 +180,73 @@ def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network(fideli
     assert cpu[1] - cpu[0] == pytest.approx(2 * RATE / 4 * BYTES * per_byte_s / 2, rel=0.1)
 
 
+def two_inputs(shares: tuple[float, float] = (1.0, 1.0), kind: str = "map") -> Deployment:
+    """Two sources, 600 and 200 a second, each by an operator of its own with skewed keys, into n."""
+    hosts = [
+        {"name": name, "cpu_percent": 400, "ram_mb": 8000, "bandwidth_mbps": 1000, "latency_ms": 1} for name in WORKERS
+    ]
+    keyed = {"kind": "map", "key_groups": 8, "service_time_s": 1e-4, "service_scv": 0}
+    joins = {"window": {"policy": "time", "size_s": 1.0}, "selectivity": 1e-4} if kind == "join" else {}
+    end = {"kind": kind, "name": "n", "key_groups": 8, **joins}
+    sources = [{"name": name, "kind": "source", "columns": {"ints": 2}} for name in ("a", "b")]
+    ends = [("a", "ma"), ("b", "mb"), ("ma", "n"), ("mb", "n"), ("n", "sink")]
+    streams: list[dict[str, Any]] = [{"producer": start, "consumer": to} for start, to in ends]
+    for each, share in zip(streams[2:4], shares, strict=True):
+        each["alignment"] = {"pattern": "one-to-one", "share": share}
+    names = ("a", "b", "sink")
+    data = {
+        "query": {
+            "operators": [
+                *sources,
+                {"name": "ma", **keyed},
+                {"name": "mb", **keyed},
+                end,
+                {"name": "sink", "kind": "sink"},
+            ],
+            "streams": streams,
+        },
+        "cluster": {"hosts": hosts},
+        "plan": {"placement": dict.fromkeys(names, "w0") | {name: list(WORKERS) for name in ("ma", "mb", "n")}},
+        "workload": {
+            "arrivals": {"a": {"law": "poisson", "rate_per_s": 600.0}, "b": {"law": "poisson", "rate_per_s": 200.0}},
+            "keys": {"ma": {"zipf": 1.0}, "mb": {"zipf": 0.5}},
+        },
+    }
+    return parse(Deployment, data)
+
+
+def test_several_aligned_inputs_count_by_their_tuples() -> None:
+    keys = world(two_inputs()).key_groups
+    assert keys["n"].weights == pytest.approx(0.75 * keys["ma"].weights + 0.25 * keys["mb"].weights)
+    assert keys["n"].weights.sum() == pytest.approx(1.0)
+    half = world(two_inputs((1.0, 0.5))).key_groups
+    heard = 0.75 * half["ma"].weights + 0.25 * (0.5 * half["mb"].weights + 0.5 * half["n"].own)
+    assert half["n"].weights == pytest.approx(heard)
+
+
+@pytest.mark.parametrize("kind", ["map", "join"])
+@BOTH
+def test_each_of_several_aligned_inputs_stays_where_its_keys_are(kind: str, fidelity: str) -> None:
+    """Owners are the same ranges for all three: nothing goes from a worker to another but by the sources."""
+    result = run(two_inputs(kind=kind), fidelity=fidelity, horizon_s=6.0, segments=200)
+    assert result.metrics.success
+    built = world(two_inputs(kind=kind), fidelity)
+    for name in ("ma", "mb"):
+        sent = np.array([list(task.ports[0].deal.weights) for task in built.tasks[name]])
+        assert sent == pytest.approx(np.eye(4))
+
+
+def test_a_move_of_the_consumer_turns_both_inputs() -> None:
+    watching = Watching()
+    events = [Migration(at_s=4.0, operator="n", key_groups=(0,), to_replica=3)]
+    result = run(two_inputs(), *events, policy=watching, horizon_s=12.0)
+    assert result.metrics.tuples_out == pytest.approx(result.metrics.tuples_in, rel=0.03)
+    for ends in (("ma", "n"), ("mb", "n")):
+        traffic = watching.seen[-1].traffic[ends]
+        assert traffic == pytest.approx(np.diag(np.diag(traffic)))
+        assert traffic.sum() == pytest.approx({"ma": 600.0, "mb": 200.0}[ends[0]], rel=0.1)
+
+
 # what happens to it ---------------------------------------------------------------------------------------------------
 
 

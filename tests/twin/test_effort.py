@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scenarios.files.scenario_file import load
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine import ENGINE
@@ -97,6 +98,7 @@ def counts(rate_per_s: float, slide: int) -> Deployment:
 FAST = RunSettings(horizon_s=20, warmup_s=5, period_s=5)
 EXACT = RunSettings(horizon_s=8, warmup_s=2, period_s=2, fidelity="exact")
 BRIEF = RunSettings(horizon_s=5, warmup_s=1, period_s=1)
+SHORT = RunSettings(horizon_s=30, warmup_s=5, period_s=5, fidelity="fast", segments=100)
 
 
 @pytest.mark.skipif(ENGINE == "compiled", reason="compiled code does not look up what is to be counted")
@@ -112,6 +114,7 @@ BRIEF = RunSettings(horizon_s=5, warmup_s=1, period_s=1)
         pytest.param(clicks(2e4), FAST, id="replicas"),
         pytest.param(clicks(1e6), FAST, id="replicas of many tuples"),
         pytest.param(clicks(2.5e6), BRIEF, id="replicas overloaded"),
+        pytest.param(load("airline-delays").deployment, SHORT, id="key groups that are aligned"),
         pytest.param(counts(1000, 100), FAST, id="a count window"),
         pytest.param(counts(1000, 1), FAST, id="a count window at each tuple"),
         pytest.param(counts(100, 1), EXACT, id="a count window at each tuple, exact"),

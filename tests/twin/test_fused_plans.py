@@ -21,6 +21,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 from twin.wiring.wiring import Wiring
 
 # what is allowed ------------------------------------------------------------------------------------------------------
@@ -60,6 +61,56 @@ def test_what_two_take_or_send_runs_apart() -> None:
             fuse(job, group)
     with pytest.raises(BadInput, match=r"'n' is in plan\.fused\.0 already"):
         fuse(job, ("j", "n"), ("n", "sink"))
+
+
+KEYED = {"partition_by": ["user"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "second", "says"),
+    [
+        (KEYED, {"passes": ["user"]}, KEYED, ""),
+        ({"partition_by": ["user", "page"]}, {"passes": ["user", "page"]}, {"partition_by": ["page"]}, ""),
+        ({}, {"passes": ["user"]}, KEYED, "or name the keys that both have in partition_by"),
+        (KEYED, {}, KEYED, "hash deals the tuples of each of the 2 replicas of 'm' to all of 'w'"),
+        (KEYED, {"passes": ["user"]}, {"partition_by": ["page"]}, "hash deals the tuples"),
+    ],
+)
+def test_hash_streams_lie_within_a_task_where_keys_are_the_same(
+    first: dict[str, Any], between: dict[str, Any], second: dict[str, Any], says: str
+) -> None:
+    middle = [
+        counting("v", 1e-4, TIME, 20, **first),
+        map_("m", 1e-4, **between),
+        counting("w", 1e-4, TIME, 8, **second),
+    ]
+    job = chain(middle, 100, placement={name: ["h", "h"] for name in ("v", "m", "w")})
+    if says:
+        with pytest.raises(BadInput, match=says):
+            fuse(job, ("v", "m", "w"))
+        return
+    found = fuse(job, ("v", "m", "w"))
+    rates = RateModel(60.0).predict(found, [found.plan])
+    result = run(found, "fast", 60.0)
+    assert result.metrics.throughput_per_s == pytest.approx(16, rel=0.05)
+    assert rates["e2e_latency_s"][0] == pytest.approx(result.metrics.e2e_latency_s.mean, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("keys", "more", "says"),
+    [
+        ([], {}, "partition_by \\[\\], so it cannot be split, and 2 replicas; give it one, or name the attributes"),
+        (["user", "user"], {}, "attribute 'user' is named 2 times"),
+        (["user"], {"partitioning": "rebalance"}, "source -> w is dealt by rebalance; use hash"),
+        (["a b"], {}, "letters, digits|pattern"),
+    ],
+)
+def test_keys_by_which_nothing_can_be_dealt_are_refused(keys: list[str], more: dict[str, Any], says: str) -> None:
+    document = chain([counting("w", 1e-4, TIME, 20)], 10, placement={"w": ["h", "h"]}).model_dump(mode="json")
+    document["query"]["operators"][1]["partition_by"] = keys
+    document["query"]["streams"][0] |= more
+    with pytest.raises(BadInput, match=says):
+        parse(Deployment, document)
 
 
 def test_key_groups_are_dealt_to_the_first_alone() -> None:

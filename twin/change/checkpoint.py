@@ -1,12 +1,14 @@
-"""A checkpoint of a whole job, and how a task goes back to it.
+"""A checkpoint of a whole job, and how tasks go back to it.
 
-Instantaneous and unaligned: besides window contents it holds what is queued and what is on the network. Sources keep
-positions in their brokers instead, and read again what they took since.
+One that is taken at once is unaligned and costs nothing: besides window contents it holds what is queued and what is on
+the network. Sources keep positions in their brokers instead, and read again what they took since. Others are put
+together from what each task was when a barrier came (`twin.change.coordinator`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twin.engine.measure.ledger import Buffer
@@ -21,26 +23,26 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """A job's state at one time."""
+    """A job's state. reached: when each task was as it is here, if not at `at_s`. sizes: bytes that it has to fetch.
+
+    flying: tuples on the network, waiting to be sent, or held until state has arrived. counted: by sink, results that
+    it had, then or when it last went back here.
+    """
 
     at_s: float
-    tasks: dict[Task, Snapshot]
-    flying: list[Segment]  # on the network, waiting to be sent, or held until state has arrived
-    counted: int  # results that the sinks had, then or when the job last went back to it
-
-    @property
-    def queued(self) -> int:
-        """Tuples on their way to a task, or waiting there."""
-        flying = sum(segment.n for segment in self.flying)
-        return flying + sum(snapshot.queued for snapshot in self.tasks.values())
+    tasks: dict[Task, Snapshot] = field(default_factory=dict)
+    flying: list[Segment] = field(default_factory=list)
+    counted: dict[Task, int] = field(default_factory=dict)
+    reached: dict[Task, float] = field(default_factory=dict)
+    sizes: dict[Task, float] = field(default_factory=dict)
 
 
 def take_checkpoint(world: World) -> Checkpoint:
     """The state of the job now; sources note where they are."""
-    checkpoint = Checkpoint(world.env.now, {}, [], 0)
+    checkpoint = Checkpoint(world.env.now)
     for task in _tasks(world):
         checkpoint.tasks[task] = task.snapshot()
-        checkpoint.counted += counted(task)
+        checkpoint.counted[task] = counted(task)
         for port in task.ports:
             for path, segment in port.unsent():
                 unsent = segment.copy()
@@ -56,48 +58,61 @@ def take_checkpoint(world: World) -> Checkpoint:
     return checkpoint
 
 
-def restore(world: World, checkpoint: Checkpoint) -> int:
-    """Puts the job, which is stopped, back to a checkpoint; the tuples that sources will read again."""
-    replayed = 0
+def complete(checkpoint: Checkpoint, now_s: float) -> None:
+    """No task will go back to before it."""
     for task, snapshot in checkpoint.tasks.items():
-        again = task.restore(snapshot, checkpoint.at_s, world.env.now)
+        task.logic.complete(snapshot.kept, now_s)
+
+
+def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
+    """Puts tasks, which are stopped, back to a checkpoint; the tuples that sources will read again."""
+    replayed, there = 0, set(tasks)
+    kept = {task: snapshot for task, snapshot in checkpoint.tasks.items() if task in there}
+    for task, snapshot in kept.items():
+        again = task.restore(snapshot, checkpoint.reached.get(task, checkpoint.at_s), world.env.now)
         world.ledger.replayed[task.name] += again
         replayed += again
-    for segment in checkpoint.flying:
+    everything = len(kept) == len(checkpoint.tasks)
+    flying = [segment for segment in checkpoint.flying if everything or _home(segment) in there]
+    waiting = [*flying, *(segment for snapshot in kept.values() for segment in snapshot.queue)]
+    for segment in waiting:
         _enqueue(world, segment)
-    for snapshot in checkpoint.tasks.values():
-        for segment in snapshot.queue:
-            _enqueue(world, segment)
-    world.ledger.due += checkpoint.queued
-    world.ledger.windows_due += sum(snapshot.windows for snapshot in checkpoint.tasks.values())
-    world.ledger.windows_restored += sum(task.logic.held() for task in _tasks(world))
+    world.ledger.due += sum(segment.n for segment in waiting)
+    world.ledger.windows_due += sum(snapshot.windows for snapshot in kept.values())
+    world.ledger.windows_restored += sum(task.logic.held() for task in tasks)
     return replayed
 
 
-def finish(checkpoint: Checkpoint) -> None:
-    """Lets windows send what they were about to send at the checkpoint; all tasks are still paused."""
+def finish(checkpoint: Checkpoint, tasks: Collection[Task]) -> None:
+    """Lets windows send what they were about to send at the checkpoint; the tasks are still paused."""
     for task, snapshot in checkpoint.tasks.items():
-        task.finish(snapshot)
+        if task in tasks:
+            task.finish(snapshot)
 
 
 def counted(task: Task) -> int:
-    """Results that arrived at it."""
+    """Results that arrived at it and would arrive again."""
     sink = task.logic.sink()
-    return sink.counted if sink is not None else 0
+    return sink.counted if sink is not None and sink.repeats else 0
 
 
 def _tasks(world: World) -> list[Task]:
     return [task for tasks in world.tasks.values() for task in tasks]
 
 
+def _home(segment: Segment) -> object:
+    """Where it will be queued."""
+    task: object = segment.inbox.task
+    while isinstance(task, Buffer):
+        task = task.target
+    return task
+
+
 def _enqueue(world: World, segment: Segment) -> None:
     """Puts a segment of a checkpoint into its task's queue, with the credits that it holds there."""
     again = segment.copy()
-    inbox = again.inbox
+    inbox, task = again.inbox, _home(again)
     assert inbox is not None
-    task: object = inbox.task
-    while isinstance(task, Buffer):
-        task = task.target
     if not isinstance(task, Task) or task.halted:
         return  # tuples without a home: conservation sees it
     again.waited = True

@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from twin.change.checkpoint import Checkpoint, counted, finish, restore, take_checkpoint
-from twin.engine.measure.ledger import Buffer
+from twin.change.checkpoint import complete, take_checkpoint
+from twin.change.restarting import all_tasks, restart, stop
 from twin.engine.station.task import Task
-from twin.engine.streams.channel import UNBOUNDED
-from twin.engine.streams.confluence import Confluence
-from twin.engine.streams.route import destination
 from twin.events import Failure, LinkDegradation, SlowDown
-from twin.wiring.streams import room_of
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
@@ -100,6 +96,7 @@ class Recovery:
         """A checkpoint now, if the job is up: a change of the plan is followed by one."""
         if self.change.outage is None:
             self.checkpoint = take_checkpoint(self.world)
+            complete(self.checkpoint, self.env.now)
 
     def arrived(self, task: Task) -> None:
         """A replica that came since the checkpoint goes back to how it came: empty."""
@@ -121,75 +118,23 @@ class Recovery:
                     f"failure of {component} at {outage.start_s:g} s changes nothing: it carries no operator"
                 )
                 continue
-            lost, duplicates = self._stop()
+            self.change.outage = self.env.event()
+            self.change.interrupt()
+            lost, duplicates = stop(self.wiring, self.checkpoint, all_tasks(self.wiring))
             record.detail |= {"checkpoint_s": self.checkpoint.at_s, "lost": lost, "duplicates": duplicates}
             if outage.end_s == math.inf:
                 self.world.ledger.warnings.append(
                     f"{component} failed at {outage.start_s:g} s and never recovers: the job stays down"
                 )
-                for task in self._tasks():
+                for task in all_tasks(self.wiring):
                     task.halted = True
                 return
             yield self.env.timeout(outage.end_s - self.env.now)
-            record.detail["replayed"] = self._restart(self.checkpoint)
+            ended, self.change.outage = self.change.outage, None
+            record.detail["replayed"] = restart(self.wiring, self.checkpoint, all_tasks(self.wiring))
+            ended.succeed()
             record.end_s = self.env.now
             record.paused_s = record.end_s - record.at_s
 
     def _used(self, host: str) -> bool:
-        return any(self.wiring.places[task].host == host for task in self._tasks())
-
-    def _tasks(self) -> list[Task]:
-        return [task for tasks in self.world.tasks.values() for task in tasks]
-
-    def _stop(self) -> tuple[int, int]:
-        """Everything stops; what is queued, in service or on the way is lost. Tuples lost, results to be repeated."""
-        world, ledger = self.world, self.world.ledger
-        self.change.outage = self.env.event()
-        self.change.interrupt()
-        before = ledger.lost
-        for segment in world.in_flight():
-            inbox = destination(segment)
-            if inbox is not None and isinstance(inbox.task, Task | Buffer):
-                ledger.lose(segment)
-        for buffer in ledger.buffers:
-            ledger.lost += buffer.queued
-            buffer.segments.clear()
-        for name, tasks in world.tasks.items():
-            for task in tasks:
-                self._stop_task(name, task)
-        for edge in self.wiring.job.edges:
-            for inbox in world.inboxes[edge.ends]:
-                inbox.credits = room_of(self.wiring, edge.stream) if isinstance(inbox.task, Task) else UNBOUNDED
-                inbox.waiters.clear()
-        results = sum(counted(task) for task in self._tasks())
-        duplicates = results - self.checkpoint.counted
-        self.checkpoint.counted = results  # if it is needed again, only what comes after the restart counts anew
-        ledger.duplicates += duplicates
-        return ledger.lost - before, duplicates
-
-    def _stop_task(self, operator: str, task: Task) -> None:
-        ledger = self.world.ledger
-        ledger.aborted[task.name] += task.logic.in_service()
-        for edge, port in zip(self.wiring.job.outputs(operator), task.ports, strict=True):
-            ledger.unsent[edge.ends] += port.waiting()
-        ledger.lost += task.lost()
-        task.stop()
-        if task.blocked:
-            task.blocked = 1
-        else:
-            task.block()
-
-    def _restart(self, checkpoint: Checkpoint) -> int:
-        """All tasks go on from the checkpoint; the tuples that sources read again."""
-        replayed = restore(self.world, checkpoint)
-        finish(checkpoint)
-        outage, self.change.outage = self.change.outage, None
-        for inbox in (inbox for inboxes in self.world.inboxes.values() for inbox in inboxes):
-            inbox.lane.last_s = self.env.now  # the outage is no gap between segments
-        for task in self._tasks():
-            if task.confluence is not None:
-                task.confluence = Confluence(self.env.now)  # nor did anything wait for it there
-            task.unblock()
-        assert outage is not None
-        outage.succeed()
-        return replayed
+        return any(self.wiring.places[task].host == host for task in all_tasks(self.wiring))

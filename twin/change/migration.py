@@ -60,7 +60,7 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
         change.refuse(record, f"it is at {place} already")
         return
     task.block()
-    while task.busy or task.engaged_until_s > env.now:
+    while task.busy or task.engaged_until_s > env.now or task.logic.away():
         yield env.timeout(LOOK_S)
     paused_s = env.now
     size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)

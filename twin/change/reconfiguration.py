@@ -35,7 +35,8 @@ class Reconfigurer:
         self.env = wiring.world.env
         self.statistics = statistics
         self.outage: simpy.Event | None = None
-        self.on_change: Callable[[], None] = lambda: None  # a checkpoint, where there are any
+        self.on_begin: Callable[[], None] = lambda: None  # no checkpoint goes on, where there are any
+        self.on_change: Callable[[], None] = lambda: None  # and there is one
         self.on_arrival: Callable[[Task], None] = lambda _: None  # which does not have a new replica, and should
         self.under_way = 0
         self._made_here: set[Task] = set()  # replicas that key groups asked for
@@ -108,6 +109,7 @@ class Reconfigurer:
             while not done:
                 while self.outage is not None:
                     yield self.outage
+                self.on_begin()
                 done = yield from attempt()
                 for record in records if not done else ():
                     record.detail["interrupted"] = record.detail.get("interrupted", 0) + 1

@@ -53,6 +53,10 @@ class Rewiring(Wiring):
         for processor in self.processors_of(host):
             processor.slow("throttle", self._throttles[host])
 
+    def operator_of(self, task: Task) -> str:
+        """The one that takes its tuples in."""
+        return next(name for name, tasks in self.world.tasks.items() if task in tasks)
+
     def state_bytes(self, task: Task, operator: str) -> float:
         """What a replica's windows and key groups hold."""
         size = task.logic.held_bytes()

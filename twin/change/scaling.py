@@ -68,6 +68,7 @@ def _drain(change: Reconfigurer, task: Task) -> Generator[simpy.Event, Any, None
         change.outage is not None
         or task.busy
         or task.blocked
+        or task.logic.away()
         or change.outstanding(task)
         or any(port.waiting() for port in task.ports)
     ):

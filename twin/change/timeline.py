@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import simpy
 
+from twin.change.coordinator import Coordinator
+from twin.change.failover import Failover
 from twin.change.faults import Recovery, degrade, slow_down
 from twin.change.reconfiguration import Reconfigurer
 from twin.event_time_events import Combine, Repartition, Split
@@ -32,7 +34,9 @@ class Timeline:
             if not isinstance(event, Failure):
                 env.process(self._at(event))
         failures = [event for event in events if isinstance(event, Failure)]
-        if failures:
+        if change.wiring.checkpoints is not None:
+            Failover(Coordinator(change, change.wiring.checkpoints), failures)
+        elif failures:
             Recovery(change, failures, checkpoint_interval_s)
 
     def _at(self, event: AnyEvent) -> Generator[simpy.Event, Any, None]:

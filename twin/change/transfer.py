@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -40,8 +40,11 @@ class Arrival:
             self.event.succeed()
 
 
-def carry(wiring: Rewiring, start: Location, end: Location, size: float) -> Generator[simpy.Event, Any, None]:
-    """Sends `size` bytes from a place to another and ends when the last one is there; at once within a host."""
+def carry(
+    wiring: Rewiring, start: Location, end: Location, size: float, wanted: Callable[[], bool] = lambda: True
+) -> Generator[simpy.Event, Any, None]:
+    """Sends `size` bytes from a place to another and ends when the last one is there, or none is wanted any more; at
+    once within a host."""
     world = wiring.world
     pieces = min(PIECES, math.ceil(size / PIECE_BYTES))
     if not pieces or start.host == end.host:
@@ -51,6 +54,8 @@ def carry(wiring: Rewiring, start: Location, end: Location, size: float) -> Gene
     assert path.nic is not None
     for left in range(pieces, 0, -1):
         now = world.env.now
+        if not wanted():
+            return
         world.ledger.transfers += 1
         piece = Segment(1, now, now, now, now, now, now)
         piece.inbox = path.inbox

@@ -78,6 +78,9 @@ class Logic:
     def due(self, at_s: float, from_s: float) -> None:
         """Does what was due at a time, from another on."""
 
+    def settle(self, now_s: float) -> None:
+        """Does what was due until now, and would be looked at later."""
+
     def heed(self, mark: Mark) -> None:
         """Takes a control item up, if it heeds them; its station passes it on else."""
 
@@ -92,6 +95,17 @@ class Logic:
 
     def restore(self, kept: object, at_s: float, now_s: float) -> int:
         """Goes back to what it was at `at_s`; how many tuples its station will read again."""
+        return 0
+
+    def complete(self, kept: object, now_s: float) -> None:
+        """Nothing will go back to before the checkpoint that it was kept for."""
+
+    def pending(self) -> list[Segment]:
+        """Copies of what it has taken up and will take up again after a restart, in the order in which it came."""
+        return []
+
+    def away(self) -> int:
+        """Tuples that wait for something outside of the job."""
         return 0
 
     def held(self) -> float:

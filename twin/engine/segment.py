@@ -16,7 +16,7 @@ class Segment:
     which the analytic residual wait needs; a burst (a_s = b_s) has none. `fetch_s` is what the consumer pays per tuple
     for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
     on the clock when a task that asks for it got the segment. `inbox`: where it goes, or the hop that stands for it
-    on the way.
+    on the way. `sender`: the task that sent it there.
     """
 
     __slots__ = (
@@ -29,6 +29,7 @@ class Segment:
         "gap_scv",
         "inbox",
         "n",
+        "sender",
         "taken0_s",
         "taken1_s",
         "waited",
@@ -59,6 +60,7 @@ class Segment:
         self.waited = waited
         self.came_s = 0.0
         self.inbox: Any = None
+        self.sender: Any = None
 
     def copy(self) -> Segment:
         """Another one that goes the same way."""
@@ -74,7 +76,7 @@ class Segment:
             self.fetch_s,
             self.waited,
         )
-        again.came_s, again.inbox = self.came_s, self.inbox
+        again.came_s, again.inbox, again.sender = self.came_s, self.inbox, self.sender
         return again
 
     def collapse(self, at: float) -> None:

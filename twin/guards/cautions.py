@@ -9,6 +9,7 @@ from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
 from twin.guards.crowding import crowded
+from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
 from twin.keys import KeySkew
 from twin.query import AnyOperator, Windowed
@@ -41,8 +42,10 @@ def cautions(
         *unevaluated.values(),
         *_idle(job),
         *_crowded(job),
+        *partition_cautions(job, world),
         *_silent(job, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
+        *_of_checkpoints(world),
     )
 
 
@@ -216,3 +219,14 @@ def _of_events(world: World, settings: RunSettings, events: Sequence[AnyEvent]) 
         if record.kind in ("migration", "scale") and record.end_s is None:
             lines.append(f"{record.kind} of {record.component} at {record.at_s:g} s had not ended at the horizon")
     return lines
+
+
+def _of_checkpoints(world: World) -> list[str]:
+    """That some were given up for want of time: of those that something else ended, that says enough."""
+    rows = [record for record in world.ledger.events if record.kind == "checkpoint"]
+    late = [record for record in rows if "not complete" in str(record.detail.get("why", ""))]
+    if not late:
+        return []
+    why = late[0].detail["why"]
+    remedy = "give them more checkpoints.timeout_s, or a faster storage; unaligned ones do not wait for slow inputs"
+    return [f"{len(late)} of {len(rows)} checkpoints were given up: {why}; {remedy}"]

@@ -63,7 +63,9 @@ def outlook(job: Job, offered_per_s: Mapping[str, float], horizon_s: float) -> O
     carried: dict[Edge, float] = {}  # tuples a second
     for component in job.components:
         name, inputs = component.name, job.inputs(component.name)
-        coming = [float(flows[each.stream.producer].out_per_s[0]) for each in inputs] or [offered_per_s[name]]
+        coming = [float(flows[each.stream.producer].out_per_s[0]) * each.share for each in inputs] or [
+            offered_per_s[name]
+        ]
         if inputs:
             several = [each.how.count_of_copies(component.replicas) for each in inputs]
             coming = [rate * count for rate, count in zip(coming, several, strict=True)]

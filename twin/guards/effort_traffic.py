@@ -107,7 +107,7 @@ class _Walk:
 
     def _send(self, operator: AnyOperator, flow: Flow, each: Edge, made: float) -> Load:
         """A stream carries what its consumer accepts and what is sent at once, or all. made: segments not yet dealt."""
-        emitted = float(flow.out_per_s[0]) * self.cut.copies(each)
+        emitted = float(flow.out_per_s[0]) * each.share * self.cut.copies(each)
         if each.blocks:
             if isinstance(operator, Windowed):
                 at_once = results_at_once(flow)

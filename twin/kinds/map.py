@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from twin.columns import Columns
-from twin.kinds.operator import KeyedOperator
+from twin.kinds.operator import KeyedOperator, Name
 from twin.kinds.selective import Selective
 
 
@@ -21,6 +21,10 @@ class Map(Selective, KeyedOperator):
     kind: Literal["map"] = "map"
     selectivity: Annotated[float, Field(ge=0, le=10**6)] = 1.0
     columns: Annotated[Columns | None, Field(description="of the output; absent: as the input")] = None
+    passes: Annotated[
+        tuple[Name, ...],
+        Field(exclude_if=lambda names: not names, description="attributes of its input that its output has unchanged"),
+    ] = ()
 
     @property
     def keyed(self) -> bool:
@@ -30,3 +34,7 @@ class Map(Selective, KeyedOperator):
     def columns_out(self, inputs: Sequence[Columns]) -> Columns:
         """As given, or as its input."""
         return super().columns_out(inputs) if self.columns is None else self.columns
+
+    def kept(self, attributes: frozenset[str]) -> frozenset[str]:
+        """What it says that it passes."""
+        return attributes & frozenset(self.passes)

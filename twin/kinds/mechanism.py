@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from twin.calls import Calls
 from twin.event_windows.window import EventWindow
 from twin.windows import Window
 
@@ -47,6 +49,50 @@ class Collecting:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessioning:
+    """For each session of a key, one tuple when nothing of it has come for gap_s. keys: over all replicas."""
+
+    gap_s: float
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Passes `selectivity` tuples on for each, and keeps a state of a key for ttl_s after its last; None: for ever.
+
+    keys: over all replicas.
+    """
+
+    selectivity: float
+    keys: int
+    ttl_s: float | None
+    bytes_each: float
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Passes shares of the tuples on, by consumer; if `exclusive`, each to one at most."""
+
+    shares: Mapping[str, float]
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Asks outside for each tuple, and passes `selectivity` tuples on for each answer."""
+
+    calls: Calls
+    selectivity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Counts what comes, and its latencies, once it is acknowledged outside."""
+
+    calls: Calls
+
+
+@dataclass(frozen=True, slots=True)
 class Computing:
     """Builds state by key over event time, and hands over partial windows, complete ones, or every tuple at once."""
 
@@ -68,4 +114,17 @@ class Consolidating:
     combined: bool
 
 
-Mechanism = Reading | Selecting | Grouping | Matching | Collecting | Computing | Consolidating
+Mechanism = (
+    Reading
+    | Selecting
+    | Grouping
+    | Matching
+    | Collecting
+    | Sessioning
+    | Remembering
+    | Routing
+    | Asking
+    | Writing
+    | Computing
+    | Consolidating
+)

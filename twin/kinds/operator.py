@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from twin.calls import Calls
 from twin.columns import Columns
 from twin.kinds.ages import Held
 from twin.kinds.flow import Flow, Mixing, OperatorRates
@@ -25,8 +26,8 @@ class OperatorBase(Spec):
 
     The traits of a kind. is_source: it reads a broker and has no inputs; is_sink: results arrive here and go no
     further. joins: a result needs tuples of all of its inputs, which match by their key. thins: some tuples pass, as
-    they are, and others do not. does: what it does, in a few words. costs_like: the kind whose cost per tuple a
-    profile charges that does not name this one; empty: it must.
+    they are, and others do not. runs_alone: it cannot be one task with others. does: what it does, in a few words.
+    costs_like: the kind whose cost per tuple a profile charges that does not name this one; empty: it must.
     """
 
     is_source: ClassVar[bool] = False
@@ -35,6 +36,7 @@ class OperatorBase(Spec):
     thins: ClassVar[bool] = False
     needs_event_time: ClassVar[bool] = False
     merges: ClassVar[bool] = False
+    runs_alone: ClassVar[bool] = False
     does: ClassVar[str] = ""
     costs_like: ClassVar[str] = "map"
 
@@ -83,6 +85,37 @@ class OperatorBase(Spec):
     def bunches(self) -> bool:
         """Whether tuples that wait while its own results block it make the next burst of them larger."""
         return False
+
+    @property
+    def parts(self) -> int | None:
+        """Of a source, partitions in which its tuples come, none of which two replicas can read; None: any number."""
+        return None
+
+    @property
+    def calls(self) -> Calls | None:
+        """What it asks of a system outside for each tuple, if it waits for one."""
+        return None
+
+    def kept(self, attributes: frozenset[str]) -> frozenset[str]:
+        """Of attributes of its input, those that its output has with the same values."""
+        return attributes if self.thins else frozenset()
+
+    @property
+    def if_unlike(self) -> str:
+        """What its law does not see, which takes keys as alike and to come at random; nothing, if it needs not."""
+        return ""
+
+    def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
+        """What it holds beside windows and `state_bytes_per_group`, of all replicas, in so long a run. [N]"""
+        return np.zeros_like(in_per_s)
+
+    def share_to(self, consumer: str) -> float:
+        """Of the tuples that it passes on, those that go to a consumer of that name."""
+        return 1.0
+
+    def why_not_to(self, consumers: Sequence[str]) -> str:
+        """What is wrong with sending to these, with the remedy; or nothing."""
+        return ""
 
     def values(self, replicas: int) -> int:
         """Distinct values of its key; where they are more than anyone counts, as many as replicas."""
@@ -147,6 +180,13 @@ class OperatorBase(Spec):
         return ""
 
 
+def _once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    for name in names or ():
+        if (names or ()).count(name) > 1:
+            raise ValueError(f"attribute {name!r} is named {(names or ()).count(name)} times; name it once")
+    return names
+
+
 class KeyedOperator(OperatorBase):
     """What operators share that may keep state by key. Tuples come by key group, and state moves by key group."""
 
@@ -156,6 +196,14 @@ class KeyedOperator(OperatorBase):
     state_bytes_per_group: Annotated[
         float, Field(ge=0, le=10**15, description="held for each key group beside the content of a window")
     ] = 0.0
+    partition_by: Annotated[
+        tuple[Name, ...] | None,
+        AfterValidator(_once),
+        Field(
+            exclude_if=lambda names: names is None,
+            description="attributes that it is keyed by; []: it cannot be split; absent: by some that no other has",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:

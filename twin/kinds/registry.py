@@ -8,15 +8,23 @@ from typing import Annotated, get_args
 from pydantic import Field
 
 from twin.kinds.aggregate import Aggregate
+from twin.kinds.async_io import AsyncIO
 from twin.kinds.compute import Compute
 from twin.kinds.consolidate import Consolidate
+from twin.kinds.external_sink import ExternalSink
 from twin.kinds.filter import Filter
 from twin.kinds.join import Join
+from twin.kinds.kafka_source import KafkaSource
+from twin.kinds.keyed_state import KeyedState
+from twin.kinds.lookup_join import LookupJoin
 from twin.kinds.map import Map
+from twin.kinds.router import Router
+from twin.kinds.session import Session
 from twin.kinds.sink import Sink
 from twin.kinds.source import Source
 
-AnyOperator = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
+OfPapers = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
+AnyOperator = OfPapers | AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]
 BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: each for each in get_args(AnyOperator)}

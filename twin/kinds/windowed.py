@@ -18,6 +18,10 @@ class Windowed(KeyedOperator):
         """See OperatorBase."""
         return "untimed"
 
+    def kept(self, attributes: frozenset[str]) -> frozenset[str]:
+        """Its keys."""
+        return attributes & frozenset(self.partition_by or ())
+
 
 def content_and_fires(
     window: Window, in_per_s: np.ndarray, bursts_per_s: np.ndarray, burst_s: np.ndarray

@@ -9,6 +9,7 @@ from twin.deployment import Deployment
 from twin.events import AnyEvent
 from twin.job import Job, compile
 from twin.query import Windowed
+from twin.scenario import Scenario
 from twin.workload import Bursty, Constant, Poisson, Spikes
 
 
@@ -21,11 +22,18 @@ def change(deployment: Deployment, events: Sequence[AnyEvent], policy: Policy | 
         return f"events ({events[0].kind})"
     if policy is not None:
         return f"the policy {policy.name}"
+    if _checkpointed(deployment):
+        return "checkpoints"
     for source, law in deployment.workload.arrivals.items():
         random = isinstance(law, Constant | Poisson | Bursty) or (isinstance(law, Spikes) and law.random)
         if not random:
             return f"the arrivals of {source} ({law.law})"
     return ""
+
+
+def _checkpointed(deployment: Deployment) -> bool:
+    """Whether every so often it does something else besides."""
+    return isinstance(deployment, Scenario) and deployment.checkpoints is not None
 
 
 def slides_s(deployment: Deployment) -> list[float]:
@@ -60,4 +68,5 @@ def steady(deployment: Deployment, events: Sequence[AnyEvent], policy: bool) -> 
     """Whether a run could be longer or shorter and tell the same: constant rates, nothing that happens or drifts."""
     laws = deployment.workload.arrivals.values()
     drifts = any(skew.drift_every_s is not None for skew in deployment.workload.keys.values())
-    return not events and not policy and not drifts and all(isinstance(law, Constant | Poisson) for law in laws)
+    changes = bool(events) or policy or drifts or _checkpointed(deployment)
+    return not changes and all(isinstance(law, Constant | Poisson) for law in laws)

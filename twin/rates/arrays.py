@@ -32,6 +32,7 @@ class JobArrays:
         self.streams = tuple(each.stream for each in edges)
         self.producer_s = [each.producer for each in edges]
         self.consumer_s = [each.consumer for each in edges]
+        self.share_s = np.array([each.share for each in edges])
         self.inputs = [list(each.inputs) for each in components]
         self.outputs = [list(each.outputs) for each in components]
         self.sources = [job.number[each.name] for each in job.sources]
@@ -39,6 +40,7 @@ class JobArrays:
         self.broadcast_s = [each.how.copies for each in edges]
         self.forward_s = [each.how.paired for each in edges]
         self.shared_o = [job.one_queue(name) for name in self.names]
+        self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
         self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
         self.bytes_o = np.array([each.bytes_out for each in components])
@@ -65,6 +67,10 @@ class JobArrays:
         self.ram_h = np.array([host.ram_mb for host in hosts])
         self.has_sockets = any(host.sockets for host in hosts)
         self._job = job
+
+    def sent_sn(self, out_on: np.ndarray) -> np.ndarray:
+        """What goes on every stream, of what operators pass on: the copies of a broadcast count once. [S, N]"""
+        return np.asarray(out_on[self.producer_s] * self.share_s[:, None])
 
     @cached_property
     def sockets(self) -> Sockets:

@@ -51,13 +51,13 @@ def batch_waits_s(
             if o in job.windowed:
                 mine, theirs = _results(layout, o, s, results_on[o])
             else:
-                share = _share(layout, s)
+                share = _share(layout, s) * job.share_s[s]
                 gap_s = np.maximum(each_on[o], coming.gap_s) / made
                 mine = Burst(coming.size * made * share, gap_s / share)
                 theirs = Burst(np.maximum(mine.size, 1.0), mine.gap_s)
             bursts[s] = theirs
             if job.batch_s[s] > 1:
-                per_s = found.out_on[o] / layout.replicas_on[o] * _share(layout, s)
+                per_s = found.out_on[o] / layout.replicas_on[o] * _share(layout, s) * job.share_s[s]
                 before_sn[s], bursts[s] = _batched(job, s, per_s, mine, theirs, windowed=o in job.windowed)
             if layout.fusing is not None:  # nothing lies in between
                 inner = layout.fusing.inner_sn[s]

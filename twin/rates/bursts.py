@@ -45,7 +45,7 @@ def burst_blocking(
         ahead = [(s, np.zeros(layout.size)) for s in job.outputs[o]]  # with the results that fit in before
         while ahead:
             s, room = ahead.pop()
-            consumer, sent = job.consumer_s[s], np.maximum(out_on[job.producer_s[s]], 1e-12)
+            consumer, sent = job.consumer_s[s], np.maximum(out_on[job.producer_s[s]] * job.share_s[s], 1e-12)
             each = out_on[o] / sent  # results of the window that make a tuple here
             room = room + capacity_sn[s] * layout.replicas_on[consumer] / layout.copies_sn[s] * each
             used = used_on[consumer]

@@ -198,10 +198,12 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     state_o = np.array(
         [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     )
+    rows = zip(job.operators, in_on, strict=True)
+    state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
     held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
     skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
-    batch_o = [max([1.0, *(size_o[job.producer_s[s]] for s in streams)]) for streams in job.inputs]
+    batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
         work=(near_on + scanned_on)[:, 0],
         service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.service.mean_o[:, None])[:, 0],
@@ -216,6 +218,15 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     )
 
 
+def _at_once(job: JobArrays, s: int, size_o: np.ndarray, replicas_o: np.ndarray) -> float:
+    """Tuples of a stream that come to a replica together, wherever operators are: a window's results. What the next
+    operator makes of these comes at its pace, and waits only for one that is slower where it happens to be."""
+    producer, consumer = job.producer_s[s], job.consumer_s[s]
+    if producer not in job.windowed or size_o[producer] < job.batch_s[s]:
+        return 1.0
+    return float(size_o[producer] / (1.0 if job.broadcast_s[s] else replicas_o[consumer]))
+
+
 def _window_s(job: JobArrays, flow: dict[str, Flow], o: int) -> float:
     operator, found = job.operators[o], flow[job.names[o]]
     if not isinstance(operator, Windowed):
@@ -228,7 +239,7 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int) -> float:
 
 def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
     engine = job.deployment.engine
-    rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s])
+    rate_s = np.array([float(flow[job.names[o]].out_per_s[0]) for o in job.producer_s]) * job.share_s
     copies_s = np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)
     per_replica_s = rate_s * copies_s / replicas_o[job.consumer_s]
     channels_s = np.where(job.forward_s, 1.0, replicas_o[job.producer_s])

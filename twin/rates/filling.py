@@ -32,7 +32,7 @@ def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray)
     job = layout.job
     if not full_sn.any():
         return np.zeros((len(job.sources), layout.size))
-    excess_sn = (offered.out_on - reached.out_on)[job.producer_s] * layout.copies_sn
+    excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
     each_sn = np.where(full_sn, credits_sn(layout) / np.maximum(excess_sn, 1e-9), np.inf)
     until_on = np.zeros((len(job.names), layout.size))
     for o in reversed(range(len(job.names))):

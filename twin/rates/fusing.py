@@ -93,14 +93,20 @@ def of_plans(job: JobArrays, plans: Sequence[ExecutionPlan]) -> Fusing | None:
 def of_counts(job: JobArrays, counts_nol: np.ndarray) -> Fusing | None:
     """That of plans made of the given one, as replicas by plan, operator and socket: what sits alike stays fused."""
     query, plan = job.deployment.query, job.deployment.plan
-    asked = {ends for group in plan.fused for ends in pairwise(group)}
+    chaining = job.deployment.engine.chaining
+    links = [(each.producer, each.consumer) for each in job.streams if chaining and may_chain(query, each)]
     inner_sn = np.zeros((len(job.streams), len(counts_nol)), dtype=bool)
-    for s, each in enumerate(job.streams):
-        chained = job.deployment.engine.chaining and may_chain(query, each)
-        if not chained and (each.producer, each.consumer) not in asked:
-            continue
-        start, end = counts_nol[:, job.producer_s[s]], counts_nol[:, job.consumer_s[s]]
-        inner_sn[s] = (start == end).all(axis=1)
-        if not goes_straight_on(query.partitioning(each)):
-            inner_sn[s] &= start.sum(axis=1) == 1
+    for group in (*plan.fused, *links):
+        alike_n = np.ones(len(counts_nol), dtype=bool)
+        rows = [_row(job, ends) for ends in pairwise(group)]
+        for number, s in enumerate(rows, 1):
+            start, end = counts_nol[:, job.producer_s[s]], counts_nol[:, job.consumer_s[s]]
+            alike_n &= (start == end).all(axis=1)
+            if not goes_straight_on(query, group[:number], group[number]):
+                alike_n &= start.sum(axis=1) == 1
+        inner_sn[rows] |= alike_n
     return Fusing(job, inner_sn) if inner_sn.any() else None
+
+
+def _row(job: JobArrays, ends: tuple[str, str]) -> int:
+    return next(s for s, each in enumerate(job.streams) if (each.producer, each.consumer) == ends)

@@ -17,12 +17,14 @@ class Inputs(NamedTuple):
     """A number of every input tuple: seconds, bytes.
 
     mean_o: by operator, if each of its streams brings as many. beyond_s: what a tuple of a stream has beyond that of
-    its consumer, 0 of an only input. ends: (stream, producer, consumer) where it is not.
+    its consumer, 0 of an only input. ends: (stream, producer, consumer) where it is not. share_s: of what its producer
+    passes on.
     """
 
     mean_o: np.ndarray
     beyond_s: np.ndarray
     ends: tuple[tuple[int, int, int], ...]
+    share_s: np.ndarray
 
     @classmethod
     def of(cls, job: Job, each: Callable[[Edge], float], mean: Callable[[Component], float]) -> Self:
@@ -30,31 +32,30 @@ class Inputs(NamedTuple):
         mean_o = np.array([mean(component) for component in job.components])
         beyond_s = np.array([each(edge) - mean_o[edge.consumer] for edge in job.edges])
         ends = ((s, job.edges[s].producer, job.edges[s].consumer) for s in np.flatnonzero(beyond_s).tolist())
-        return cls(mean_o, beyond_s, tuple(ends))
+        return cls(mean_o, beyond_s, tuple(ends), np.array([edge.share for edge in job.edges]))
 
     def total(self, in_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
         """Of all that comes in a second, at these rates of input and output. [O, N]"""
         total_on = np.asarray(in_on * self.mean_o[:, None])
         for s, producer, consumer in self.ends:
-            total_on[consumer] += out_on[producer] * self.beyond_s[s]
+            total_on[consumer] += out_on[producer] * self.share_s[s] * self.beyond_s[s]
         return total_on
 
     def mean(self, in_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
         """Of what comes, or would; see `total`. [O, N]"""
         mean_on = np.broadcast_to(self.mean_o[:, None], in_on.shape).copy()
         for s, producer, consumer in self.ends:
-            mean_on[consumer] += self._share(in_on, out_on, producer, consumer) * self.beyond_s[s]
+            mean_on[consumer] += self._share(in_on, out_on, s, producer, consumer) * self.beyond_s[s]
         return mean_on
 
     def spread(self, in_on: np.ndarray, out_on: np.ndarray) -> np.ndarray:
         """Variance of what comes, between streams alone. [O, N]"""
         square_on, mean_on = np.zeros(in_on.shape), np.zeros(in_on.shape)
         for s, producer, consumer in self.ends:
-            share = self._share(in_on, out_on, producer, consumer)
+            share = self._share(in_on, out_on, s, producer, consumer)
             mean_on[consumer] += share * self.beyond_s[s]
             square_on[consumer] += share * self.beyond_s[s] ** 2
         return np.maximum(square_on - mean_on**2, 0.0)
 
-    @staticmethod
-    def _share(in_on: np.ndarray, out_on: np.ndarray, producer: int, consumer: int) -> np.ndarray:
-        return np.asarray(out_on[producer] / np.maximum(in_on[consumer], 1e-12))
+    def _share(self, in_on: np.ndarray, out_on: np.ndarray, s: int, producer: int, consumer: int) -> np.ndarray:
+        return np.asarray(out_on[producer] * self.share_s[s] / np.maximum(in_on[consumer], 1e-12))

@@ -1,4 +1,5 @@
-"""What the analytic cost model knows of key groups: how much more than its share the busiest replica gets."""
+"""What the analytic cost model knows of key groups, and of partitions of sources: how much more than its share the
+busiest replica gets."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.keys import KeySkew, contiguous, group_count, zipf_shares
+from twin.partitions import busiest
 from twin.randomness import stream
 
 ORDERS = 16
@@ -20,15 +22,18 @@ def crowding(
     replicas_on: np.ndarray,
     owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
 ) -> np.ndarray | None:
-    """Input of an operator's busiest replica over the mean of all, >= 1 [O, N]; None if no operator has key groups.
+    """Input of an operator's busiest replica over the mean of all, >= 1 [O, N]; None if no operator has either.
 
     owners_n: by plan, the replica of each key group of operators where they are not in contiguous ranges.
     """
     query = deployment.query
     keyed = [o for o, name in enumerate(names) if group_count(query, name, 1) is not None]
-    if not keyed:
+    read = {o: parts for o, name in enumerate(names) if (parts := query.operator(name).parts) is not None}
+    if not keyed and not read:
         return None
     found = np.ones_like(replicas_on)
+    for o, parts in read.items():
+        found[o] = [busiest(parts, count) for count in replicas_on[o].astype(int).tolist()]
     for o in keyed:
         known: dict[tuple[int, tuple[int, ...]], float] = {}
         for number, count in enumerate(replicas_on[o].astype(int).tolist()):

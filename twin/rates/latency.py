@@ -5,6 +5,7 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
 
 * An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
   can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen.
+* What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calling`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
 * Operators that run as one are one queue, in front of the first, with the services of all of them.
@@ -32,6 +33,7 @@ import numpy as np
 
 from twin.kinds.ages import Held
 from twin.rates.batches import batch_waits_s
+from twin.rates.calling import away_s
 from twin.rates.cores import FULL
 from twin.rates.filling import Measured, behind_s, filled, filling_s
 from twin.rates.layout import Layout
@@ -76,6 +78,7 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
     ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
+    sent_sn = job.sent_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
     batch_sn, turn_on = batch_waits_s(layout, found, burst_on, line_on)
     for o in range(len(job.names)):
@@ -90,10 +93,12 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
             continue
         producers = [job.producer_s[s] for s in streams]
         queue_on[o] += np.where(blocked_on[o], 0.0, wait_on[o] + turn_on[o])
+        if o in job.calling:
+            queue_on[o] += away_s(job.calling[o], found.in_on[o], layout.replicas_on[o], blocked_on[o])
         arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
         arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
         arriving[2] += batch_sn[streams]
-        rates = found.out_on[producers]
+        rates = sent_sn[streams]
         mixed = _mixed(rates, arriving)
         held = Held(found.in_on[o], found.window_on[o], found.groups_on[o])
         through = job.operators[o].ages_s(arriving, mixed, held)
@@ -192,7 +197,7 @@ def _channels_s(
     job = layout.job
     if not full_sn.any():
         return link_sn
-    sent_sn = found.out_on[job.producer_s] * layout.copies_sn
+    sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     inside_sn = room_sn(layout) / np.maximum(per_replica_sn, 1e-9)
     if jam_on is not None:

@@ -170,6 +170,10 @@ class Layout:
         several = np.array(self.job.broadcast_s)[:, None]
         return np.where(several, self.replicas_on[self.job.consumer_s], 1.0)
 
+    def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
+        """What all streams carry, of what operators pass on, copies of broadcasts included. [S, 1 or N]"""
+        return np.asarray(self.job.sent_sn(out_on) * self.copies_sn)
+
     @cached_property
     def neighbours(self) -> np.ndarray:
         """Replicas of cell d if it is on the socket of cell c, else 0. [C, D, N]"""

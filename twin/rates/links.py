@@ -11,47 +11,65 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from twin.cluster import Cluster
     from twin.rates.layout import Layout
 
 MEGA = 1e6
 
 
 class LinkLayout:
-    """The routes between all pairs of hosts that any of the plans uses."""
+    """Which part of each stream crosses which links."""
 
     def __init__(self, layout: Layout) -> None:
         job = layout.job
-        cluster = job.deployment.cluster
-        shares_onh = [layout.host_share_nh(o) for o in range(len(job.names))]
-        used = np.any([(share > 0).any(axis=0) for share in shares_onh], axis=0)
-        names = {number: cluster.hosts[number].name for number in np.flatnonzero(used).tolist()}
-        pairs = [pair for pair in permutations(names, 2) if cluster.routes.connected(*(names[each] for each in pair))]
-        start_p = np.array([start for start, _ in pairs], dtype=int)
-        end_p = np.array([end for _, end in pairs], dtype=int)
-        directed = {ends: link for link in cluster.links for ends in (link.between, link.between[::-1])}
-        number = {ends: index for index, ends in enumerate(directed)}
-        crossed = [
-            (pair, number[ends])
-            for pair, (start, end) in enumerate(pairs)
-            for ends in cluster.routes.between(names[start], names[end])
+        directed = [
+            (ends, link) for link in job.deployment.cluster.links for ends in (link.between, link.between[::-1])
         ]
-        # the links of all routes in a row: of pair crossing_p[i], link crossing_k[i]
-        self.crossing_p, self.crossing_k = np.array(crossed, dtype=int).reshape(-1, 2).T
-        self.bandwidth_k = np.array([link.bandwidth_mbps for link in directed.values()]) * MEGA / 8
-        latency_k = np.array([link.latency_ms for link in directed.values()]) * 1e-3
-        per_byte_p = np.bincount(self.crossing_p, 1.0 / self.bandwidth_k[self.crossing_k], len(pairs))
-        latency_p = np.bincount(self.crossing_p, latency_k[self.crossing_k], len(pairs))
-        ends = zip(job.producer_s, job.consumer_s, strict=True)
-        share_snp = [shares_onh[start][:, start_p] * shares_onh[end][:, end_p] for start, end in ends]
-        self.latency_sn = np.stack([share @ latency_p for share in share_snp])
+        self.bandwidth_k = np.array([link.bandwidth_mbps for _, link in directed]) * MEGA / 8
+        latency_k = np.array([link.latency_ms for _, link in directed]) * 1e-3
+        number = {ends: index for index, (ends, _) in enumerate(directed)}
+        crossed = _of_hosts if layout.single else _of_shares
+        self._share_snk = crossed(layout, number)
+        self.latency_sn = self._share_snk @ latency_k
         """Mean over a stream's tuples of the latency of their links, 0 within a host. [S, N]"""
-        self.send_sn = np.stack([share @ per_byte_p for share in share_snp]) * job.bytes_s[:, None]
+        self.send_sn = (self._share_snk @ (1.0 / self.bandwidth_k)) * job.bytes_s[:, None]
         """Mean time that a tuple of a stream takes on all links of its route. [S, N]"""
-        self._share_snk = np.stack([share[:, self.crossing_p] for share in share_snp])
 
     def utilisation_sn(self, bytes_sn: np.ndarray) -> np.ndarray:
         """The highest utilisation, by all streams, among the links that a stream crosses. bytes_sn: a second. [S, N]"""
-        total_kn = np.zeros((len(self.bandwidth_k), self._share_snk.shape[1]))
-        np.add.at(total_kn, self.crossing_k, np.einsum("sn,snk->kn", bytes_sn, self._share_snk))
-        used_nk = (total_kn.T / self.bandwidth_k)[:, self.crossing_k]
+        used_nk = np.einsum("sn,snk->nk", bytes_sn, self._share_snk) / self.bandwidth_k
         return np.where(self._share_snk > 0, used_nk, 0.0).max(axis=2, initial=0.0)
+
+
+def _of_hosts(layout: Layout, number: dict[tuple[str, str], int]) -> np.ndarray:
+    """[S, N, K] the part of a stream's tuples that crosses a link, where every operator is on one host."""
+    job, hosts = layout.job, len(layout.job.bandwidth_h)
+    pair_sn = layout.host_cn[job.producer_s] * hosts + layout.host_cn[job.consumer_s]
+    pairs, place = np.unique(pair_sn, return_inverse=True)
+    ends = [divmod(pair, hosts) for pair in pairs.tolist()]
+    crossed = _crossed(job.deployment.cluster, ends, number)
+    return np.asarray(crossed[place.ravel()]).reshape(*pair_sn.shape, len(number))
+
+
+def _of_shares(layout: Layout, number: dict[tuple[str, str], int]) -> np.ndarray:
+    """The same where replicas of an operator may be on several hosts."""
+    job = layout.job
+    cluster = job.deployment.cluster
+    shares_onh = [layout.host_share_nh(o) for o in range(len(job.names))]
+    used = np.flatnonzero(np.any([(share > 0).any(axis=0) for share in shares_onh], axis=0)).tolist()
+    names = [host.name for host in cluster.hosts]
+    pairs = [pair for pair in permutations(used, 2) if cluster.routes.connected(*(names[each] for each in pair))]
+    start_p, end_p = np.array(pairs, dtype=int).reshape(-1, 2).T
+    crossed = _crossed(cluster, pairs, number)
+    ends = zip(job.producer_s, job.consumer_s, strict=True)
+    return np.stack([(shares_onh[one][:, start_p] * shares_onh[other][:, end_p]) @ crossed for one, other in ends])
+
+
+def _crossed(cluster: Cluster, pairs: list[tuple[int, int]], number: dict[tuple[str, str], int]) -> np.ndarray:
+    """[P, K] 1 where the route between two hosts crosses a link; no route is none."""
+    names, routes = [host.name for host in cluster.hosts], cluster.routes
+    crossed = np.zeros((len(pairs), len(number)))
+    for pair, (start, end) in enumerate(pairs):
+        if routes.connected(names[start], names[end]):
+            crossed[pair, [number[ends] for ends in routes.between(names[start], names[end])]] = 1.0
+    return crossed

@@ -31,9 +31,10 @@ class Load:
     service_on: CPU time of an input tuple, window evaluations apart; scv_on: its squared coefficient of variation, also
     between streams; line_s_on and line_scv_on: of all operators that run as one, from this one on. busy_on: demand of
     one replica, in cores. used_on: share of its time that a replica works, on its worst socket. speed_on: cores that a
-    replica can get beside the others there. cpu_on: utilisation of what an operator computes on; nic_sn: of the network
-    cards and links that a stream crosses; credits_sn: of a channel's credits by tuples in flight. cpu_hn, nic_hn:
-    utilisation of a host's cores and of its network card. cells: the same by socket, where sockets differ.
+    replica can get beside the others there. cpu_on: utilisation of what an operator computes on, or
+    of what it asks outside; nic_sn: of the network cards and links that a stream crosses; credits_sn: of a channel's
+    credits by tuples in flight. cpu_hn, nic_hn: utilisation of a host's cores and of its network card. cells: the same
+    by socket, where sockets differ.
     """
 
     in_on: np.ndarray
@@ -107,11 +108,11 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     in_on, out_on, window_on, fires_on, groups_on, bursts_on = (
         np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS
     )
-    sent_sn = out_on[job.producer_s] * layout.copies_sn
+    sent_sn = layout.carried_sn(out_on)
     work_on = job.service.total(in_on, out_on) + np.zeros(layout.size)
     remote_sn = layout.remote_sn * job.bytes_s[:, None] * 1e-9
     written_sn = remote_sn * sent_sn * engine.serialise_ns_per_byte
-    read_sn = remote_sn * out_on[job.producer_s] * engine.deserialise_ns_per_byte
+    read_sn = remote_sn * job.sent_sn(out_on) * engine.deserialise_ns_per_byte
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]
@@ -145,6 +146,9 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     if fusing is not None:
         cpu_on, speed_on, used_on = map(fusing.spread, (cpu_on, speed_on, used_on))
         line_s_on, line_scv_on = fusing.served(service_on, scv_on + 0.0 * service_on, in_on, out_on, fires_on)
+    for o, calls in job.calling.items():
+        crowding = 1.0 if layout.crowding_on is None else layout.crowding_on[o]
+        cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], in_on[o] / layout.replicas_on[o] * crowding))
     nic_sn, nic_hn = _nics(layout, sent_sn)
     credits_sn = per_replica_sn * layout.latency_sn / np.maximum(room_sn(layout), 1.0)
     if job.windowed:
@@ -206,7 +210,9 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     window_on = np.stack([flow[name].window_tuples for name in job.names])
     in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
-    held_on = window_on * job.held_bytes.mean(in_on, out_on) + np.array(state_bytes)[:, None]
+    rows = zip(job.operators, in_on, strict=True)
+    window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])
+    held_on = window_free_on + window_on * job.held_bytes.mean(in_on, out_on) + np.array(state_bytes)[:, None]
     held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
     used_hn = (layout.by_host(held_cn) + law.base_mb) / job.ram_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from twin.chaining import still_fused
 from twin.deployment import Deployment
 from twin.errors import BadInput
 from twin.job import Job, compile
@@ -28,7 +29,7 @@ class NumaJob:
     """Times are in reference-core seconds, rates those of the offered load.
 
     fetch: see `Fetch`; other than "relative" it is BriskStream's RLAS_fix(U) or RLAS_fix(L). Raises BadInput if a
-    stream does not deal its tuples evenly, or an operator costs nothing.
+    stream does not deal its tuples evenly, or an operator costs nothing or waits for a system outside.
     """
 
     def __init__(self, what: Deployment | Job, fetch: Fetch = "relative") -> None:
@@ -39,6 +40,18 @@ class NumaJob:
                     f"stream {' -> '.join(edge.ends)} is {edge.how}: sockets are weighed for streams that are dealt "
                     "evenly; use rebalance or hash"
                 )
+        waiting = next((each.name for each in job.query.operators if each.calls is not None), None)
+        parted = next((each.name for each in job.query.operators if each.parts is not None), None)
+        if parted is not None:
+            raise BadInput(
+                f"source {parted!r} has partitions, and sockets are weighed for sources that any number of replicas "
+                "read evenly; make it a source without"
+            )
+        if waiting is not None:
+            raise BadInput(
+                f"operator {waiting!r} waits for a system outside, and sockets are weighed for operators that work; "
+                "use local-search, or another optimizer of one host an operator"
+            )
         arrays = JobArrays(job)
         flow = offered_flow(arrays)
         self.deployment = job.deployment
@@ -56,7 +69,7 @@ class NumaJob:
         """Te."""
         self.gain_o = out_o / known_o
         """Results for an input tuple."""
-        self.rate_s = out_o[self.producer_s]
+        self.rate_s = out_o[self.producer_s] * arrays.share_s
         self.share_s = self.rate_s / known_o[self.consumer_s]
         """A stream's tuples among the input tuples of its consumer."""
         self.sent_s = self.rate_s / known_o[self.producer_s]
@@ -85,7 +98,7 @@ class NumaJob:
         self.offered_a, self.results_a = offered_a, in_oa[self.sinks].sum(axis=0)
         self.work_oa = arrays.service.total(in_oa, out_oa)
         """Reference cores, with nothing fetched."""
-        self.rate_sa = out_oa[self.producer_s]
+        self.rate_sa = arrays.sent_sn(out_oa)
         self.memory_oa = arrays.sockets.memory.total(in_oa, out_oa)
 
     def _flowing(self, arrays: JobArrays, rates_an: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -147,4 +160,4 @@ class NumaJob:
         rows = dict(zip(self.operators, counts_ol.astype(int), strict=True))
         listed = [operator.name for operator in self.deployment.query.operators]
         places = {name: tuple(np.repeat(names, rows[name]).tolist()) for name in listed}
-        return self.deployment.plan.with_placement(places)
+        return still_fused(self.deployment.query, self.deployment.plan.with_placement(places))

@@ -11,6 +11,7 @@ from typing import overload
 
 import numpy as np
 
+from twin.chaining import still_fused
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan, Location
 
@@ -100,7 +101,7 @@ class CountedPlans(Sequence[ExecutionPlan]):
         names = [operator.name for operator in self._deployment.query.operators]
         counts_ol = self.counts_pol[index]
         placement = {name: tuple(np.repeat(self._places, counts_ol[self._row[name]]).tolist()) for name in names}
-        return self.given.with_placement(placement)
+        return still_fused(self._deployment.query, self.given.with_placement(placement))
 
     def socket_counts(self, deployment: Deployment) -> np.ndarray:
         """Replicas [plans, operators in data-flow order, sockets of all hosts in a row]."""

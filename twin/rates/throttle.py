@@ -32,14 +32,14 @@ def felt(job: JobArrays, now: Load) -> tuple[np.ndarray, np.ndarray]:
 
     Of an operator with several inputs the too fast feel more, those below the fair level less. [O, N], [S, N]
     """
-    felt_on, felt_sn = pressure(job, now), np.empty_like(now.nic_sn)
+    felt_on, felt_sn, sent_sn = pressure(job, now), np.empty_like(now.nic_sn), job.sent_sn(now.out_on)
     for o in reversed(range(len(job.names))):
         for s in job.outputs[o]:
             np.maximum(felt_on[o], felt_sn[s], out=felt_on[o])
         if len(job.inputs[o]) == 1:
             felt_sn[job.inputs[o][0]] = felt_on[o]
         elif job.inputs[o]:
-            rates = now.out_on[[job.producer_s[s] for s in job.inputs[o]]]
+            rates = sent_sn[job.inputs[o]]
             felt_sn[job.inputs[o]] = rates / np.maximum(fair_rate(rates, felt_on[o]), 1e-12)
     return felt_on, felt_sn
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from twin.calls import Calls
+from twin.engine.calling.gate import Gate
+from twin.engine.calling.logic import CallLogic
+from twin.engine.draws import Draws
 from twin.engine.event_time.compute import PANES, ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
+from twin.engine.logics.committing import CommittingSink
+from twin.engine.logics.remember import RememberLogic
+from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
@@ -17,13 +26,28 @@ from twin.engine.windows.boundaries import TimeTrigger
 from twin.engine.windows.extent import extent_of
 from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.merged import MergedTrigger
+from twin.engine.windows.session import SessionLogic
 from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import CountTrigger
 from twin.engine.windows.window import WindowLogic
 from twin.event_windows.window import US_PER_S
 from twin.job import Component, Stage
 from twin.keys import groups_of
-from twin.kinds.mechanism import Collecting, Computing, Consolidating, Grouping, Matching, Reading, Selecting
+from twin.kinds.mechanism import (
+    Asking,
+    Collecting,
+    Computing,
+    Consolidating,
+    Grouping,
+    Matching,
+    Reading,
+    Remembering,
+    Routing,
+    Selecting,
+    Sessioning,
+    Writing,
+)
+from twin.randomness import stream
 
 if TYPE_CHECKING:
     from twin.wiring.wiring import Wiring
@@ -85,8 +109,44 @@ def _matching(making: Making, does: Matching) -> Logic:
     return WindowLogic(counting(extent, store), combiner)
 
 
-def _collecting(_: Making, __: Collecting) -> Logic:
-    return SinkLogic()
+def _collecting(making: Making, _: Collecting) -> Logic:
+    checkpoints = making.wiring.checkpoints
+    return CommittingSink() if checkpoints is not None and checkpoints.sinks == "exactly-once" else SinkLogic()
+
+
+def _sessioning(making: Making, does: Sessioning) -> Logic:
+    replicas = making.component.replicas
+    keys = max(1, groups_of(does.keys, making.replica, replicas))
+    return SessionLogic(does.gap_s, keys, making.wiring.job.rates[making.component.name].in_per_s, 1.0 / replicas)
+
+
+def _remembering(making: Making, does: Remembering) -> Logic:
+    keys = max(1, groups_of(does.keys, making.replica, making.component.replicas))
+    return RememberLogic(does.selectivity, keys, math.inf if does.ttl_s is None else does.ttl_s, does.bytes_each)
+
+
+def _routing(making: Making, does: Routing) -> Logic:
+    outputs = making.wiring.job.outputs(making.component.name)
+    return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
+
+
+def _asking(making: Making, does: Asking) -> Logic:
+    return _calling(making, does.calls, does.selectivity, None)
+
+
+def _writing(making: Making, does: Writing) -> Logic:
+    return _calling(making, does.calls, 1.0, SinkLogic())
+
+
+def _calling(making: Making, calls: Calls, selectivity: float, end: SinkLogic | None) -> Logic:
+    wiring, name = making.wiring, making.stage.operator.name
+    if not wiring.settings.noise:
+        calls = replace(calls, latency_scv=0.0)
+    gates = wiring.world.gates
+    if calls.rate_per_s is not None and name not in gates:
+        gates[name] = Gate(calls.rate_per_s)
+    answers = Draws(stream(wiring.settings.seed, f"calls:{name}#{making.replica}"), calls.latency_scv)
+    return CallLogic(calls, selectivity, gates.get(name), answers, end)
 
 
 def _computing(making: Making, does: Computing) -> Logic:
@@ -121,6 +181,11 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Grouping: _grouping,
     Matching: _matching,
     Collecting: _collecting,
+    Sessioning: _sessioning,
+    Remembering: _remembering,
+    Routing: _routing,
+    Asking: _asking,
+    Writing: _writing,
     Computing: _computing,
     Consolidating: _consolidating,
 }

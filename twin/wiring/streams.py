@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from twin.alignment import parts
 from twin.engine.draws import Draws
 from twin.engine.station.task import Task
@@ -20,6 +22,8 @@ from twin.job import Edge
 from twin.plan import Location
 from twin.query import Stream, Windowed
 from twin.randomness import stream
+from twin.rates.arrays import JobArrays
+from twin.rates.load import flow_at
 from twin.wiring.event_time import timed_deal
 
 if TYPE_CHECKING:
@@ -60,7 +64,17 @@ def align(wiring: Wiring, edge: Edge) -> None:
     producer, consumer = world.key_groups[each.producer], world.key_groups[each.consumer]
     together = parts(each.alignment, len(producer), len(consumer))
     by_values = isinstance(wiring.query.operator(each.producer), Windowed)
-    world.alignments[edge.ends] = AlignedKeys(producer, consumer, together, each.alignment.share, by_values)
+    per_s = _expected_per_s(wiring, each)
+    world.alignments[edge.ends] = AlignedKeys(producer, consumer, together, each.alignment.share, by_values, per_s)
+
+
+def _expected_per_s(wiring: Wiring, each: Stream) -> float:
+    """Tuples on a stream if nothing is slowed, where others of its consumer are aligned as well; else 1."""
+    if sum(other.alignment is not None for other in wiring.query.inputs(each.consumer)) == 1:
+        return 1.0
+    arrays = JobArrays(wiring.job)
+    flow = flow_at(arrays, {name: np.array([rate]) for name, rate in arrays.offered_per_s.items()})
+    return float(flow[each.producer].out_per_s[0])
 
 
 def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:

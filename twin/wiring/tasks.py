@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from twin.engine.draws import Draws
 from twin.engine.logic import Logic
 from twin.engine.logics.chain import Chain, Step
+from twin.engine.station.gated import GatedTask
 from twin.engine.station.polling import PollingTask
 from twin.engine.station.setup import Setup
 from twin.engine.station.task import Task
@@ -28,7 +29,8 @@ def make_task(wiring: Wiring, component: Component, replica: int, place: Locatio
     draws = _draws(wiring, component, component.stages[0], replica)
     name, scv = f"{component.name}#{replica}", _service_scv(wiring, component)
     setup = Setup(wiring.world.env, name, wiring.processor(place), draws, component.service_s, scv, wiring.exact)
-    station = PollingTask if component.operator.is_source else Task
+    other = Task if wiring.checkpoints is None else GatedTask
+    station = PollingTask if component.operator.is_source else other
     return station(setup, _logic(wiring, component, replica, draws))
 
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 import simpy
 
+from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import clock
+from twin.engine.arrival.shares import read_shares
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.neighbours import Neighbours
 from twin.engine.compute.pauses import pauses
@@ -40,10 +42,16 @@ from twin.wiring.world import World
 class Wiring:
     """Builds the world of one job. Same deployment, settings and seed: the same world.
 
-    replayable: whether sources may have to read tuples again.
+    replayable: whether sources may have to read tuples again. checkpoints: that cost something, if any are taken.
     """
 
-    def __init__(self, what: Deployment | Job, settings: RunSettings, replayable: bool = False) -> None:
+    def __init__(
+        self,
+        what: Deployment | Job,
+        settings: RunSettings,
+        replayable: bool = False,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
         self.job = compile(what)
         deployment = self.deployment = self.job.deployment
         self.query = deployment.query
@@ -55,6 +63,7 @@ class Wiring:
         self.cap = 1 if self.exact else max(1, self.job.least_room // 2)
         self.span_s = 0.0 if self.exact else resolution(self.job, settings).span_s
         self.replayable = replayable
+        self.checkpoints = checkpoints
         self.noise = self.engine.noise if settings.noise else Noise()
         self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
         self.world = World(simpy.Environment())
@@ -152,13 +161,14 @@ class Wiring:
     def _acquaint_all(self) -> None:
         """Tells each task what it pays for sending and who shares its processor."""
         together: dict[int, list[Task]] = defaultdict(list)  # by processor
+        overlapping = set() if self.exact else self._overlapping()
         for name, tasks in self.world.tasks.items():
             for task in tasks:
                 together[id(task.processor)].append(task)
                 task.send_s = sum(port.send_s for port in task.ports)
                 task.hidden.servers = self.servers(name)
                 task.hidden.streams = self._streams(name)
-                if not self.exact and self._overlap_at(name):
+                if name in overlapping:
                     task.confluence = Confluence()
         for processor in self.world.processors.values():
             acquaint(processor, together[id(processor)])
@@ -173,29 +183,33 @@ class Wiring:
 
         Who gets theirs in turn then gets about one a round: rounds of one length stay in step, stage after stage.
         """
-        component, inputs = self.job.component(operator), self.job.inputs(operator)
-        if component.replicas == 1 or component.operator.is_source:
-            return True
-        if len(inputs) != 1 or not all(each.one_to_one for each in component.operators):
-            return False
-        return inputs[0].how.in_turn and self._in_step(inputs[0].stream.producer)
+        while True:
+            component, inputs = self.job.component(operator), self.job.inputs(operator)
+            if component.replicas == 1 or component.operator.is_source:
+                return True
+            if len(inputs) != 1 or not all(each.one_to_one for each in component.operators):
+                return False
+            if not inputs[0].how.in_turn:
+                return False
+            operator = inputs[0].stream.producer
 
     def producers(self, edge: Edge) -> int:
         """Producer replicas that send on a stream to any one consumer replica."""
         return 1 if edge.how.paired else self.job.components[edge.producer].replicas
 
-    def _overlap_at(self, operator: str) -> bool:
-        """Whether segments that reach a replica of the operator can overlap in time."""
-        inputs = self.job.inputs(operator)
-        if sum(map(self.producers, inputs)) > 1 or (inputs and self.noise.jitter_scv > 0.0):
-            return True
-        return any(self._overlap_after(each.stream.producer) for each in inputs)
-
-    def _overlap_after(self, operator: str) -> bool:
-        """Whether those that it sends can: the results of time windows are bursts, in order."""
-        windows = [each.window for each in self.job.component(operator).operators if isinstance(each, Windowed)]
-        by_time = any(window.policy == "time" for window in windows)
-        return not by_time and self._overlap_at(operator)
+    def _overlapping(self) -> set[str]:
+        """Components at whose replicas segments that arrive can overlap in time."""
+        at: set[str] = set()
+        after: set[str] = set()  # those that they send: the results of time windows are bursts, in order
+        for component in self.job.components:  # in data-flow order
+            inputs = self.job.inputs(component.name)
+            several = sum(map(self.producers, inputs)) > 1 or (bool(inputs) and self.noise.jitter_scv > 0.0)
+            if several or any(self.job.component(each.stream.producer).name in after for each in inputs):
+                at.add(component.name)
+                windows = [each.window for each in component.operators if isinstance(each, Windowed)]
+                if not any(window.policy == "time" for window in windows):
+                    after.add(component.name)
+        return at
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
@@ -206,13 +220,14 @@ class Wiring:
     def _brokers(self, source: Component) -> list[Broker]:
         tasks = self.world.tasks[source.name]
         law = self.deployment.workload.arrivals[source.name]
-        n = self.segment_size(source, law.mean_rate_per_s)
-        brokers = []
-        for replica, task in enumerate(tasks):
+        shares, brokers = read_shares(source.operator, len(tasks), law), []
+        most = max(1.0 / len(shares) if share is None else share for share in shares)
+        n = self.segment_size(source, law.mean_rate_per_s * most * len(tasks))
+        for replica, task in enumerate(tasks[: len(shares)]):
             own, shared = (
                 stream(self.settings.seed, name) for name in (f"broker:{task.name}", f"arrivals:{source.name}")
             )
-            arrivals = clock(law, replica, len(tasks), n, own, shared)
+            arrivals = clock(law, replica, len(shares), n, own, shared, shares[replica])
             brokers.append(Broker(self.world.env, task, arrivals, law.gap_scv, n, max(1, self.cap // 2)))  # type: ignore[arg-type]
         return brokers
 

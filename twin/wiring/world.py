@@ -8,6 +8,7 @@ from typing import cast
 import simpy
 
 from twin.engine.arrival.broker import Broker
+from twin.engine.calling.gate import Gate
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.compute.sockets import BandwidthLimit
@@ -43,6 +44,7 @@ class World:
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
     copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those
     audits: dict[str, Audit] = field(default_factory=dict)  # of those, in an exact run
+    gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose system outside takes so much
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
 

@@ -56,7 +56,7 @@ def _loads(result: Run) -> np.ndarray:
     return np.array(found)
 
 
-def drawn(by_way: Mapping[str, list[float]]) -> Any:
+def drawn(by_way: Mapping[str, list[float]], label: str = "load distance (percentage points)") -> Any:
     """A line a way, by round."""
     from figures.lines import lines
 
@@ -65,4 +65,4 @@ def drawn(by_way: Mapping[str, list[float]]) -> Any:
         "x": [number for values in by_way.values() for number in range(1, len(values) + 1)],
         "y": [value for values in by_way.values() for value in values],
     }
-    return lines(points, "round", "load distance (percentage points)")
+    return lines(points, "round", label)

@@ -15,6 +15,7 @@ from scenarios.asking.capacity import Question, capacity
 from scenarios.asking.condition import condition
 from scenarios.asking.hosts_knob import HostsKnob, strongest
 from scenarios.asking.knobs import knob
+from scenarios.executing.processes import Processes
 from scenarios.files import scenario_file
 from scenarios.telling.capacity_tables import sentences
 from scenarios.telling.progress import Lines
@@ -31,7 +32,7 @@ def asked(scenario, find, of, text, *, replications=4, between=None, precision=0
     question = Question(
         find, knob(of, f"--find-{find}", places), condition(text, scenario), between, precision, replications
     )
-    with Bench(workers=1) as bench:
+    with Bench(Processes(1)) as bench:
         return capacity(scenario, question, bench, 1, SILENT)
 
 

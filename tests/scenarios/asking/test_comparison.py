@@ -13,8 +13,14 @@ from scipy import stats
 
 from scenarios.asking.bench import Bench
 from scenarios.asking.comparison import LEVEL, adjusted, changed, holm
+from scenarios.asking.fullness import full
 from scenarios.asking.intervals import QUANTILE_GRAIN, of_difference, of_mean, p_value
 from scenarios.asking.replications import MOST, Wanted, replicate
+from scenarios.asking.variants import Variant
+from scenarios.asking.whatif import compared
+from scenarios.executing.processes import Processes
+from scenarios.telling.comparison_tables import of_comparison
+from scenarios.telling.policy_tables import of_policies, untold
 from scenarios.telling.progress import Lines
 from tests.scenarios.asking.jobs import queue, shop
 from twin.errors import BadInput
@@ -28,7 +34,7 @@ MEAN, RATE, P99 = "e2e_latency_s.mean", "throughput_per_s", "e2e_latency_s.p99"
 def two_queues():
     """Runs of M/M/1 queues at loads 0.50 and 0.55, on the same random numbers: enough for `GROUPS` experiments."""
     cases = [queue(rate, segments=100, horizon_s=6) for rate in (500, 550)]
-    with Bench(workers=1) as bench:
+    with Bench(Processes(1)) as bench:
         return replicate(bench, cases, [RATE], Wanted(GROUPS * GROUP), 1, SILENT)
 
 
@@ -118,7 +124,7 @@ def test_quantiles_are_no_better_known_than_their_histogram():
 
 def test_runs_go_on_until_every_interval_is_narrow_enough():
     cases = [queue(rate, segments=100, horizon_s=4) for rate in (500, 800)]
-    with Bench(workers=1) as bench:
+    with Bench(Processes(1)) as bench:
         samples = replicate(bench, cases, [MEAN], Wanted(4, 0.12), 1, SILENT)
     assert 4 < samples.runs <= MOST and not samples.needed
     first = samples.values(0, MEAN)
@@ -134,15 +140,30 @@ def test_one_run_is_no_experiment():
 
 
 def test_processes_and_memory_make_no_difference(monkeypatch):
-    from scenarios.asking import bench as benches
+    from scenarios.executing import processes
 
-    monkeypatch.setattr(benches, "STARTED_S", 0.0)
+    monkeypatch.setattr(processes, "STARTED_S", 0.0)
     cases = [shop(), shop().with_policy("ds2")]
     found = []
     for workers in (1, 2):
-        with Bench(workers=workers) as bench:
+        with Bench(Processes(workers)) as bench:
             found.append(replicate(bench, cases, [MEAN], Wanted(2), 5, SILENT).outcomes)
             assert bench.made == 4
             replicate(bench, cases, [MEAN], Wanted(2), 5, SILENT)
             assert bench.made == 4  # known already
     assert found[0] == found[1]
+
+
+def test_a_run_too_short_to_tell_says_so_and_a_longer_one_tells():
+    """At 120 % load channels fill before anything waits at the source."""
+    short, long = (queue(1200, horizon_s=horizon_s, warmup_s=0.1, period_s=0.1) for horizon_s in (0.6, 20))
+    for job, words in ((short, "cannot be told: work had nothing to spare"), (long, "no, in all runs")):
+        cases = [Variant("as it is", job), Variant("slow", job.with_run(noise=False))]
+        with Bench(Processes(1)) as bench:
+            document = compared(bench, cases, [MEAN], Wanted(2), 1, SILENT)
+        told = [cell for column in of_comparison(document).columns for cell in column.cells]
+        assert sum(cell.startswith(words) for cell in told) == 2
+        assert of_policies(document, {}).columns[1].cells == ("?" if job is short else "no, in 2 of 2",)
+        assert len(list(untold(document))) == (2 if job is short else 0)
+    with Bench(Processes(1)) as bench:
+        assert full(queue(300), bench.outcomes([(queue(300, horizon_s=2), 1)])) == []

@@ -9,6 +9,7 @@ import pytest
 from scenarios.asking.bench import Bench
 from scenarios.asking.change_options import Change, planned
 from scenarios.asking.dry_run import dry_run, finer, look
+from scenarios.executing.processes import Processes
 from scenarios.files import scenario_file
 from scenarios.telling import dry_run_tables
 from scenarios.telling.progress import Lines
@@ -31,7 +32,7 @@ def steady(rate_per_s: float = 500, replicas: int = 1, **run: float) -> Scenario
 def tried(given: Scenario, change: Change, replications: int = 2) -> dict:
     given = finer(given)
     plan = planned(given, change)
-    with Bench(workers=1, of=look(plan.at_s)) as bench:
+    with Bench(Processes(1), of=look(plan.at_s)) as bench:
         return dry_run(bench, given, plan, replications, 1, Lines(lambda _text: None))
 
 

@@ -9,6 +9,7 @@ import pytest
 from figures.tornado import tornado
 from scenarios.asking.bench import Bench
 from scenarios.asking.sensitivity import Budget, Model, inputs, sensitivity
+from scenarios.executing.processes import Processes
 from scenarios.files import scenario_file
 from scenarios.telling.progress import Lines
 from tests.scenarios.asking.jobs import host, queue, shop
@@ -38,7 +39,7 @@ def answer():
     ]
     scenario = chain()
     model = Model(scenario, inputs(asked, scenario), "e2e_latency_s.mean", 1, 3)
-    with Bench(workers=1) as bench:
+    with Bench(Processes(1)) as bench:
         return sensitivity(model, Budget(4, 64, 1), bench, SILENT)
 
 

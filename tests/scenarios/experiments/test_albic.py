@@ -9,7 +9,7 @@ import pytest
 
 from optimizers.balancing.search import Search
 from scenarios.commands.terminal import Terminal
-from scenarios.experiments.albic import collocating, fig5, fig6, fig8, fig10, fig11, grid, real_job_1
+from scenarios.experiments.albic import collocating, fig5, fig6, fig7, fig8, fig9, fig10, fig11, grid, real_job_1
 from scenarios.experiments.albic.clusters import SIZES, cluster
 from scenarios.experiments.albic.jobs import drifts, job
 from scenarios.experiments.sizes import SMALL
@@ -107,3 +107,25 @@ def test_more_migrations_are_more_even_and_pause_more():
     assert few["migrations"] == [5.0] and many["migrations"][0] > 40
     assert many["planned"][0] < few["planned"][0]
     assert many["pauses"][0] > few["pauses"][0] > 0.0
+
+
+def test_migrations_and_pauses_are_those_of_the_same_courses(workspace, monkeypatch):
+    """Figs. 6 and 7, and 8 and 9, are two sights of one course each."""
+    runs = []
+
+    def course(_change, seed):
+        runs.append(seed)
+        rounds = 4.0 * np.arange(real_job_1.ROUNDS)
+        return {key: rounds.tolist() for key in ("planned", "found", "migrations", "pauses", "cpu")}
+
+    for module in (fig6, fig8):
+        monkeypatch.setattr(module, "course", course)
+    even, moved, limited, paused = (module.run(workspace, SMALL) for module in (fig6, fig7, fig8, fig9))
+    assert len(runs) == len(fig6.WAYS) + len(fig8.LIMITS)
+    flux = next(row for row in moved.tables["migrations"].rows if row["way"] == "Flux")
+    assert (flux["first"], flux["most"]) == (0 + 4 + 8, 4 * (real_job_1.ROUNDS - 1))
+    assert flux["at_limit"] == 100.0 * (real_job_1.ROUNDS - 4) / (real_job_1.ROUNDS - 3)  # of 12, 16, ... all but 12
+    assert flux["mean"] == next(row for row in even.tables["quality"].rows if row["way"] == "Flux")["migrations"]
+    pauses = {row["limit"]: row["pauses"] for row in limited.tables["limits"].rows}
+    assert {row["limit"]: row["pauses"] for row in paused.tables["pauses"].rows} == pauses
+    assert all(row["pause"] == 1000.0 for row in paused.tables["pauses"].rows)

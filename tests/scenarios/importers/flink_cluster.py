@@ -76,18 +76,24 @@ CONFIG = [
 
 
 class Cluster:
-    """Its clock moves by a second an answer; a job's snapshot is the one of the last time it was asked for."""
+    """Its clock moves by a second an answer; a job's metrics are those of the last time it was asked for, or older:
+    new ones are gathered every gathered_s at most.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, gathered_s: float = 0.0) -> None:
         self.second = 60.0
+        self.gathered_s = gathered_s
         self._snapshot = job_at(1.0)
 
     def answer(self, path: str) -> Any:
         """None for what there is not."""
         self.second += 1.0
         if path == "/jobs/j1":
-            stale, self._snapshot = self._snapshot, job_at(self.second)
-            return stale
+            stale = self._snapshot
+            if 1000 * self.second >= stale["now"] + 1000 * self.gathered_s:
+                self._snapshot = job_at(self.second)
+            lived = {"duration": round(1000 * self.second)}
+            return stale | {"vertices": [each | lived for each in stale["vertices"]]}
         fixed = {
             "/jobs/overview": {"jobs": [{"jid": "j1", "name": "clicks", "state": "RUNNING"}]},
             "/jobs/j1/plan": plan(),

@@ -20,8 +20,8 @@ from twin.errors import BadInput
 from twin.flow import nominal_rates
 
 
-def live() -> Answers:
-    with serving(Cluster()) as url:
+def live(gathered_s: float = 0.0) -> Answers:
+    with serving(Cluster(gathered_s)) as url:
         return from_endpoint(url, window_s=3.0, sleep=lambda _: None)
 
 
@@ -42,6 +42,18 @@ def save(folder: Path, **changed: Any) -> Path:
     return folder
 
 
+def with_vertex(**changed: Any) -> dict[str, Any]:
+    job = job_at(100.0)
+    job["vertices"][0] |= changed
+    return job
+
+
+@pytest.mark.parametrize(("version", "said"), [("1.18.1", ""), ("0.9", "'0.9' is no version"), (None, "is unknown")])
+def test_versions_that_nobody_knows_are_noted(version: str | None, said: str, tmp_path: Path) -> None:
+    notes = read_job(from_folder(save(tmp_path / "a", **{"overview.json": {"flink-version": version}}))).notes
+    assert any(said in note for note in notes) if said else not any("version" in note for note in notes)
+
+
 def test_a_live_job_is_read_through_its_stale_snapshots() -> None:
     """The first snapshot is a minute old: rates from it would be several times off."""
     job = read_job(live())
@@ -51,6 +63,14 @@ def test_a_live_job_is_read_through_its_stale_snapshots() -> None:
     assert parse.busy == pytest.approx(0.3) and parse.backpressured == pytest.approx(0.0)
     assert parse.steps == ("parse", "clean") and parse.hosts == ("10.0.0.1", "10.0.0.2")
     assert not job.notes
+
+
+def test_a_window_shorter_than_metrics_take_is_extended() -> None:
+    """A cluster gathers metrics every 10 s unless told otherwise; in 3 s they may not move at all."""
+    gen = read_job(live(gathered_s=8.0)).vertices[0]
+    assert gen.out_per_s == pytest.approx(1000, rel=1e-3)
+    with pytest.raises(BadInput, match=r"not refreshed in 33 s; lower the cluster's metrics.fetcher"):
+        live(gathered_s=10_000.0)
 
 
 def test_the_scenario_does_what_the_job_did() -> None:
@@ -180,6 +200,12 @@ def test_jobs_that_mean_nothing_are_refused(
         ("job_jobs_id_first.json", job_at(200.0), "the job was restarted"),
         ("jobmanager_config.json", [{"key": "execution.buffer-timeout", "value": "soon"}], "a time such as"),
         ("other_jobs_id.json", job_at(10.0), "choose one with --job"),
+        ("job_jobs_id.json", with_vertex(parallelism="two"), "no answer to GET /jobs/:id: vertices.0.parallelism"),
+        ("job_jobs_id.json", with_vertex(metrics={"write-records": -5}), "write-records is -5"),
+        ("job_jobs_id.json", with_vertex(metrics={}), "Source: gen has no metrics"),
+        ("jobmanager_config.json", {"a": 1}, "no answer to GET /jobmanager/config: 0.key"),
+        ("taskmanagers.json", {"taskmanagers": [None]}, "no answer to GET /taskmanagers: taskmanagers.0"),
+        ("job_v0_detail.json", {"subtasks": 3}, "no answer to GET /jobs/:id/vertices/:id: 0.subtasks"),
     ],
 )
 def test_answers_of_another_shape_are_refused(

@@ -49,17 +49,26 @@ class Clock(Protocol):
 
 
 def clock(
-    law: ArrivalLaw, replica: int, replicas: int, size: int, rng: np.random.Generator, shared: np.random.Generator
+    law: ArrivalLaw,
+    replica: int,
+    replicas: int,
+    size: int,
+    rng: np.random.Generator,
+    shared: np.random.Generator,
+    part: float | None = None,
 ) -> Clock:
     """The clock of one replica, which gets its equal share of a source's tuples in groups of up to `size`.
 
-    rng: its own. shared: in the same state for all replicas of a source, which see the same bursts at the same time.
+    part: its share, where it is not; such a law has no recorded times. rng: its own. shared: in the same state for all
+    replicas of a source, which see the same bursts at the same time.
     At the law's mean rate a usual group spans as long as `size` tuples take; below, it has fewer tuples.
     """
     if isinstance(law, Replay) and law.recording.rates_per_s is None:
         span_s = size * replicas / law.mean_rate_per_s
         return RecordedClock(law, replica, replicas, size, span_s)
-    share = law.scaled(1.0 / replicas) if replicas > 1 else law
+    if part is None:
+        part = 1.0 / replicas
+    share = law.scaled(part) if part != 1.0 else law
     span_s = size / share.mean_rate_per_s
     if law.gap_scv == 0.0:
         return EvenClock(share.phases(shared), size, span_s)

@@ -228,6 +228,11 @@ class Chain(Logic):
         """See `served`."""
         self.steps[0].logic.corrected(segment, start_s, end_s)
 
+    def settle(self, now_s: float) -> None:
+        """See Logic."""
+        for step in self.steps:
+            step.logic.settle(now_s)
+
     def stopped(self) -> None:
         """See Logic."""
         self.planned, self.entered = [], []
@@ -249,6 +254,12 @@ class Chain(Logic):
             self.first_s, self.last_s = kept.first_s, kept.last_s
         pairs = zip(self.steps, kept.parts, strict=True)
         return sum([step.logic.restore(part, at_s, now_s) for step, part in pairs])
+
+    def complete(self, kept: object, now_s: float) -> None:
+        """See Logic."""
+        assert isinstance(kept, ChainKept)
+        for step, part in zip(self.steps, kept.parts, strict=True):
+            step.logic.complete(part, now_s)
 
     def held(self) -> float:
         """See Logic."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twin.engine.draws import Draws
 from twin.engine.logic import Logic
 from twin.engine.segment import Segment
 
@@ -20,7 +21,7 @@ class SelectLogic(Logic):
 
     def in_service(self) -> int:
         """Survivors among the tuples in service."""
-        return self._n_out if self.station.busy else 0
+        return self._n_out if self.station.in_service else 0
 
     def plan(self, segment: Segment) -> float:
         """Draws how many tuples leave."""
@@ -38,15 +39,19 @@ class SelectLogic(Logic):
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Sends the survivors, spread like the segment."""
-        n_out, n = self._n_out, segment.n
-        if not n_out:
-            return
-        segment.n, segment.a_s, segment.b_s = n_out, first_s, last_s
-        if n_out == 1 and n > 1:
-            segment.collapse(self.station.draws.uniform())
-        elif n_out < n:  # where the first and last of a random few lie on average
-            segment.narrow((n - n_out) / ((n_out + 1) * (n - 1)))
-        selectivity = self.selectivity
-        if selectivity < 1.0:
-            segment.gap_scv = selectivity * segment.gap_scv + 1.0 - selectivity
-        self.out.send(segment)
+        if self._n_out:
+            segment.a_s, segment.b_s = first_s, last_s
+            self.out.send(thinned(segment, self._n_out, self.selectivity, self.station.draws))
+
+
+def thinned(segment: Segment, n_out: int, selectivity: float, draws: Draws) -> Segment:
+    """The same segment with so many tuples, at least one, that were chosen, or made, at random."""
+    n = segment.n
+    segment.n = n_out
+    if n_out == 1 and n > 1:
+        segment.collapse(draws.uniform())
+    elif n_out < n:  # where the first and last of a random few lie on average
+        segment.narrow((n - n_out) / ((n_out + 1) * (n - 1)))
+    if selectivity < 1.0:
+        segment.gap_scv = selectivity * segment.gap_scv + 1.0 - selectivity
+    return segment

@@ -8,14 +8,15 @@ from twin.engine.segment import Segment
 
 
 class SinkLogic(Logic):
-    """`count` and what follows are of this period; `counted`: results since the start."""
+    """`count` and what follows are of this period; `counted`: results since the start; `repeats`: a replay's, too."""
 
-    __slots__ = ("count", "counted", "e2e", "e2e_sum_s", "processing", "processing_sum_s")
+    __slots__ = ("count", "counted", "e2e", "e2e_sum_s", "processing", "processing_sum_s", "repeats")
 
     def __init__(self) -> None:
         super().__init__()
         self.law = "in = counted + in service + stopped"
         self.counted = 0
+        self.repeats = True
         self.clear()
 
     def clear(self) -> None:

@@ -28,13 +28,16 @@ class SourceLogic(Logic):
 
 
 class ReplayableSource(SourceLogic):
-    """`log`: copies of all that it took and had not emitted at the last checkpoint, or took since."""
+    """`log`: copies of all that it took and had not emitted at the last checkpoint, or took since; `forgotten`: how
+    many it took before.
+    """
 
-    __slots__ = ("log",)
+    __slots__ = ("forgotten", "log")
 
     def __init__(self) -> None:
         super().__init__()
         self.log: list[Segment] = []
+        self.forgotten = 0
 
     def plan(self, segment: Segment) -> float:
         """Called for each segment taken, with the broker's stamps still on it."""
@@ -42,13 +45,20 @@ class ReplayableSource(SourceLogic):
         return super().plan(segment)
 
     def snapshot(self, again: bool) -> object:
-        """From here on it can go back to this point. Its queue is the broker's, which loses nothing."""
-        self.log = self.log[-1:] if again else []
-        return None
+        """How many segments it took and emitted. Its queue is the broker's, which loses nothing."""
+        return self.forgotten + len(self.log) - (1 if again else 0)
+
+    def complete(self, kept: object, now_s: float) -> None:
+        """It will not read them again."""
+        assert isinstance(kept, int)
+        del self.log[: kept - self.forgotten]
+        self.forgotten = kept
 
     def restore(self, kept: object, at_s: float, now_s: float) -> int:
-        """Goes back to the last point."""
-        again, self.log = self.log, []
+        """Goes back to there."""
+        assert isinstance(kept, int)
+        again = self.log[kept - self.forgotten :]
+        del self.log[kept - self.forgotten :]
         for segment in again:
             segment.waited = True
         self.station.queue.extendleft(reversed(again))

@@ -12,6 +12,7 @@ from twin.engine.streams.sender import Sender
 
 if TYPE_CHECKING:
     from twin.engine.logic import Logic
+    from twin.engine.station.barrier_gate import BarrierGate
     from twin.engine.station.setup import Setup
     from twin.engine.streams.pool import Pool
 
@@ -23,6 +24,7 @@ class Intake(Sender):
         "alignment",
         "dates",
         "errands",
+        "gate",
         "halted",
         "inputs",
         "logic",
@@ -48,6 +50,7 @@ class Intake(Sender):
         self.polls = False  # its queue is a broker's
         self.pool: Pool | None = None  # of replicas that take from one queue, in an exact run
         self.alignment: Alignment | None = None  # where control items come
+        self.gate: BarrierGate | None = None  # where checkpoints are taken
 
     def deliver(self, segment: Segment) -> None:
         """Takes a segment whose last tuple has arrived."""
@@ -93,6 +96,9 @@ class Intake(Sender):
     def heed(self, mark: Segment) -> None:
         """A control item's turn has come. When all inputs are as far, so is this station, and says so."""
         assert isinstance(mark, Mark)
+        if self.gate is not None:
+            self.gate.heed(mark)
+            return
         if self.logic.heeds:
             self.logic.heed(mark)
             return

@@ -30,6 +30,10 @@ class Interruptible(Service):
         """When evaluations and pauses that have begun end; a time gone by if there are none."""
         return max(self.free_s, self._blocked_since_s)  # a window that fills a channel is evaluated first
 
+    def aside(self) -> bool:
+        """Whether it evaluates, or does other work."""
+        return self.evaluating is not None
+
     # evaluations that no tuple asks for ------------------------------------------------------------------------------
 
     def job(self, outcome: Outcome, work_s: float) -> None:

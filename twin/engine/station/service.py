@@ -48,7 +48,11 @@ class Service(Intake):
     @property
     def in_service(self) -> int:
         """Tuples taken up and not yet emitted."""
-        return self.current[0].n if self.busy else 0
+        return self.current[0].n if self.busy and not self.aside() else 0
+
+    def aside(self) -> bool:
+        """Whether it is busy with no tuple."""
+        return False
 
     def start_job(self, work_s: float) -> None:
         """What it has to do is work for a shared processor from now on."""

@@ -159,6 +159,7 @@ class Task(Interruptible):
             assert serving is not None
             queue.insert(0, serving)
             serving = None
+        queue[:0] = logic.pending()
         return Snapshot(queue, serving, self.evaluating, logic.held(), self.alignment, logic.snapshot(again))
 
     def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:

@@ -17,13 +17,20 @@ if TYPE_CHECKING:
 class AlignedKeys:
     """Of one stream. together [G, K]: by key group of the producer, the part of what it sends by the pattern that each
     of the consumer's gets; share: of its tuples that keep to it, others fall on the consumer's key groups by the
-    weights that those have of their own. by_values: whether the producer sends a tuple a value, not one a tuple.
+    weights that those have of their own. by_values: whether the producer sends a tuple a value, not one a tuple. per_s:
+    tuples that are expected of it, which count where a consumer has several such streams.
     """
 
     __slots__ = ("_rows", "_version", "by_values", "consumer", "producer", "share", "together")
 
     def __init__(
-        self, producer: KeyGroups, consumer: KeyGroups, together: np.ndarray, share: float, by_values: bool
+        self,
+        producer: KeyGroups,
+        consumer: KeyGroups,
+        together: np.ndarray,
+        share: float,
+        by_values: bool,
+        per_s: float = 1.0,
     ) -> None:
         self.producer = producer
         self.consumer = consumer
@@ -32,7 +39,7 @@ class AlignedKeys:
         self.by_values = by_values
         self._version = -1
         self._rows: list[list[float]] = []
-        consumer.follow(self)
+        consumer.follow(self, per_s)
         producer.watch(lambda _shares: consumer.reweigh(consumer.own))
 
     def outputs(self) -> np.ndarray:

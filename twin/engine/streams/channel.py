@@ -133,7 +133,7 @@ class Paths(dict[int, Path]):
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("_only", "cap", "deal", "dropped", "lot", "outbox", "paths", "send_s", "sent_s", "task")
+    __slots__ = ("_only", "cap", "deal", "dropped", "lot", "outbox", "passed_over", "paths", "send_s", "sent_s", "task")
 
     def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
         self.task = task
@@ -144,6 +144,7 @@ class Port:
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
         self.dropped = 0
+        self.passed_over = 0  # tuples that left the task and were not for this stream
         self.refresh()
 
     def refresh(self) -> None:
@@ -173,6 +174,16 @@ class Port:
         for index, weight in enumerate(self.deal.weights):
             if weight > 0.0 or self.deal.tags:
                 self._pass(self.paths[index], mark.copy())
+
+    def barrier(self, replicas: Iterable[int], mark: Mark, overtakes: bool) -> None:
+        """Sends a control item to these replicas, whether or not they get tuples; behind what waits, or before it."""
+        self.flush()
+        for index in replicas:
+            path, item = self.paths[index], mark.copy()
+            if overtakes or not self.outbox:
+                self._transfer(path, item)
+            else:
+                self.outbox.append((path, item))
 
     def send(self, segment: Segment) -> None:
         """Deals a segment to the consumer's replicas, in pieces of at most `cap` unless the channel is idle."""
@@ -242,6 +253,7 @@ class Port:
         inbox.credits -= segment.n
         inbox.sent += segment.n
         segment.inbox = inbox
+        segment.sender = self.task
         segment.fetch_s = path.fetch_s
         if path.nic is None:
             inbox.task.deliver(segment)

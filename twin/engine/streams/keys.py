@@ -45,7 +45,7 @@ class KeyGroups:
         self.two_choice = two_choice
         self.places = len(tasks)
         self.own = self.weights = (distinct > 0) / np.count_nonzero(distinct)
-        self._followed: AlignedKeys | None = None
+        self._followed: list[tuple[AlignedKeys, float]] = []  # with the tuples a second that come by it
         self.version = 0
         self._shares: list[float] = []
         self.steps: list[float] = []  # cumulative shares of the replicas
@@ -106,13 +106,20 @@ class KeyGroups:
     def reweigh(self, weights: np.ndarray) -> None:
         """Changes the shares of the key groups; [G], sum 1."""
         self.own = weights
-        self.weights = weights if self._followed is None else self._followed.weights()
+        self.weights = self._heard() if self._followed else weights
         self.refresh()
 
-    def follow(self, aligned: AlignedKeys) -> None:
-        """Takes weights from the key groups of a producer, as far as tuples are aligned with them."""
-        self._followed = aligned
+    def follow(self, aligned: AlignedKeys, per_s: float) -> None:
+        """Takes weights from the key groups of a producer, as far as tuples are aligned with them; of several by the
+        tuples a second that are expected of each."""
+        self._followed.append((aligned, per_s))
         self.reweigh(self.own)
+
+    def _heard(self) -> np.ndarray:
+        total = sum(per_s for _, per_s in self._followed)
+        shares = [per_s / total if total > 0.0 else 1.0 / len(self._followed) for _, per_s in self._followed]
+        heard = [share * aligned.weights() for share, (aligned, _) in zip(shares, self._followed, strict=True)]
+        return np.asarray(np.sum(heard, axis=0))
 
     def watch(self, changed: Callable[[Sequence[float]], None]) -> None:
         """Calls `changed` with the replicas' shares after each change."""

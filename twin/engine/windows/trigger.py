@@ -44,6 +44,9 @@ class Trigger:
     def due(self, at_s: float, from_s: float) -> None:
         """See Logic."""
 
+    def settle(self, now_s: float) -> None:
+        """See Logic."""
+
     def origin(self) -> float:
         """From where positions count that mean the same on another replica."""
         raise NotImplementedError

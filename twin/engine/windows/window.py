@@ -87,6 +87,10 @@ class WindowLogic(Logic):
         """See Trigger."""
         self.trigger.due(at_s, from_s)
 
+    def settle(self, now_s: float) -> None:
+        """See Trigger."""
+        self.trigger.settle(now_s)
+
     def stopped(self) -> None:
         """Drops the results under way."""
         self._planned = []

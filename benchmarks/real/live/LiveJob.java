@@ -1,0 +1,230 @@
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.functions.FilterFunction;
+import org.apache.flink.api.common.functions.JoinFunction;
+import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.functions.ReduceFunction;
+import org.apache.flink.api.common.typeinfo.TypeHint;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.connector.sink2.Sink;
+import org.apache.flink.api.connector.sink2.SinkWriter;
+import org.apache.flink.api.connector.sink2.WriterInitContext;
+import org.apache.flink.api.connector.source.lib.NumberSequenceSource.NumberSequenceSplit;
+import org.apache.flink.api.connector.source.util.ratelimit.RateLimiter;
+import org.apache.flink.api.java.functions.KeySelector;
+import org.apache.flink.api.java.tuple.Tuple3;
+import org.apache.flink.connector.datagen.source.DataGeneratorSource;
+import org.apache.flink.connector.datagen.source.GeneratorFunction;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.windowing.assigners.TumblingProcessingTimeWindows;
+
+/**
+ * Small jobs of known shape and unknown cost. A record is (number, when it was due, when the source took it), in ms; sources are
+ * brokers: what they cannot deliver in time waits. The end of each job writes lines: time, records, sums of their ages.
+ *
+ * Options, as --name value: shape, rate (records/s of each source), work_us, wait (true: sleeps; false: computes), replicas, stats
+ * (file), chaining, start_ms (when the first record is due), and fail_ms (since then; once, marked by the file stats.failed).
+ */
+public final class LiveJob {
+    static final int KEYS = 64;
+    static final long RECORDS = 1L << 40;
+    /** The number of the last record of each source of this process. */
+    static final Map<String, Long> TAKEN = new ConcurrentHashMap<>();
+    static final TypeInformation<Tuple3<Long, Long, Long>> RECORD = TypeInformation.of(new TypeHint<>() {});
+
+    public static void main(String[] arguments) throws Exception {
+        Map<String, String> given = new HashMap<>();
+        for (int at = 0; at + 1 < arguments.length; at += 2) given.put(arguments[at].substring(2), arguments[at + 1]);
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
+        env.setParallelism(1);
+        env.getConfig().setLatencyTrackingInterval(100);
+        if (!Boolean.parseBoolean(given.get("chaining"))) env.disableOperatorChaining();
+        new LiveJob(env, given).build();
+        env.execute(given.get("shape"));
+    }
+
+    private final StreamExecutionEnvironment env;
+    private final Map<String, String> given;
+    private final long startMs;
+
+    LiveJob(StreamExecutionEnvironment env, Map<String, String> given) {
+        this.env = env;
+        this.given = given;
+        this.startMs = Long.parseLong(given.get("start_ms"));
+    }
+
+    void build() {
+        int replicas = Integer.parseInt(given.get("replicas"));
+        switch (given.get("shape")) {
+            case "line" -> end(window(work(thinned(source("source")), "work", 1.0, replicas)));
+            case "fork" -> {
+                DataStream<Tuple3<Long, Long, Long>> source = source("source");
+                end(work(source, "slow", 1.0, replicas).union(work(thinned(source), "quick", 0.5, 1)));
+            }
+            case "join" -> end(work(joined(source("left"), source("right")), "work", 1.0, replicas));
+            case "chain" -> end(work(thinned(source("source")), "work", 1.0, replicas));
+            default -> throw new IllegalArgumentException(given.get("shape"));
+        }
+    }
+
+    DataStream<Tuple3<Long, Long, Long>> source(String name) {
+        double rate = Double.parseDouble(given.get("rate"));
+        long start = startMs;
+        GeneratorFunction<Long, Tuple3<Long, Long, Long>> record =
+                number -> {
+                    TAKEN.put(name, number);
+                    return Tuple3.of(number, start + (long) (1000 * number / rate), System.currentTimeMillis());
+                };
+        var source = new DataGeneratorSource<>(record, RECORDS, replicas -> new Pace(name, start, rate), RECORD);
+        return env.fromSource(source, WatermarkStrategy.noWatermarks(), name);
+    }
+
+    SingleOutputStreamOperator<Tuple3<Long, Long, Long>> thinned(DataStream<Tuple3<Long, Long, Long>> stream) {
+        FilterFunction<Tuple3<Long, Long, Long>> most = record -> record.f0 % 10 != 0;
+        return stream.rebalance().filter(most).name("filter");
+    }
+
+    SingleOutputStreamOperator<Tuple3<Long, Long, Long>> work(
+            DataStream<Tuple3<Long, Long, Long>> stream, String name, double times, int replicas) {
+        boolean chained = Boolean.parseBoolean(given.get("chaining"));
+        long nanos = (long) (times * 1000 * Long.parseLong(given.get("work_us")));
+        long failMs = given.containsKey("fail_ms") ? startMs + Long.parseLong(given.get("fail_ms")) : Long.MAX_VALUE;
+        var function = new Work(nanos, Boolean.parseBoolean(given.get("wait")), failMs, given.get("stats") + ".failed");
+        return (chained ? stream : stream.rebalance()).map(function).returns(RECORD).name(name).setParallelism(replicas);
+    }
+
+    static KeySelector<Tuple3<Long, Long, Long>, Long> key() {
+        return record -> record.f0 % KEYS;
+    }
+
+    static Tuple3<Long, Long, Long> older(Tuple3<Long, Long, Long> a, Tuple3<Long, Long, Long> b) {
+        return Tuple3.of(a.f0, Math.min(a.f1, b.f1), Math.min(a.f2, b.f2));
+    }
+
+    SingleOutputStreamOperator<Tuple3<Long, Long, Long>> window(DataStream<Tuple3<Long, Long, Long>> stream) {
+        ReduceFunction<Tuple3<Long, Long, Long>> older = LiveJob::older;
+        var windows = TumblingProcessingTimeWindows.of(Duration.ofSeconds(1));
+        return stream.keyBy(key(), TypeInformation.of(Long.class)).window(windows).reduce(older).name("window");
+    }
+
+    DataStream<Tuple3<Long, Long, Long>> joined(
+            DataStream<Tuple3<Long, Long, Long>> left, DataStream<Tuple3<Long, Long, Long>> right) {
+        var windows = TumblingProcessingTimeWindows.of(Duration.ofSeconds(1));
+        JoinFunction<Tuple3<Long, Long, Long>, Tuple3<Long, Long, Long>, Tuple3<Long, Long, Long>> pair = LiveJob::older;
+        var type = TypeInformation.of(Long.class);
+        return left.join(right).where(key(), type).equalTo(key(), type).window(windows).apply(pair, RECORD);
+    }
+
+    void end(DataStream<Tuple3<Long, Long, Long>> stream) {
+        (Boolean.parseBoolean(given.get("chaining")) ? stream : stream.rebalance())
+                .sinkTo(new Ages(given.get("stats"))).name("sink");
+    }
+
+    /** A record when it is due; what is overdue at once, as a broker would. After a restart it goes on where records do. */
+    static final class Pace implements RateLimiter<NumberSequenceSplit> {
+        private final String source;
+        private final long startMs;
+        private final double perSecond;
+
+        Pace(String source, long startMs, double perSecond) {
+            this.source = source;
+            this.startMs = startMs;
+            this.perSecond = perSecond;
+            TAKEN.remove(source);
+        }
+
+        @Override
+        public CompletionStage<Void> acquire(int records) {
+            Long last = TAKEN.get(source);
+            double dueMs = last == null ? startMs : startMs + 1000 * (last + records) / perSecond;
+            double waitMs = dueMs - System.currentTimeMillis();
+            if (waitMs <= 0) return CompletableFuture.completedFuture(null);
+            var later = CompletableFuture.delayedExecutor((long) (1000 * waitMs), TimeUnit.MICROSECONDS, Runnable::run);
+            return CompletableFuture.runAsync(() -> {}, later);
+        }
+    }
+
+    /** Sleeps or computes for so long a record; fails once, if told to. */
+    static final class Work implements MapFunction<Tuple3<Long, Long, Long>, Tuple3<Long, Long, Long>> {
+        private static final ThreadMXBean CLOCK = ManagementFactory.getThreadMXBean();
+        private final long nanos;
+        private final boolean waits;
+        private final long failMs;
+        private final String marker;
+
+        Work(long nanos, boolean waits, long failMs, String marker) {
+            this.nanos = nanos;
+            this.waits = waits;
+            this.failMs = failMs;
+            this.marker = marker;
+        }
+
+        @Override
+        public Tuple3<Long, Long, Long> map(Tuple3<Long, Long, Long> record) throws Exception {
+            if (System.currentTimeMillis() > failMs && Path.of(marker).toFile().createNewFile()) {
+                throw new IllegalStateException("fails as told");
+            }
+            if (waits) TimeUnit.NANOSECONDS.sleep(nanos);
+            else for (long end = CLOCK.getCurrentThreadCpuTime() + nanos; CLOCK.getCurrentThreadCpuTime() < end; ) {}
+            return record;
+        }
+    }
+
+    /** The end: a line four times a second: now, records in this attempt, sums of their ages since due, and since taken; in ms. */
+    static final class Ages implements Sink<Tuple3<Long, Long, Long>> {
+        private final String file;
+
+        Ages(String file) {
+            this.file = file;
+        }
+
+        @Override
+        public SinkWriter<Tuple3<Long, Long, Long>> createWriter(WriterInitContext context) throws IOException {
+            return new Writer(new PrintStream(new FileOutputStream(file, true), true));
+        }
+    }
+
+    static final class Writer implements SinkWriter<Tuple3<Long, Long, Long>> {
+        private final PrintStream out;
+        private long records, dueMs, takenMs, saidMs;
+
+        Writer(PrintStream out) {
+            this.out = out;
+        }
+
+        @Override
+        public void write(Tuple3<Long, Long, Long> record, Context context) {
+            long now = System.currentTimeMillis();
+            if (now - saidMs >= 250) {
+                out.println(now + "," + records + "," + dueMs + "," + takenMs);
+                saidMs = now;
+            }
+            records++;
+            dueMs += now - record.f1;
+            takenMs += now - record.f2;
+        }
+
+        @Override
+        public void flush(boolean endOfInput) {}
+
+        @Override
+        public void close() {
+            out.close();
+        }
+    }
+}

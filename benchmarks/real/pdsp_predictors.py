@@ -1,0 +1,197 @@
+"""What predicts PDSP-Bench's runs: a calibrated twin of each application, LightGBM alone and on top of it, a rule.
+
+`naive` says 0.97 of the offer and 50 ms a hop; LightGBM learns the logarithms of delivered share and latency from
+everything in a row that was known before the run; the twin of an application is calibrated on those of its runs that
+were seen, and takes from all only what a source that keeps up reads; the residual is LightGBM on what the twin misses.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+
+from benchmarks.real.pdsp_jobs import APPLICATIONS, scenario
+from scenarios.calibration import newton
+from scenarios.calibration.point import Point
+from scenarios.calibration.predicting import predict
+from twin.query import Query
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+
+KEEPS_UP = 0.9
+"""Of the offer, as the data define it."""
+NAIVE_SHARE, HOP_MS = 0.97, 50.0
+UNEVEN = 3.0
+"""Standard deviation, in logs, of an operator's cost around the machine's factor: user functions differ a lot."""
+TREES = {"objective": "l1", "num_leaves": 15, "min_data_in_leaf": 5, "learning_rate": 0.05, "verbose": -1, "seed": 0}
+ROUNDS = 300
+FOLDS = 3
+
+Row = Mapping[str, str]
+Predictor = Callable[[Row], "Said"]
+Said = tuple[float, float]
+"""Delivered share of the offer, and latency in ms, summed over the operators as the data have it."""
+
+
+def rows(folder: Path) -> list[Row]:
+    """Flink runs of known applications that are not marked as odd."""
+    with (folder / "dev.csv").open() as file:
+        found = [row for row in csv.DictReader(file) if row["framework"] == "flink" and not row["odd"]]
+    wanted = ("ok_rate", "ok_latency")
+    known = [row for row in found if application(row) in APPLICATIONS]
+    return [row for row in known if all(row[each] == "1" for each in wanted)]
+
+
+def application(row: Row) -> tuple[str, str]:
+    """Its name, and variant."""
+    return row["application"], row["variant"]
+
+
+def measured(row: Row) -> Said:
+    """What was."""
+    return float(row["source_rate_per_s"]) / float(row["offered_per_s"]), float(row["latency_ms"])
+
+
+def ages_ms(job: Scenario) -> float:
+    """Ages of latency markers, which pass windows by, summed over the operators behind the source and the committer."""
+    answer = RateModel().answer(job, [job.plan])
+    order = [answer.operators.index(name) for name in ("source", *_behind(job.query))]
+    steps_s = answer.channel_s[0, order] + answer.queue_s[0, order]
+    at_each = np.cumsum(steps_s)[1:]
+    return 1000.0 * float(at_each.sum() + at_each[-1] + HOP_MS / 1000.0)
+
+
+def _behind(query: Query) -> list[str]:
+    found, at = [], "source"
+    while following := query.outputs(at):
+        at = following[0].consumer
+        found.append(at)
+    return found
+
+
+def point(row: Row, read: float) -> Point:
+    """A run as an operating point; its latency is the summed one. read: see `reading`."""
+    share, latency_ms = measured(row)
+    job = scenario(row)
+    taken = {"source": min(1.0, share / read) * float(row["offered_per_s"])}
+    return Point(name=row["run_id"], scenario=job, taken_per_s=taken, latency_s=latency_ms / 1000.0)
+
+
+def misses(point: Point, job: Scenario) -> list[float]:
+    """As the calibration's own, with the data's latency."""
+    assert point.latency_s is not None
+    off = newton.missed(replace(point, latency_s=None), job)
+    return [*off, float(np.log(ages_ms(job) / 1000.0 / point.latency_s)) / newton.LATENCY_ERROR]
+
+
+def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
+    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's."""
+    engine = job.engine
+    names = ["source", *_behind(job.query)]
+    ratio = {name: float(np.exp(log)) for name, log in zip(names, logs_k, strict=False)}
+    operators = tuple(
+        each.model_copy(update={"service_time_s": engine.service_s(job.query, each) * ratio[each.name]})
+        for each in job.query.operators
+    )
+    buffers = engine.channel_buffers or 1.0
+    return job.model_copy(
+        update={
+            "query": Query(operators=operators, streams=job.query.streams),
+            "engine": engine.model_copy(update={"channel_buffers": buffers * float(np.exp(logs_k[-1]))}),
+        }
+    )
+
+
+def reading(others: Sequence[Row]) -> float:
+    """What a source that keeps up reads of its offer: a median of a bursty series is below its mean."""
+    shares = [measured(row)[0] for row in others]
+    return float(np.median([share for share in shares if share >= KEEPS_UP]))
+
+
+def twin(own: Sequence[Row], read: float) -> Predictor:
+    """Calibrated on runs of one application; the profile's costs where there are none. read: see `reading`."""
+    points = [point(row, read) for row in own]
+    if not points:
+        return lambda row: (read * predict(scenario(row)).delivered["source"], ages_ms(scenario(row)))
+    costs = len(points[0].scenario.query.operators)
+    found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
+
+    def said(row: Row) -> Said:
+        job = apply(scenario(row), found.logs_k)
+        return read * predict(job).delivered["source"], ages_ms(job)
+
+    return said
+
+
+def naive(row: Row) -> Said:
+    """Keeps up; 50 ms a hop, summed as ages are."""
+    hops = int(row["hops"])
+    return NAIVE_SHARE, HOP_MS * hops * (hops + 1) / 2
+
+
+def features(row: Row) -> list[float]:
+    """What is known before a run."""
+    counts = [int(each) for each in row["parallelism"].split(",")]
+    inner = counts[1:-1] or counts
+    numbers = [row[key] for key in ("offered_per_s", "cores_per_node", "clock_ghz", "hops")]
+    window = float(row["window_size"] or -1)
+    kind = list(APPLICATIONS).index((row["application"], row["variant"]))
+    return [kind, *map(float, numbers), window, min(inner), max(inner), float(np.mean(inner)), len(counts)]
+
+
+def trees(seen: Sequence[Row]) -> Predictor:
+    """LightGBM on the logarithms."""
+    table = np.array([features(row) for row in seen])
+    said = np.log([measured(row) for row in seen])
+    models = [_trained(table, each) for each in said.T]
+
+    def predicted(row: Row) -> Said:
+        share, latency = (float(np.exp(model.predict(np.array([features(row)]))[0])) for model in models)
+        return share, latency
+
+    return predicted
+
+
+def twins(seen: Sequence[Row]) -> Predictor:
+    """A twin an application."""
+    read = reading(seen)
+    of = {key: twin([row for row in seen if application(row) == key], read) for key in APPLICATIONS}
+    return lambda row: of[application(row)](row)
+
+
+def residual(seen: Sequence[Row], base: Predictor) -> Predictor:
+    """LightGBM on what the base misses, in logarithms; the base's word is a feature. What helps in folds counts."""
+    said = np.log([base(row) for row in seen])
+    table = np.column_stack([[features(row) for row in seen], said])
+    left = np.log([measured(row) for row in seen]) - said
+    share = [_believed(table, each) for each in left.T]
+    models = [_trained(table, each) for each in left.T]
+
+    def predicted(row: Row) -> Said:
+        logs = np.log(base(row))
+        line = np.array([[*features(row), *logs]])
+        rate, latency = (
+            float(np.exp(log + part * model.predict(line)[0]))
+            for log, part, model in zip(logs, share, models, strict=True)
+        )
+        return rate, latency
+
+    return predicted
+
+
+def _believed(table: np.ndarray, left: np.ndarray) -> float:
+    """The share of a correction that is best on rows that it was not fitted to, in three folds."""
+    fold = np.arange(len(left)) % FOLDS
+    out = np.zeros(len(left))
+    for each in range(FOLDS):
+        out[fold == each] = _trained(table[fold != each], left[fold != each]).predict(table[fold == each])
+    return min((0.0, 0.25, 0.5, 0.75, 1.0), key=lambda part: float(np.abs(left - part * out).mean()))
+
+
+def _trained(table: np.ndarray, label: np.ndarray) -> lightgbm.Booster:
+    return lightgbm.train(TREES, lightgbm.Dataset(table, label, categorical_feature=[0]), ROUNDS)

@@ -1,0 +1,86 @@
+"""What an assignment is worth that brings traffic together within a band of loads; less is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optimizers.balancing.balance import Balance
+from optimizers.balancing.interface import TOLERANCE
+from optimizers.balancing.relief import remote_g
+from optimizers.balancing.traffic import Traffic
+
+EXCESS = 3.0
+"""What a percentage point beyond the band weighs, in pairs of mean traffic; more, the further it is."""
+MIGRATION = 0.15
+"""What a migration of mean cost weighs: a pair of a seventh of the mean traffic is not worth it."""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """hot_e: pairs worth bringing together. band: percentage points that nodes may be off the mean."""
+
+    balance: Balance
+    traffic: Traffic
+    hot_e: np.ndarray
+    band: float
+
+    @cached_property
+    def pair(self) -> float:
+        """Traffic of a pair, on average."""
+        return float(self.traffic.rate_e[self.hot_e].mean()) if self.hot_e.any() else 1.0
+
+    @cached_property
+    def price_g(self) -> np.ndarray:
+        """[G] what migrating a group weighs."""
+        mean = float(self.balance.costs_g.mean())
+        return MIGRATION * self.balance.costs_g / mean if mean else np.zeros(len(self.balance.costs_g))
+
+    @cached_property
+    def capacity(self) -> float:
+        """Of the nodes that stay."""
+        return float(self.balance.capacity_h[~self.balance.marked_h].sum())
+
+    @cached_property
+    def _remote_g(self) -> np.ndarray:
+        return remote_g(self.traffic, self.balance.home_g)
+
+    def work_g(self, node_g: np.ndarray) -> np.ndarray:
+        """[G] with what need not be serialised then, as `relieved` has it."""
+        balance = self.balance
+        if not balance.serialising:
+            return balance.work_g
+        more_g = remote_g(self.traffic, node_g) - self._remote_g
+        return np.maximum(balance.work_g + 0.5 * balance.serialising * more_g, 0.0)
+
+    def deviation_h(self, node_g: np.ndarray) -> np.ndarray:
+        """[H] percentage points above the mean, or below."""
+        work_g, capacity_h = self.work_g(node_g), self.balance.capacity_h
+        return np.asarray(np.bincount(node_g, work_g, len(capacity_h)) / capacity_h - work_g.sum() / self.capacity)
+
+    def penalty(self, deviation: np.ndarray, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Of deviations of these nodes; a marked one may have little."""
+        beyond = self._beyond(deviation, nodes)
+        return np.asarray(EXCESS * beyond * (1.0 + 0.25 * beyond))
+
+    def slope(self, deviation_h: np.ndarray) -> float:
+        """By how much all penalties together grow if the mean falls by a point."""
+        beyond = self._beyond(deviation_h, slice(None))
+        return float((np.sign(deviation_h) * (beyond > 0.0) * EXCESS * (1.0 + 0.5 * beyond)).sum())
+
+    def _beyond(self, deviation: np.ndarray, nodes: np.ndarray | slice) -> np.ndarray:
+        off = np.where(self.balance.marked_h[nodes], np.maximum(deviation, 0.0), np.abs(deviation))
+        return np.maximum(off - self.band, 0.0)
+
+    def value(self, node_g: np.ndarray) -> float:
+        """Penalties and prices of migrations, less what is together."""
+        together = self.traffic.collocated(node_g) / self.pair
+        paid = self.price_g[node_g != self.balance.home_g].sum()
+        return float(self.penalty(self.deviation_h(node_g)).sum() + paid) - together
+
+    def rank(self, node_g: np.ndarray) -> tuple[float, float]:
+        """First that no node is beyond the band, then the value."""
+        beyond = float(self._beyond(self.deviation_h(node_g), slice(None)).max())
+        return (beyond if beyond > TOLERANCE else 0.0), self.value(node_g)

@@ -1,0 +1,114 @@
+"""Where operators are and which of them run as one, and all small changes of that.
+
+What runs as one is moved, gets replicas and loses them together; a link joins two of these, at the places of either, or
+parts one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from optimizers.fusion.links import Link, Links, links_of, paths, with_links
+from optimizers.space import Space, counts_of
+from optimizers.space_plans import SpacePlans
+from twin.deployment import Deployment
+from twin.plan import ExecutionPlan
+from twin.rates.placements import CountedPlans
+
+
+class Arrangement(NamedTuple):
+    """counts_ol: replicas of operators in data-flow order by socket. links: between operators that run as one."""
+
+    counts_ol: np.ndarray
+    links: Links
+
+    @property
+    def key(self) -> tuple[bytes, Links]:
+        """Equal for equal ones."""
+        return self.counts_ol.tobytes(), self.links
+
+    def plan(self, job: Deployment) -> ExecutionPlan:
+        """The job's plan arranged like that."""
+        if (self.counts_ol == counts_of(job, job.plan)).all():  # in the order of its replicas
+            return with_links(job.query, job.plan, self.links)
+        return with_links(job.query, CountedPlans(job, self.counts_ol[None])[0], self.links)
+
+
+def arranged(job: Deployment, plan: ExecutionPlan) -> Arrangement:
+    """That of a plan."""
+    return Arrangement(counts_of(job, plan), links_of(plan))
+
+
+def gathered(job: Deployment, here: Arrangement, link: Link) -> Iterator[Arrangement]:
+    """What is at either end of a link runs as one: at the places of the producer's, and at those of the consumer's."""
+    rows, links = _rows(job), here.links | {link}
+    whole = next(path for path in paths(links) if link[0] in path)
+    for end in link:
+        counts_ol = here.counts_ol.copy()
+        counts_ol[[rows[name] for name in whole]] = here.counts_ol[rows[end]]
+        yield Arrangement(counts_ol, links)
+
+
+def changes(
+    job: Deployment, here: Arrangement, free: tuple[Link, ...], *, spread: bool, scale: bool
+) -> Iterator[Arrangement]:
+    """All arrangements one change away; some may not be in the space.
+
+    free: links that may be joined and parted. spread: whether replicas of an operator may be on several sockets. scale:
+    whether there may be more of them, or fewer.
+    """
+    for rows in _components(job, here.links):
+        for counts_l in _moved(here.counts_ol[rows[0]], spread=spread, scale=scale):
+            counts_ol = here.counts_ol.copy()
+            counts_ol[rows] = counts_l
+            yield Arrangement(counts_ol, here.links)
+    for link in free:
+        if link in here.links:
+            yield Arrangement(here.counts_ol, here.links - {link})
+        else:
+            yield from gathered(job, here, link)
+
+
+def everything(job: Deployment, space: Space, free: tuple[Link, ...], most: int) -> list[Arrangement] | None:
+    """All arrangements of a space; None if there may be more than `most`."""
+    if space.free_replicas or len(free) > most.bit_length():
+        return None
+    plans = SpacePlans(job, space)
+    if not plans.exact or plans.count > most:
+        return None
+    rows, found = _rows(job), list[Arrangement]()
+    for counts_ol in plans.all():
+        alike = [link for link in free if (counts_ol[rows[link[0]]] == counts_ol[rows[link[1]]]).all()]
+        if len(found) + 2 ** len(alike) > most:
+            return None
+        subsets = chain.from_iterable(combinations(alike, size) for size in range(len(alike) + 1))
+        found += [Arrangement(counts_ol, frozenset(links)) for links in subsets]
+    return found
+
+
+def _rows(job: Deployment) -> dict[str, int]:
+    return {operator.name: o for o, operator in enumerate(job.query.topological)}
+
+
+def _components(job: Deployment, links: Links) -> list[list[int]]:
+    """Rows of what runs as one, and of each operator that runs alone."""
+    rows, together = _rows(job), list(paths(links))
+    inside = {name for path in together for name in path}
+    return [[rows[name] for name in path] for path in together] + [[rows[name]] for name in rows if name not in inside]
+
+
+def _moved(counts_l: np.ndarray, *, spread: bool, scale: bool) -> Iterator[np.ndarray]:
+    total, one = int(counts_l.sum()), np.eye(len(counts_l), dtype=np.int64)
+    for socket in range(len(counts_l)):
+        yield total * one[socket]
+        if scale:
+            yield counts_l + one[socket]
+    for socket in np.flatnonzero(counts_l).tolist() if total > 1 else []:
+        if scale:
+            yield counts_l - one[socket]
+        if spread:
+            yield from (counts_l - one[socket] + one[other] for other in range(len(counts_l)) if other != socket)

@@ -1,0 +1,144 @@
+"""Operators that run as one, by partition attributes (Enorm, Algorithm 1), and where: `--optimizer fusion`.
+
+An algorithm says which operators are one component; of these a plan has the paths. With a placement optimizer
+(`fusion+rlas`) that places the fused job; then, as without one, a climb under the problem's cost model looks for better
+places. With one it also fuses and parts what may be, sources included, whatever the algorithm says.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from optimizers.fusion.algorithms import ALGORITHMS
+from optimizers.fusion.arrangement import Arrangement, arranged, everything, gathered
+from optimizers.fusion.climbing import Climb
+from optimizers.fusion.components import Fusion
+from optimizers.fusion.links import Link, links_of, possible, within
+from optimizers.fusion.query_job import fusion_job
+from optimizers.governor import governor_plan
+from optimizers.interface import Optimizer, Problem, Purposeful, Ruled, Solution
+from optimizers.selection import choose, said
+from optimizers.space import counts_of
+from optimizers.space_plans import SpacePlans
+from twin.blindness import unseen_of
+from twin.errors import BadInput
+from twin.plan import ExecutionPlan
+from twin.randomness import stream
+
+PLACING = 0.5
+"""Share of the budget and the time in which another optimizer places."""
+NOTHING = "nothing of this job can run as one"
+APART = "no fusion was found that is better than all operators apart"
+USUAL = "processing_latency_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Fusing:
+    """algorithm: of ALGORITHMS. placing: the optimizer that places what is fused; None: only the climb does, and it
+    leaves fused what the algorithm has fused."""
+
+    name: str = "fusion"
+    algorithm: str = "comm"
+    placing: Optimizer | None = None
+
+    @property
+    def objective(self) -> str:
+        """That of who places."""
+        placing: object = self.placing
+        return placing.objective if isinstance(placing, Purposeful) else USUAL
+
+    @property
+    def ruled(self) -> bool:
+        """Whether who places has Costream's rules of its own."""
+        placing: object = self.placing
+        return isinstance(placing, Ruled) and placing.ruled
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput for a job that the algorithm cannot fuse, a cost model that does not see what is fused, or
+        what who places cannot take."""
+        started_s, patience = time.perf_counter(), problem.patience()
+        problem.space.check(problem.deployment)
+        if self.ruled:
+            problem = replace(problem, space=replace(problem.space, costream_rules=True))
+        allowed = possible(problem.deployment)
+        fusion, least = ALGORITHMS[self.algorithm](fusion_job(problem.deployment), problem.seed, patience)
+        wanted = within(fusion, allowed)
+        _check_seen(problem, wanted)
+        placing: object = self.placing
+        scales = isinstance(placing, Purposeful) and problem.space.free_replicas is None
+        bounded = placing is not None and not scales
+        problem, starts, asked = self._starts(problem, wanted)
+        free = allowed if self.placing else ()
+        climb = Climb(replace(problem, budget=problem.budget - asked), patience, free)
+        whole = everything(problem.deployment, problem.space, free, climb.left) if bounded else None
+        for start in starts if whole is None else ():
+            climb.climb(start)
+        climb.look_at(whole or ())
+        complete = whole is not None and len(climb) == len(whole)
+        evaluations = asked + len(climb)
+        best = choose(problem, climb.found(), evaluations=evaluations, started_s=started_s, complete=complete)
+        among = said(best.among, "fused or apart").replace(";", ",") if complete else ""
+        return replace(best, among=among, message=said(_told(problem, best.plan, fusion, least), best.message))
+
+    def _starts(self, problem: Problem, wanted: list[Link]) -> tuple[Problem, list[Arrangement], int]:
+        """The problem with its numbers of replicas settled, where climbs begin, and estimates that were spent."""
+        fixed = problem.settled(free_replicas=False)
+        first = _first(fixed)
+        starts = [_fused(fixed, first, wanted, towards) for towards in (0, 1)]
+        if self.placing is None:
+            return fixed, starts, 0
+        job, budget = problem.deployment, max(1, int(PLACING * problem.budget))
+        seconds = None if problem.seconds is None else PLACING * problem.seconds
+        scenario = problem.scenario.with_plan(starts[0].plan(job))
+        placed = self.placing.solve(replace(problem, scenario=scenario, budget=budget, seconds=seconds))
+        answer = arranged(job, placed.plan)
+        scaled = bool((answer.counts_ol.sum(axis=1) != first.counts_ol.sum(axis=1)).any())
+        problem = problem.settled(free_replicas=scaled)
+        joined = [_fused(problem, answer, wanted, towards) for towards in (0, 1)]
+        return problem, [answer, *joined, *starts], placed.evaluations
+
+
+def _first(problem: Problem) -> Arrangement:
+    """The given plan, or another one if it is not in the space; nothing is fused."""
+    job, space = problem.deployment, problem.space
+    for plan in (job.plan, governor_plan(problem)):
+        if space.includes(job, plan):
+            return Arrangement(counts_of(job, plan), frozenset())
+    drawn = SpacePlans(job, replace(space, free_replicas=False)).sample(stream(problem.seed, "fusion"), 1)
+    return Arrangement(drawn[0], frozenset())
+
+
+def _fused(problem: Problem, here: Arrangement, wanted: list[Link], towards: int) -> Arrangement:
+    """With these links, as far as the space has a place for both ends. towards: the end that is tried first."""
+    for link in wanted:
+        ends = list(gathered(problem.deployment, here, link))
+        fitting = (each for each in (ends[towards], ends[1 - towards]) if _fits(problem, each))
+        here = next(fitting, here)
+    return here
+
+
+def _fits(problem: Problem, here: Arrangement) -> bool:
+    return bool(problem.space.holds(problem.deployment, here.counts_ol[None])[0])
+
+
+def _check_seen(problem: Problem, wanted: list[Link]) -> None:
+    """Raises BadInput if fused or apart is the same to the cost model."""
+    model, job = problem.cost_model, problem.scenario
+    trial = next((each for link in wanted[:1] for each in gathered(job, arranged(job, job.plan), link)), None)
+    if trial is None:
+        return
+    fused = job.model_copy(update={"plan": trial.plan(job)})
+    if set(unseen_of(fused, ())) - set(unseen_of(fused, ("fusion",))) & set(model.blind_to(fused)):
+        raise BadInput(f"cost model {model.name} does not see which operators run as one; use rates or sim")
+
+
+def _told(problem: Problem, plan: ExecutionPlan, fusion: Fusion, least: float | None) -> str:
+    """What runs as one, and what is still sent from task to task."""
+    if not plan.fused:
+        return NOTHING if not possible(problem.deployment) else APART
+    links, transfers = links_of(plan), fusion.job.transfers
+    sent = sum(each.rate_per_s for each in transfers if (each.producer, each.consumer) not in links)
+    share = sent / (fusion.job.rate_per_s or 1.0)
+    bound = "" if least is None else f"; components of common keys leave {least:.0%} at least"
+    return f"{share:.0%} of what is sent goes from task to task{bound}"

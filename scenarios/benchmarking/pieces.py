@@ -1,0 +1,88 @@
+"""Problems of the suite one by one, or several at a time; what is judged is kept, and not judged again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scenarios.benchmarking import balances, hosts, placements, policies
+from scenarios.benchmarking.request import Request
+from scenarios.planning.validation import ValidationRow
+from scenarios.suite.members import MEMBERS
+from scenarios.telling.progress import Progress
+from twin.atomic import write_text
+from twin.errors import BadInput
+from twin.executor import Executor
+
+JUDGES: Mapping[str, Callable[[str, int, Request], Sequence[ValidationRow]]] = {
+    "placement": placements.judged,
+    "hosts": hosts.judged,
+    "balance": balances.judged,
+    "policy": policies.judged,
+}
+"""By what a family asks for: from a family, a member's number and a request to rows."""
+FOLDER = "problems"
+FEW = 2
+"""Up to so many problems, it takes longer to start processes than they save."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One problem: a member of a family, by its number from 0."""
+
+    family: str
+    number: int
+
+    @property
+    def file(self) -> str:
+        """Where its rows are kept."""
+        return f"{self.family}-{self.number + 1}.json"
+
+
+def pieces(families: Sequence[str], most: int | None) -> list[Piece]:
+    """The first `most` of each family, or all."""
+    return [Piece(name, number) for name in families for number in range(len(MEMBERS[name].seeds[:most]))]
+
+
+def rows(
+    wanted: Sequence[Piece], request: Request, folder: Path | None, executor: Executor, report: Progress
+) -> dict[str, list[ValidationRow]]:
+    """By family, in order. folder: where what is judged is found, and kept. Raises BadInput as the judges do."""
+    known = {piece: _kept(folder, piece) for piece in wanted}
+    found = {piece: each for piece, each in known.items() if each is not None}
+    report(len(found), len(wanted))
+    missing = [piece for piece in wanted if piece not in found]
+
+    def done(position: int, each: list[ValidationRow]) -> None:
+        piece = missing[position]
+        found[piece] = each
+        if folder is not None:
+            write_text(folder / FOLDER / piece.file, json.dumps([asdict(row) for row in each], indent=1) + "\n")
+        report(len(found), len(wanted))
+
+    executor.each(partial(judge, request=request), missing, done, math.inf if len(missing) > FEW else 0.0)
+    by_family: dict[str, list[ValidationRow]] = {}
+    for piece in wanted:
+        by_family.setdefault(piece.family, []).extend(found[piece])
+    return by_family
+
+
+def judge(piece: Piece, request: Request) -> list[ValidationRow]:
+    """The rows of one problem."""
+    return list(JUDGES[MEMBERS[piece.family].asks](piece.family, piece.number, request))
+
+
+def _kept(folder: Path | None, piece: Piece) -> list[ValidationRow] | None:
+    path = None if folder is None else folder / FOLDER / piece.file
+    if path is None or not path.exists():
+        return None
+    try:
+        listed: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        return [ValidationRow(**each) for each in listed]
+    except (ValueError, TypeError):
+        raise BadInput(f"{path} does not hold rows; remove it") from None

@@ -1,0 +1,27 @@
+"""What is asked of the suite, in plain values: the same request gives the same rows, in whatever process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """optimizers: names, separated by commas; None: the usual ones of each kind of problem. cost_models, drive,
+    budget, seconds: of those that place operators. replications: simulated runs of what is chosen. references: more
+    plans that are simulated."""
+
+    optimizers: str | None
+    cost_models: str
+    drive: str | None = None
+    budget: int = 300
+    seconds: float | None = None
+    replications: int = 3
+    references: int = 30
+    seed: int = 0
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """For JSON."""
+        return asdict(self)

@@ -1,0 +1,23 @@
+"""Which executor the options of a command ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scenarios.executing.processes import Processes
+from twin.errors import BadInput
+from twin.executor import Executor
+
+
+def executor(workers: int | None, master: str | None, say: Callable[[str], None] = lambda _text: None) -> Executor:
+    """Processes of this machine, or a Spark master. say: told when something takes long to start.
+
+    Raises BadInput if both are asked for, and as `Processes` and `OnSpark` do.
+    """
+    if master is None:
+        return Processes(workers)
+    if workers is not None:
+        raise BadInput(f"--workers {workers} is of this machine; with --master {master} the master has the workers")
+    from spark.executor import OnSpark
+
+    return OnSpark(master, say)

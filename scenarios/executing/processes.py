@@ -1,0 +1,70 @@
+"""Work on as many processes as there are cores; in this one where starting others would take longer."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing.connection import wait
+from types import TracebackType
+from typing import Any, Self
+
+from twin.errors import BadInput
+
+STARTED_S = 2.0
+"""CPU seconds of work for which it is worth while to start processes."""
+
+
+class Processes:
+    """Satisfies twin.executor.Executor.
+
+    workers: processes; absent: one a core. Raises BadInput for fewer than 1.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise BadInput(f"--workers {workers}: at least 1")
+        self._workers = workers or os.cpu_count() or 1
+        self._pool: ProcessPoolExecutor | None = None
+
+    def each(
+        self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None], effort_s: float
+    ) -> None:
+        """See `Executor`."""
+        few = len(items) < 2 or (self._pool is None and effort_s < STARTED_S)
+        if few or self._workers == 1:
+            for position, item in enumerate(items):
+                done(position, work(item))
+            return
+        futures = {self._started().submit(work, item): position for position, item in enumerate(items)}
+        for future in as_completed(futures):
+            done(futures[future], future.result())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._workers, context, initializer=_end_with_parent)
+        return self._pool
+
+
+def _end_with_parent() -> None:
+    """A worker ends at once when it is interrupted, or when whoever started it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)

@@ -1,0 +1,67 @@
+"""A run as the metrics of a job: samples as a monitoring system would export them, a file a period.
+
+The format is that of `twin import metrics` and `twin shadow`. Counters grow from 0; gauges are means over the period.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from twin.run import Run
+
+COLUMNS = ("time", "metric", "value", "operator", "host")
+COUNTERS = ("numRecordsIn", "numRecordsOut")
+GAUGES = ("busyTimeMsPerSecond", "backPressuredTimeMsPerSecond")
+
+
+class Sample(NamedTuple):
+    """time: the end of its period, in simulated seconds."""
+
+    time: float
+    metric: str
+    value: float
+    operator: str = ""
+    host: str = ""
+
+
+def files_of(run: Run) -> Iterator[tuple[str, str]]:
+    """(name, text) of each file, in order of time; a name tells the period's end in milliseconds."""
+    by_time: dict[float, list[Sample]] = defaultdict(list)
+    for sample in (*_operators(run), *_hosts(run)):
+        by_time[sample.time].append(sample)
+    for time_s in sorted(by_time):
+        lines = io.StringIO()
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerows([COLUMNS, *by_time[time_s]])
+        yield f"{round(time_s * 1000):012d}.csv", lines.getvalue()
+
+
+def _operators(run: Run) -> Iterator[Sample]:
+    grown: dict[tuple[str, str], int] = defaultdict(int)
+    for row in run.operator_rows:
+        end_s, name = row["end_s"], row["operator"]
+        for counter in COUNTERS:
+            grown[name, counter] += row[counter]
+            yield Sample(end_s, counter, grown[name, counter], name)
+        for gauge in GAUGES:
+            yield Sample(end_s, gauge, row[gauge], name)
+        yield from _at_the_ends(row)
+
+
+def _at_the_ends(row: Mapping[str, Any]) -> Iterator[Sample]:
+    """What arrives at sources; how old results are at sinks."""
+    if row.get("arrived") is not None:
+        offered_per_s = row["arrived"] / (row["end_s"] - row["start_s"])
+        yield Sample(row["end_s"], "offered_per_s", offered_per_s, row["operator"])
+    if row.get("latencyCount"):
+        mean_s = row["processingLatencySum_s"] / row["latencyCount"]
+        yield Sample(row["end_s"], "processing_latency_s", mean_s)
+
+
+def _hosts(run: Run) -> Iterator[Sample]:
+    for row in run.host_rows:
+        yield Sample(row["end_s"], "cpu", row["cpuUtilisation"], host=row["host"])

@@ -1,0 +1,83 @@
+"""Jobs that no round learns from, with plans that are all simulated once: a model chooses, and its choice has a price.
+
+Regret is to the best of the job's simulated plans. A choice that is backpressured or fails where another is not counts
+as FAR times the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.interface import Problem
+from optimizers.selection import Estimated, goodness
+from scenarios.asking.bench import Bench
+from scenarios.asking.kept import Outcome
+from scenarios.improving.grounds import Grounds
+from scenarios.telling.progress import Progress
+from twin.metrics import BINARY_METRICS, CostModel, Narrowable
+from twin.plan import ExecutionPlan
+from twin.randomness import child_seed
+from twin.scenario import Scenario
+
+OBJECTIVE = "processing_latency_s"
+MEAN = f"{OBJECTIVE}.mean"
+FAR = 10.0
+"""Cost over the best, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One job. regret: of the model's choice, FAR - 1 at most. spoilt: whether it is of a worse kind than the best.
+    errors: q-errors of the latency, of the plans that have one."""
+
+    regret: float
+    spoilt: bool
+    errors: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One job with its plans, and what came of each."""
+
+    job: Scenario
+    plans: Sequence[ExecutionPlan]
+    outcomes: Sequence[Outcome]
+
+    def answered_by(self, model: CostModel) -> Answered:
+        """Raises BadInput as the model's `predict`."""
+        costs = np.array([each.measures[MEAN] for each in self.outcomes])
+        kinds = np.array([kind_of(each) for each in self.outcomes])
+        order, _, said = seen(model, self.job, self.plans)
+        best = np.lexsort((costs, kinds))[0]
+        chosen = order[0]
+        spoilt = bool(kinds[chosen] != kinds[best])
+        ratio = costs[chosen] / costs[best] if np.isfinite(costs[best]) else 1.0
+        known = np.isfinite(costs)
+        errors = np.maximum(said / costs, costs / said)[known]
+        return Answered(FAR - 1 if spoilt else float(min(ratio, FAR)) - 1, spoilt, errors)
+
+
+def kind_of(outcome: Outcome) -> int:
+    """0 if the run is clean, 1 if it is backpressured, 2 if it fails."""
+    return 2 if not outcome.measures["success"] else int(outcome.measures["backpressured"])
+
+
+def seen(model: CostModel, job: Scenario, plans: Sequence[ExecutionPlan]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How a model sees plans of one job: rows from the best plan down; the members' disagreement; the latency. [P]."""
+    narrow = model.only((OBJECTIVE, *BINARY_METRICS)) if isinstance(model, Narrowable) else model
+    found = narrow.predict(job, plans)
+    estimated = Estimated(plans, found[OBJECTIVE], *(found[name] for name in BINARY_METRICS))
+    problem = Problem(scenario=job, cost_model=model, objective=OBJECTIVE)
+    return np.lexsort(goodness(problem, estimated)[::-1]), found.spread, found[OBJECTIVE]
+
+
+def exam(bench: Bench, grounds: Grounds, jobs: int, plans: int, seed: int, report: Progress) -> list[Question]:
+    """The first judging jobs, their plans simulated on the same random numbers."""
+    made = [grounds.judging(number) for number in range(jobs)]
+    chosen = [grounds.plans(job, child_seed(seed, number), plans) for number, job in enumerate(made)]
+    runs = [(job.with_plan(plan), seed) for job, its in zip(made, chosen, strict=True) for plan in its]
+    outcomes = iter(bench.outcomes(runs, report))
+    return [Question(job, its, [next(outcomes) for _ in its]) for job, its in zip(made, chosen, strict=True)]

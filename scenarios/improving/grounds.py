@@ -1,0 +1,64 @@
+"""Where a model is to improve: jobs to learn on, ever new ones, and others that it is judged on.
+
+Of a family of the suite, its members judge, and jobs of later seeds teach. Of a single scenario, both are variations
+with other rates and hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from optimizers.counted import as_plans
+from optimizers.space import ALL_PLANS, Space
+from optimizers.space_plans import SpacePlans
+from scenarios.files import registry, scenario_file
+from scenarios.spaces.families import ScenarioFamily
+from scenarios.suite.registry import FAMILIES
+from twin.errors import BadInput, suggest
+from twin.plan import ExecutionPlan
+from twin.randomness import child_seed, stream
+from twin.scenario import Scenario
+
+LATER = 1_000_000
+"""Added to a family's first seed for jobs that teach: far from its members, and from other versions' ones."""
+JUDGES = 2**31
+"""The child of a seed whose children are the variations that judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """teaching, judging: the job of a number, from 0. most: judging jobs that there are. space: of their plans."""
+
+    name: str
+    teaching: Callable[[int], Scenario]
+    judging: Callable[[int], Scenario]
+    most: int
+    space: Space
+
+    def plans(self, job: Scenario, seed: int, count: int) -> list[ExecutionPlan]:
+        """Different plans of a job, uniformly; all of them, if there are no more."""
+        space = SpacePlans(job, replace(self.space, free_replicas=False))
+        return list(as_plans(job, space.sample(stream(seed, "plans"), count)))
+
+
+def grounds(name: str, seed: int) -> Grounds:
+    """Of a family of the suite, or of a scenario by name or file. Raises BadInput for what is neither."""
+    if name in FAMILIES:
+        family = FAMILIES[name]
+        return Grounds(
+            name,
+            teaching=lambda number: family.make(family.seeds[0] + LATER + 1000 * seed + number),
+            judging=lambda number: family.make(family.seeds[number]),
+            most=len(family.seeds),
+            space=family.space,
+        )
+    try:
+        base = scenario_file.load(name)
+    except BadInput as error:
+        near: Mapping[str, object] = {**FAMILIES, **dict.fromkeys(registry.names())}
+        raise BadInput(
+            f"--on {name!r} is no family of the suite, nor a scenario ({error}); {suggest(name, near)}"
+        ) from None
+    teaching, judging = (ScenarioFamily(base, child_seed(seed, each)) for each in (0, JUDGES))
+    return Grounds(name, teaching, judging, most=1000, space=ALL_PLANS)

@@ -1,0 +1,133 @@
+"""Rounds of active learning: the model says which plans to simulate, and learns on from all of them; then again.
+
+Each round starts from the model as it was given, so that what it knows is those rows and nothing of their order. What
+is finished is found again: runs by the bench, models in `folder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from models.checkpoint import Ensemble, read_all, save
+from models.dataset import Dataset, Split, of_deployments, split
+from models.fine_tuning import FineTuning, fine_tune, rehearsing
+from models.prediction import LearnedCostModel
+from scenarios.asking.bench import Bench
+from scenarios.asking.kept import Outcome
+from scenarios.improving.choosing import STRATEGIES
+from scenarios.improving.exam import seen
+from scenarios.improving.grounds import Grounds
+from scenarios.telling.progress import Audience
+from twin.atomic import new_folder
+from twin.metrics import METRICS, REGRESSION_METRICS
+from twin.randomness import child_seed, stream
+from twin.scenario import Scenario, config_hash
+
+VALID = 0.2
+"""Of the new rows, which stop the training and open the gates."""
+STEPS, PER_STEP = 400, 128
+"""Steps of a fine-tuning at least, if nothing stops it sooner; rows of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a model improves. jobs: new ones a round. each: runs of each of these. pool: plans of a job to choose from.
+    rehearsed: rows that the model was trained on, of which as many are mixed in."""
+
+    jobs: int
+    each: int
+    pool: int
+    seed: int
+    rehearsed: tuple[Dataset, Split] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """number: 0 is the model as given. runs: simulated so far to learn from."""
+
+    number: int
+    runs: int
+    model: LearnedCostModel
+
+
+def rounds(
+    start: LearnedCostModel,
+    grounds: Grounds,
+    strategy: str,
+    count: int,
+    how: Plan,
+    bench: Bench,
+    folder: Path,
+    audience: Audience,
+) -> Iterator[Round]:
+    """The model as given, and after each of `count` rounds. Raises BadInput as the model's `predict`, and where the
+    runs teach nothing."""
+    model, learned, outcomes = start, list[Scenario](), list[Outcome]()
+    yield Round(0, 0, start)
+    for number in range(1, count + 1):
+        chosen = list(_chosen(model, grounds, strategy, number, how))
+        with audience.progress(f"runs of round {number}, {strategy}") as report:
+            outcomes += bench.outcomes([(each, how.seed) for each in chosen], report)
+        learned += chosen
+        model = _improved(start, learned, outcomes, how, folder / f"{strategy}-{number}", audience)
+        yield Round(number, len(learned), model)
+
+
+def _chosen(model: LearnedCostModel, grounds: Grounds, strategy: str, number: int, how: Plan) -> Iterator[Scenario]:
+    """Of each new job, under the plans that the strategy wants."""
+    for index in range((number - 1) * how.jobs, number * how.jobs):
+        job, seed = grounds.teaching(index), child_seed(how.seed, index)
+        plans = grounds.plans(job, seed, how.pool)
+        order, spread, _ = seen(model, job, plans)
+        rows = STRATEGIES[strategy](spread, order, stream(seed, "strategy"), how.each)
+        yield from (job.with_plan(plans[row]) for row in rows)
+
+
+def rows_of(jobs: Sequence[Scenario], outcomes: Sequence[Outcome]) -> Dataset:
+    """Runs as training rows: latencies and rates of those that succeeded."""
+    labels = np.array([[_label(each, metric) for metric in METRICS] for each in outcomes])
+    failed = labels[:, METRICS.index("success")] == 0
+    columns = [METRICS.index(metric) for metric in REGRESSION_METRICS]
+    labels[np.ix_(failed, columns)] = np.nan
+    horizon_s = jobs[0].run.horizon_s
+    return of_deployments(jobs, labels, [config_hash(each) for each in jobs], horizon_s)
+
+
+def _label(outcome: Outcome, metric: str) -> float:
+    return outcome.measures.get(metric, outcome.measures.get(f"{metric}.mean", np.nan))
+
+
+def _improved(
+    start: LearnedCostModel,
+    jobs: Sequence[Scenario],
+    outcomes: Sequence[Outcome],
+    how: Plan,
+    folder: Path,
+    audience: Audience,
+) -> LearnedCostModel:
+    if folder.is_dir():
+        return LearnedCostModel(folder.name, read_all(folder))
+    rows = rows_of(jobs, outcomes)
+    parts = split(rows, how.seed, valid=VALID, test=0.0)
+    if how.rehearsed is not None:
+        rows, parts = rehearsing(rows, parts, *how.rehearsed, how.seed)
+    audience.stage(f"learning from {len(jobs)} runs")
+    ensembles = fine_tune(start.ensembles, rows, parts, _pace(len(parts.train)), how.seed)
+    _write(ensembles, folder)
+    return LearnedCostModel(folder.name, ensembles)
+
+
+def _pace(rows: int) -> FineTuning:
+    """As many passes as make STEPS."""
+    return FineTuning(epochs=max(FineTuning().epochs, -(-STEPS * PER_STEP // max(rows, PER_STEP))))
+
+
+def _write(ensembles: Sequence[Ensemble], folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with new_folder(folder) as aside:
+        for each in ensembles:
+            save(each, aside)

@@ -1,0 +1,17 @@
+"""Files of metric samples as they arrive: the format of `twin import metrics`, as rows for the windows."""
+
+from __future__ import annotations
+
+from scenarios.importers.prometheus import MEANINGS, labels, meaning_of, named, samples_of
+from spark.metric_windows import Sample
+
+
+def parsed(file: str, content: bytes) -> list[Sample]:
+    """The samples of known metrics. Raises BadInput, naming file and line, for what is no table of samples."""
+    found = []
+    for each in samples_of(file, content):
+        metric = meaning_of(each["metric"])
+        if metric is not None:
+            of = named(each, MEANINGS[metric], file)
+            found.append(Sample(each["time"], metric, of, labels(each), each["value"]))
+    return found

@@ -1,0 +1,137 @@
+"""The suite, run: what is kept, what is made once, and how answers of other kinds than placements are judged."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimizers.balancing.registry import SOLVERS
+from scenarios.benchmarking import pieces as run
+from scenarios.benchmarking.answers import Answer, rows
+from scenarios.benchmarking.pieces import Piece, pieces
+from scenarios.benchmarking.request import Request
+from scenarios.executing.processes import Processes
+from scenarios.planning import bench
+from scenarios.planning.bench import Bench
+from scenarios.planning.remembered import Remembered, spared_s
+from scenarios.suite.changing import changing
+from scenarios.suite.members import MEMBERS
+from scenarios.suite.registry import FAMILIES
+from tests.scenarios.test_validation import fake
+from twin.errors import BadInput
+from twin.simulation import simulate
+
+REQUEST = Request(optimizers=None, cost_models="rates", replications=1)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 9), st.integers(0, 2)), min_size=1, max_size=8), st.booleans())
+def test_the_best_answer_has_no_regret_and_a_worse_kind_is_beyond_all(given, relative):
+    answers = [Answer(f"o{n}", "-", cost, kind) for n, (cost, kind) in enumerate(given)]
+    found = rows("problem", "price", [*answers, Answer("no", "-", refusal="cannot")], worst=10.0 if relative else None)
+    best = min(answers, key=lambda each: (each.kind, each.cost))
+    for answer, row in zip(answers, found, strict=False):
+        assert (row.regret == math.inf) == (answer.kind != best.kind)
+        if answer.kind == best.kind:
+            base = 10.0 - best.cost if relative else best.cost
+            assert row.regret == pytest.approx((answer.cost - best.cost) / base)
+    assert (found[-1].status, found[-1].regret, found[-1].message) == ("refused", None, "cannot")
+
+
+def test_a_run_is_made_once_and_its_time_is_told():
+    made = []
+
+    def counted(scenario):
+        made.append(scenario)
+        return fake()(scenario)
+
+    once, job = Remembered(counted), FAMILIES["numa"].member(0)
+    first = once(job).metrics
+    assert spared_s(once) == 0.0 == spared_s(counted)
+    assert once(job).metrics == first
+    assert len(made) == 1 and spared_s(once) > 0.0
+    once(job.with_run(seed=job.run.seed + 1))
+    once(job.with_run(fidelity="fast"))
+    assert len(made) == 3
+
+
+def test_a_heat_spares_runs_and_loses_no_plan_that_is_near(monkeypatch):
+    """Every plan's exact run is taken to be dear; what a fast one says twice as bad is never run again."""
+    monkeypatch.setattr(bench, "settled", lambda scenario: scenario.with_run(fidelity="exact"))
+    job, seen = FAMILIES["numa"].member(0), []
+
+    def counted(scenario):
+        seen.append(scenario.run.fidelity)
+        return fake(noise=0.0, breaks=0.0)(scenario)
+
+    plans = [job.plan.with_placement({**job.plan.placement, name: (place,)})
+             for name in job.plan.placement for place in ("host-1/0", "host-1/1", "host-1/2", "host-1/3")]  # fmt: skip
+    raced, whole = (Bench(job, "processing_latency_s", counted, 3, 0) for _ in range(2))
+    raced.race(plans)
+    spared = len(seen)
+    assert seen.count("fast") >= 2
+    whole.simulate(plans)
+    assert raced.best.mean == whole.best.mean
+    assert seen[:spared].count("auto") < len(seen) - spared
+
+
+def test_what_is_judged_is_kept_and_not_judged_again(tmp_path, monkeypatch):
+    judged = []
+
+    def judge(family, number, request):
+        judged.append((family, number))
+        if number == 2:
+            raise KeyboardInterrupt
+        return rows(family, "price", [Answer("a", "-", 1.0), Answer("b", "-", 2.0, 1), Answer("c", "-", refusal="no")])
+
+    monkeypatch.setitem(run.JUDGES, "balance", judge)
+    wanted = pieces(["key-groups"], 3)
+    with pytest.raises(KeyboardInterrupt):
+        run.rows(wanted, REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
+    assert [each.number for each in wanted] == [0, 1, 2] == [number for _, number in judged]
+    first = run.rows(wanted[:2], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
+    assert len(judged) == 3
+    assert [row.regret for row in first["key-groups"]] == [0.0, math.inf, None] * 2
+    (tmp_path / run.FOLDER / Piece("key-groups", 0).file).write_text("[{}]")
+    with pytest.raises(BadInput, match="does not hold rows"):
+        run.rows(wanted[:1], REQUEST, tmp_path, Processes(1), lambda _done, _total: None)
+    with pytest.raises(BadInput, match="at least 1"):
+        run.rows(wanted, REQUEST, None, Processes(0), lambda _done, _total: None)
+
+
+def test_every_family_is_judged_by_somebody():
+    assert {each.asks for each in MEMBERS.values()} == set(run.JUDGES)
+    assert {name for name, each in MEMBERS.items() if each.asks in ("placement", "hosts")} == set(FAMILIES)
+
+
+@pytest.mark.slow
+def test_balances_are_judged_by_all_solvers_and_a_broken_budget_shows():
+    found = run.judge(Piece("key-groups", 1), REQUEST)
+    regrets = {row.optimizer: row.regret for row in found}
+    assert set(regrets) == {*SOLVERS, "as-given"}
+    assert regrets["as-given"] == 1.0
+    assert min(regrets.values()) == 0.0
+    assert regrets["cola"] == math.inf  # it counts no migrations
+
+
+def test_loads_that_change_are_too_much_for_one_replica_at_their_peak_only():
+    for seed in MEMBERS["changing-load"].seeds:
+        job = changing(seed)
+        (service_s,) = (each.service_time_s for each in job.query.operators if each.name == "enrich")
+        rate = job.workload.arrivals["events"].mean_rate_per_s
+        assert rate * service_s < 0.7
+        assert max(event.factor for event in job.events) * rate * service_s > 1.2
+
+
+@pytest.mark.slow
+def test_hosts_and_policies_are_judged_by_runs():
+    found = {row.optimizer: row for row in run.judge(Piece("cheapest-hosts", 1), REQUEST)}
+    assert found["milp-hosts"].regret == 0.0 < found["as-given"].regret
+    assert not found["milp-hosts"].backpressured
+    found = {row.optimizer: row for row in run.judge(Piece("changing-load", 4), REQUEST)}
+    assert found["ds2"].regret == 0.0
+    assert found["none"].regret > 1.0
+    assert found["flux"].status == "refused"
+    assert simulate(changing(MEMBERS["changing-load"].seeds[4])).metrics.success

@@ -1,0 +1,58 @@
+"""Checkpoints as a run shows them: one table, apart from what changed the job; who does not see them says so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scenarios.spaces.families import _refuse_unseen
+from scenarios.telling import checkpoint_table, run_tables
+from scenarios.telling.timelines import marks
+from tests.twin.checkpointed import lines, run
+from twin.blindness import unseen_of
+from twin.errors import BadInput
+from twin.events import Failure
+from twin.precision.steadiness import change, steady
+from twin.scenario import Scenario, config_hash
+from twin.spec import parse
+
+
+def given(**checkpoints: object) -> Scenario:
+    return parse(Scenario, dict(Scenario.of(lines(2))) | {"checkpoints": checkpoints})
+
+
+def test_they_have_a_table_of_their_own() -> None:
+    result = run(lines(2), Failure(at_s=8, host="h0", recover_after_s=3), fidelity="fast")
+    document = result.to_dict()
+    titles = [str(table.title) for table in run_tables.of_run("job", document)]
+    assert titles[-2:] == ["events", "checkpoints: 3 completed"]
+    assert len(marks(result)) == 1
+    changes, taken = checkpoint_table.apart(document["events"])
+    assert (len(changes), len(taken)) == (1, 3)
+    stored = {(row["kind"], json.loads(row["detail"]).get("status")) for row in result.rows("r")["events"]}
+    assert stored == {("failure", None), ("checkpoint", "completed")}
+
+
+def test_what_ended_them_is_counted() -> None:
+    rows = [
+        {"kind": "checkpoint", "at_s": 5.0, "end_s": 5.5, "bytes": None, "detail": {"status": "failed", "why": "x"}},
+        {"kind": "checkpoint", "at_s": 9.0, "end_s": None, "bytes": None, "detail": {"status": "under way"}},
+    ]
+    assert str(checkpoint_table.of_checkpoints(rows).title) == "checkpoints: 1 failed (x), 1 under way"
+
+
+def test_whoever_does_not_see_them_says_so() -> None:
+    assert unseen_of(given(), ())[0] == "checkpoints"
+    assert "results that wait" in unseen_of(given(sinks="exactly-once"), ())[0]
+    assert "checkpoints" not in "".join(unseen_of(given(), ("checkpoints",)))
+    with pytest.raises(BadInput, match="checkpoints=null"):
+        _refuse_unseen(given())
+
+
+def test_they_are_part_of_what_decides_a_run() -> None:
+    none, some, others = Scenario.of(lines(2)), given(), given(interval_s=3)
+    assert len({config_hash(each) for each in (none, some, others)}) == 3
+    assert change(some, (), None) == "checkpoints"
+    assert not steady(some, (), policy=False)
+    assert steady(none, (), policy=False)

@@ -1,0 +1,45 @@
+"""A question and a corpus on one Spark master, as a program: python -m tests.spark.on_a_cluster MASTER FOLDER"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from scenarios.asking.bench import Bench
+from scenarios.asking.kept import Kept
+from scenarios.asking.replications import Samples, Wanted, replicate
+from scenarios.executing.chosen import executor
+from scenarios.learning.corpora import plan
+from scenarios.telling.progress import Lines
+from spark.corpus import write_corpus
+from spark.executor import fan_out
+from spark.session import session
+from tests.scenarios.asking.jobs import shop
+from twin.executor import Executor
+from twin.simulation import simulate
+
+RUNS = 6
+
+
+def asked(made_by: Executor, kept: Kept | None = None) -> Samples:
+    """Two variants of a job with a join, runs of about half a second."""
+    cases = [shop(horizon_s=6), shop(horizon_s=6).with_policy("ds2")]
+    with Bench(made_by, kept=kept) as bench:
+        return replicate(bench, cases, ["e2e_latency_s.mean"], Wanted(RUNS), 5, Lines(lambda _text: None))
+
+
+def corpus(master: str, folder: Path) -> None:
+    """Eight runs in four chunks; and where workers have our packages from."""
+    make, spec = plan(runs=8, seed=3, space=None, scenario="edge-filter", horizon_s=12.0, replicates=0, set_=())
+    with session(master) as spark:
+        write_corpus(spark, folder, spec, make, simulate, chunk_runs=2)
+        fan_out(spark, lambda _: sys.modules[Executor.__module__].__file__, range(4), lambda _, where: print(where))
+
+
+if __name__ == "__main__":
+    at, place = sys.argv[1], Path(sys.argv[2])
+    (place / "question").mkdir()
+    found = asked(executor(None, at), Kept(place / "question"))
+    (place / "answer.json").write_text(json.dumps(found.outcomes))
+    corpus(at, place / "corpus")

@@ -1,0 +1,74 @@
+"""Jobs that take checkpoints, and the rows of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.twin.worlds import deployment, sink, source
+from twin.deployment import Deployment
+from twin.events import AnyEvent
+from twin.profiles import STORM
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+
+def hosts(*names: str, **more: Any) -> list[dict[str, Any]]:
+    """Alike, with fast cards and no latency unless told."""
+    usual = {"cpu_percent": 400, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0}
+    return [{"name": name} | usual | more for name in names]
+
+
+def steady(rate_per_s: float) -> dict[str, Any]:
+    """At equal distances."""
+    return {"law": "constant", "rate_per_s": rate_per_s}
+
+
+def lines(replicas: int = 2, rate_per_s: float = 200.0, service_s: float = 1e-3) -> Deployment:
+    """source -> m -> sink, each replica on a host of its own and connected with its own alone."""
+    names = [f"h{k}" for k in range(replicas)]
+    operators = [source(), {"kind": "map", "name": "m", "service_time_s": service_s, "service_scv": 0}, sink()]
+    made = deployment(
+        operators,
+        [("source", "m"), ("m", "sink")],
+        {"source": steady(rate_per_s)},
+        hosts=hosts(*names, "store"),
+        placement={each["name"]: names for each in operators},
+    )
+    data = made.model_dump(mode="json")
+    for stream in data["query"]["streams"]:
+        stream["partitioning"] = "forward"
+    return parse(Deployment, data)
+
+
+def meeting(late_ms: float = 500.0, fast: float = 400.0, slow: float = 100.0, room: int = 1024) -> Deployment:
+    """Two sources meet in a map, behind channels of that room; what the slow one sends takes `late_ms`."""
+    far = hosts("far", latency_ms=late_ms)
+    return deployment(
+        [source("fast"), source("slow"), {"kind": "map", "name": "m", "service_time_s": 0}, sink()],
+        [("fast", "m"), ("slow", "m"), ("m", "sink")],
+        {"fast": steady(fast), "slow": steady(slow)},
+        hosts=[*hosts("near", "store"), *far],
+        placement={"fast": "near", "slow": "far", "m": "near", "sink": "near"},
+        engine=STORM.model_copy(update={"channel_tuples": room}).model_dump(mode="json"),
+    )
+
+
+def run(what: Deployment, *events: AnyEvent, fidelity: str = "exact", checkpoints: Any = None, **settings: Any) -> Run:
+    """20 s, with a checkpoint every 5 s, by default."""
+    usual = {"horizon_s": 20.0, "period_s": 1.0, "fidelity": fidelity, "segments": 400}
+    scenario = Scenario.of(what, RunSettings(**(usual | settings)), events)
+    given = {"interval_s": 5.0} | (checkpoints or {})
+    return simulate(parse(Scenario, {**dict(scenario), "checkpoints": given}))
+
+
+def taken(result: Run, status: str = "completed") -> list[dict[str, Any]]:
+    """Checkpoints of that status: their rows and details as one."""
+    rows = [row | row["detail"] for row in result.event_rows if row["kind"] == "checkpoint"]
+    return [row for row in rows if row["status"] == status]
+
+
+def failures(result: Run) -> list[dict[str, Any]]:
+    """Likewise."""
+    return [row | row["detail"] for row in result.event_rows if row["kind"] == "failure"]

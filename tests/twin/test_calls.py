@@ -1,0 +1,214 @@
+"""Calls to systems outside: Little's law, M/G/infinity in order, M/G/c, M/D/1, and that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimizers.registry import OPTIMIZERS
+from tests.twin.changing import HOSTS
+from tests.twin.worlds import chain, deployment, source
+from twin.calls import Calls
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import AnyEvent, Failure, Migration, RateChange, Scale
+from twin.rates.model import RateModel
+from twin.rates.numa_job import NumaJob
+from twin.rates.queues import mmc_wait_s
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+LATENCY_S = 0.05
+
+
+def asking(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
+    """source -> ask -> sink; only the answers take time unless told."""
+    ask = {"kind": "async", "name": "ask", "service_time_s": 0, "latency_s": LATENCY_S} | more
+    return chain([ask], arriving_per_s, placement={"ask": {"h": replicas}})
+
+
+def writing(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
+    """source -> a sink outside."""
+    sink = {"kind": "external-sink", "name": "sink", "service_time_s": 0} | more
+    return deployment(
+        [source(), sink], [("source", "sink")], {"source": arriving_per_s}, placement={"sink": {"h": replicas}}
+    )
+
+
+def ran(job: Deployment, fidelity: str, horizon_s: float, seed: int = 1, events: tuple[AnyEvent, ...] = ()) -> Run:
+    settings = RunSettings(
+        horizon_s=horizon_s, warmup_s=horizon_s / 5, period_s=horizon_s / 20, fidelity=fidelity, seed=seed
+    )
+    return simulate(Scenario.of(job, settings, events))
+
+
+def sojourns_s(job: Deployment, fidelity: str, horizon_s: float = 6.0, seeds: int = 5) -> tuple[float, float]:
+    """Mean processing latency of independent runs, and its standard error."""
+    latencies = [ran(job, fidelity, horizon_s, seed).metrics.processing_latency_s for seed in range(seeds)]
+    means = np.array([each.mean for each in latencies if each is not None])
+    return float(means.mean()), float(means.std(ddof=1) / math.sqrt(len(means)))
+
+
+def in_order_s(rate_per_s: float) -> float:
+    """Mean of max(W, M) in M/M/infinity, by summing 1 - F(x) exp(-rate E[(W - x)+])."""
+    x = np.linspace(0.0, 60.0 * LATENCY_S, 200_001)
+    tail = np.exp(-x / LATENCY_S)
+    return float(np.trapezoid(1.0 - (1.0 - tail) * np.exp(-rate_per_s * LATENCY_S * tail), x))
+
+
+@pytest.mark.parametrize("scv", [0.0, 1.0, 4.0])
+def test_without_a_bound_a_tuple_is_away_for_one_latency(scv: float) -> None:
+    """M/G/infinity: the mean is that of the latency, whatever its law."""
+    mean_s, error_s = sojourns_s(asking(200, latency_scv=scv, capacity=10_000), "exact")
+    assert abs(mean_s - LATENCY_S) < 4 * error_s + 1e-9
+
+
+def test_in_order_a_tuple_waits_for_those_before_it() -> None:
+    mean_s, error_s = sojourns_s(asking(200, capacity=10_000, ordered=True), "exact")
+    assert abs(mean_s - in_order_s(200)) < 4 * error_s
+    assert Calls(LATENCY_S, ordered=True).kept_s(200) == pytest.approx(in_order_s(200), rel=0.01)
+
+
+@pytest.mark.parametrize(("places", "expected"), [(1, 1.0), (2, 3 / 2), (3, 27 / 14)])
+def test_answers_in_order_free_their_places_late(places: int, expected: float) -> None:
+    """Exponential answers, always tuples waiting: the Markov chain of which of the places are answered."""
+    assert Calls(1.0, 1.0, places, ordered=True).replica_per_s == pytest.approx(expected, rel=0.01)
+    assert Calls(1.0, 1.0, places).replica_per_s == places
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_places_over_the_time_they_are_kept_bound_the_rate(ordered: bool, fidelity: str) -> None:
+    """Little's law, and the source feels it."""
+    job = asking(250, replicas=2, capacity=3, ordered=ordered, latency_scv=0.5)
+    bound_per_s = 2 * Calls(LATENCY_S, 0.5, 3, ordered).replica_per_s
+    assert bound_per_s < 130
+    metrics = ran(job, fidelity, 30.0).metrics
+    assert metrics.throughput_per_s == pytest.approx(bound_per_s, rel=0.04)
+    assert metrics.backpressured
+
+
+def test_a_place_is_waited_for_as_in_m_m_c() -> None:
+    mean_s, error_s = sojourns_s(asking(100, capacity=7), "exact", 10.0)
+    assert abs(mean_s - LATENCY_S - mmc_wait_s(7, 100 * LATENCY_S / 7, LATENCY_S)) < 4 * error_s
+
+
+def test_waiting_takes_no_cpu() -> None:
+    """Twenty tuples are away all the time, and the task works for as long as its service says."""
+    found = ran(asking(400, capacity=100, service_time_s=1e-4), "exact", 10.0)
+    assert next(each.busy for each in found.operators if each.operator == "ask") == pytest.approx(0.04, rel=0.15)
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_all_replicas_share_the_rate_of_a_system_outside(replicas: int) -> None:
+    """M/D/1 below it."""
+    job = writing(40, replicas, rate_per_s=50)
+    mean_s, error_s = sojourns_s(job, "exact", 20.0)
+    assert abs(mean_s - 0.8 / 0.2 / 2 / 50) < 4 * error_s
+    for fidelity in ("exact", "fast"):
+        above = ran(writing(60, replicas, rate_per_s=50), fidelity, 20.0).metrics
+        assert above.throughput_per_s == pytest.approx(50, rel=0.01)
+
+
+def looking_up(arriving_per_s: float, replicas: int = 1, **more: Any) -> Deployment:
+    """source -> lookup -> sink."""
+    lookup = {"kind": "lookup-join", "name": "lookup", "service_time_s": 0, "latency_s": LATENCY_S} | more
+    return chain([lookup], arriving_per_s, placement={"lookup": {"h": replicas}})
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_a_cache_multiplies_what_a_lookup_bears(fidelity: str) -> None:
+    """Three of four tuples in no time, and the others in 50 ms: four places bear 4 / 12.5 ms."""
+    latency = ran(looking_up(80, hit_ratio=0.75, capacity=50), fidelity, 30.0).metrics.processing_latency_s
+    assert latency is not None
+    error_s = LATENCY_S * math.sqrt((2 / 4 - 1 / 16) / (80 * 24))
+    assert abs(latency.mean - LATENCY_S / 4) < 4 * error_s
+    assert latency.p50 < 0.1 * LATENCY_S < LATENCY_S < latency.p95
+    above = ran(looking_up(500, hit_ratio=0.75, capacity=4), fidelity, 20.0).metrics
+    assert above.throughput_per_s == pytest.approx(320, rel=0.05)
+    assert Calls(LATENCY_S, 1.0, 4, hit_ratio=0.75).replica_per_s == pytest.approx(320)
+
+
+JOBS = [
+    looking_up(150, capacity=4, hit_ratio=0.7, hit_latency_s=0.001, selectivity=0.5),
+    looking_up(100, capacity=30, hit_ratio=0.5, ordered=True, rate_per_s=100),
+    asking(200, capacity=12),
+    asking(100, capacity=20, ordered=True, service_time_s=1e-3),
+    asking(400, replicas=3, capacity=20, latency_scv=0.2, selectivity=0.4, service_time_s=1e-4),
+    asking(300, capacity=10, latency_scv=0.0),
+    asking(100, replicas=2, rate_per_s=80, capacity=100),
+    writing(180, 2, rate_per_s=200, latency_s=0.1, capacity=100),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", JOBS)
+def test_fast_runs_and_the_rate_model_agree_with_exact_runs(job: Deployment) -> None:
+    exact, fast = (ran(job, fidelity, 30.0).metrics for fidelity in ("exact", "fast"))
+    scenario = Scenario.of(job, RunSettings(horizon_s=30.0, warmup_s=6.0))
+    rates = RateModel().predict(scenario, [scenario.plan])
+    error_per_s = math.sqrt(exact.throughput_per_s / 24.0)
+    assert abs(fast.throughput_per_s - exact.throughput_per_s) < 4 * math.sqrt(2) * error_per_s
+    assert abs(rates["throughput_per_s"][0] - exact.throughput_per_s) < 4 * error_per_s
+    assert exact.processing_latency_s is not None
+    assert fast.processing_latency_s is not None
+    assert fast.processing_latency_s.mean == pytest.approx(exact.processing_latency_s.mean, rel=0.15)
+    assert rates["processing_latency_s"][0] == pytest.approx(exact.processing_latency_s.mean, rel=0.15)
+    assert fast.backpressured == exact.backpressured == bool(rates["backpressured"][0] > 0.5)
+
+
+CHANGES: list[tuple[AnyEvent, ...]] = [
+    (Failure(at_s=5, host="h1", recover_after_s=2), Failure(at_s=12, host="h1", recover_after_s=1)),
+    (Scale(at_s=5, operator="ask", placement={"h1": 3}), Scale(at_s=10, operator="ask", placement={"h2": 1})),
+    (Migration(at_s=5, operator="ask", replica=0, to="h3"), Failure(at_s=9, host="h3", recover_after_s=1)),
+]
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize("events", CHANGES)
+def test_what_is_away_is_asked_again_and_nothing_is_lost(events: tuple[AnyEvent, ...], fidelity: str) -> None:
+    """The guards look at the end of each run; here hardly anything comes in its last third, and all has arrived."""
+    operators = [
+        source(),
+        {"kind": "async", "name": "ask", "service_time_s": 1e-4, "latency_s": 0.2, "capacity": 30, "ordered": True},
+        {"kind": "external-sink", "name": "sink", "service_time_s": 1e-4, "rate_per_s": 150, "latency_s": 0.05},
+    ]
+    job = deployment(
+        operators,
+        [("source", "ask"), ("ask", "sink")],
+        {"source": {"law": "constant", "rate_per_s": 30}},
+        HOSTS,
+        {"source": "h0", "ask": ["h1", "h1"], "sink": "h2"},
+    )
+    found = ran(job, fidelity, 30.0, events=(*events, RateChange(at_s=20, source="source", factor=1e-6)))
+    count = {key: sum(row.get(key) or 0 for row in found.operator_rows) for key in ("arrived", "latencyCount")}
+    assert count["latencyCount"] - found.duplicates == count["arrived"] > 590
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": "external-sink"}, "has no limit; give rate_per_s, or capacity and latency_s"),
+        ({"kind": "external-sink", "capacity": 3}, "limits nothing where latency_s is 0"),
+    ],
+)
+def test_a_limit_that_limits_nothing_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        deployment([source(), {"name": "sink"} | changes], [("source", "sink")], {"source": 1})
+
+
+def test_who_waits_is_a_task_by_itself() -> None:
+    job = asking(10)
+    plan = job.plan.model_copy(update={"fused": (("ask", "sink"),)})
+    with pytest.raises(ValueError, match="'ask' is a task by itself"):
+        Deployment.model_validate(job.model_copy(update={"plan": plan}).model_dump())
+
+
+def test_sockets_are_not_weighed_for_it() -> None:
+    assert "rlas" in OPTIMIZERS
+    with pytest.raises(BadInput, match="'ask' waits for a system outside"):
+        NumaJob(asking(10))

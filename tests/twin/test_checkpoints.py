@@ -1,0 +1,237 @@
+"""Checkpoints cost what arithmetic says: barriers, alignment, upload, and results that wait for them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.twin.changing import job
+from tests.twin.checkpointed import hosts, lines, meeting, run, steady, taken
+from tests.twin.worlds import deployment, sink, source
+from twin.change.increments import touched
+from twin.errors import BadInput
+from twin.scenario import Scenario, config_hash
+
+BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
+STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
+
+
+@BOTH
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_who_has_one_input_waits_for_nobody(fidelity: str, mode: str) -> None:
+    rows = taken(run(lines(), fidelity=fidelity, checkpoints={"mode": mode}))
+    assert [row["at_s"] for row in rows] == [5, 10, 15]
+    assert [(row["alignment_s"], row["put_aside"]) for row in rows] == [(0, 0)] * 3
+
+
+@BOTH
+@pytest.mark.parametrize("late_ms", [250.0, 500.0])
+def test_who_has_two_waits_for_the_later_barrier(fidelity: str, late_ms: float) -> None:
+    """Meanwhile what the other one sends is put aside, or, unaligned, what is late becomes part of the checkpoint."""
+    job, late_s = meeting(late_ms), late_ms / 1e3
+    aligned = taken(run(job, fidelity=fidelity))
+    assert [row["alignment_s"] for row in aligned] == pytest.approx([late_s] * 3, abs=0.001)
+    assert [row["put_aside"] for row in aligned] == pytest.approx([400 * late_s] * 3, abs=25)
+    overtaking = taken(run(job, fidelity=fidelity, checkpoints={"mode": "unaligned"}))
+    assert [row["put_aside"] for row in overtaking] == [0] * 3
+    size = overtaking[0]["flying_bytes"] / (100 * late_s)
+    assert [row["flying_bytes"] for row in overtaking] == pytest.approx([overtaking[0]["flying_bytes"]] * 3, rel=0.15)
+    assert 10 < size < 200
+
+
+def test_while_it_waits_a_sender_stands_still_once_the_channel_has_its_share() -> None:
+    """Of 100 tuples that fit, none of a second source's late ones is kept out: the job goes on."""
+    result = run(meeting(room=100, late_ms=1000))
+    rows = taken(result)
+    assert len(rows) == 3
+    assert all(100 <= row["put_aside"] <= 101 for row in rows)
+    waits = [row["backPressuredTimeMsPerSecond"] for row in result.operator_rows if row["operator"] == "fast"]
+    assert max(waits) > 500
+    assert result.metrics.tuples_out == pytest.approx(20 * 500 - 100, abs=5)
+
+
+def test_alignment_makes_the_fast_input_older() -> None:
+    """Put aside for half a second every five: a mean wait of a quarter second for a tenth of 4 tuples in 5."""
+    late = run(meeting()).metrics.processing_latency_s
+    overtaken = run(meeting(), checkpoints={"mode": "unaligned"}).metrics.processing_latency_s
+    assert late is not None and overtaken is not None
+    per_checkpoint = 400 * 0.5 * 0.25
+    assert late.mean - overtaken.mean == pytest.approx(3 * per_checkpoint / (20 * 500), rel=0.1)
+
+
+# upload --------------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("storage", [{"storage": "h3"}, {"storage_mbps": 50.0}])
+def test_a_checkpoint_takes_as_long_as_its_bytes(fidelity: str, storage: dict[str, Any]) -> None:
+    """8 MB over a card, or into a store: never less, and little more."""
+    bytes_per_s = storage.get("storage_mbps", 100.0) * 1e6 / 8
+    for row in taken(run(job(**STATE), fidelity=fidelity, checkpoints=storage | {"sync_ms": 2.0})):
+        least_s = row["bytes"] / bytes_per_s
+        assert least_s <= row["end_s"] - row["at_s"] <= least_s + 0.06
+        assert row["bytes"] == row["state_bytes"] > 8e6
+        assert row["sync_cpu_s"] == pytest.approx(5 * 2e-3)
+
+
+def test_uploads_and_tuples_share_the_network() -> None:
+    """Results that leave while state does are older by what is before them on the card."""
+    free, loaded = (
+        run(job(**STATE), checkpoints=given, horizon_s=10) for given in ({}, {"storage": "h3", "interval_s": 1.0})
+    )
+    assert free.metrics.e2e_latency_s is not None and loaded.metrics.e2e_latency_s is not None
+    assert loaded.metrics.e2e_latency_s.mean > free.metrics.e2e_latency_s.mean + 0.003
+
+
+@BOTH
+def test_an_increment_is_what_came_since(fidelity: str) -> None:
+    """Of 400 tuples in the window of each replica, 200 a second; never more than all."""
+    window = {"policy": "count", "size_tuples": 400, "slide_tuples": 40}
+    counting = job(rate=steady(400), window=window)
+    whole, increments = (
+        taken(run(counting, fidelity=fidelity, checkpoints={"interval_s": 1.0, "state": state}, horizon_s=10))
+        for state in ("full", "incremental")
+    )
+    assert increments[0]["bytes"] == whole[0]["bytes"]
+    shares = [part["bytes"] / all_["bytes"] for part, all_ in zip(increments, whole, strict=True)]
+    assert max(shares) <= 1
+    assert np.mean(shares[3:]) == pytest.approx(200 / 380, abs=0.06)
+
+
+@given(st.integers(1, 40), st.integers(0, 60))
+def test_keys_that_tuples_touch(keys: int, tuples: int) -> None:
+    """By the chain of how many are touched, tuple after tuple."""
+    expected = 0.0
+    for _ in range(tuples):
+        expected += (keys - expected) / keys
+    assert touched(tuples, np.array([1 / keys]))[0] == pytest.approx(expected / keys)
+
+
+def test_state_by_key_group_changes_with_its_keys() -> None:
+    """Two tuples between two checkpoints, of 20 keys: two keys change, or one if both tuples are of it."""
+    slow = job(rate=steady(4), **STATE)
+    rows = taken(run(slow, checkpoints={"interval_s": 0.5, "state": "incremental"}, horizon_s=40))
+    assert rows[0]["bytes"] > 8e6
+    assert np.mean([row["bytes"] for row in rows[4:]]) == pytest.approx(8e6 * (1 - (1 - 1 / 20) ** 2), rel=0.1)
+
+
+# one after the other -------------------------------------------------------------------------------------------------
+
+
+def test_the_next_one_waits_for_the_one_before_and_for_a_pause() -> None:
+    slow = {"storage_mbps": 20.0, "interval_s": 2.0}  # 3.2 s each
+    for pause_s in (0.0, 1.5):
+        rows = taken(run(job(rate=20, **STATE), checkpoints=slow | {"min_pause_s": pause_s}, horizon_s=30))
+        assert rows[0]["at_s"] == 2
+        assert len(rows) >= 5
+        for one, other in pairwise(rows):
+            assert other["at_s"] == pytest.approx(one["end_s"] + pause_s)
+
+
+@BOTH
+def test_one_that_takes_too_long_is_given_up(fidelity: str) -> None:
+    """What was put aside goes on, and an exactly-once sink shows nothing."""
+    given = {"timeout_s": 0.3}
+    result = run(meeting(late_ms=500), fidelity=fidelity, checkpoints=given)
+    failed = taken(result, "failed")
+    assert [row["end_s"] - row["at_s"] for row in failed] == pytest.approx([0.3] * 3)
+    assert "not complete after 0.3 s" in failed[0]["why"]
+    assert result.metrics.tuples_out == pytest.approx(20 * 500 - 50, abs=60)
+    assert any("checkpoints" in each and "0.3 s" in each for each in result.warnings)
+    unseen = run(meeting(late_ms=500), fidelity=fidelity, checkpoints=given | {"sinks": "exactly-once"})
+    assert unseen.metrics.tuples_out == 0
+
+
+@pytest.mark.parametrize(("fidelity", "interval_s"), [("exact", 2.0), ("fast", 2.0), ("fast", 5.0)])
+def test_results_that_wait_for_a_commit_are_half_an_interval_older(fidelity: str, interval_s: float) -> None:
+    """And by the checkpoint that has them; all of those before it are seen, once."""
+    given = {"interval_s": interval_s, "storage_mbps": 100.0}
+    plain, exactly = (
+        run(job(**STATE), fidelity=fidelity, checkpoints=given | {"sinks": sinks}, horizon_s=4 * interval_s + 2)
+        for sinks in ("at-least-once", "exactly-once")
+    )
+    assert plain.metrics.e2e_latency_s is not None and exactly.metrics.e2e_latency_s is not None
+    duration_s = np.mean([row["end_s"] - row["at_s"] for row in taken(exactly)])
+    added_s = exactly.metrics.e2e_latency_s.mean - plain.metrics.e2e_latency_s.mean
+    assert added_s == pytest.approx(interval_s / 2 + duration_s, abs=0.3)
+    assert 0 < plain.metrics.tuples_out - exactly.metrics.tuples_out <= 40 * interval_s + 40 * 1.5
+
+
+def test_exact_and_fast_runs_agree() -> None:
+    """Windows that ended before a barrier have sent their results before it, though a fast run looks at them later."""
+    given = {"interval_s": 2.3, "storage_mbps": 100.0, "sinks": "exactly-once"}
+    exact, fast = (run(job(**STATE), fidelity=which, checkpoints=given, horizon_s=16) for which in ("exact", "fast"))
+    assert exact.metrics.e2e_latency_s is not None and fast.metrics.e2e_latency_s is not None
+    assert fast.metrics.e2e_latency_s.mean == pytest.approx(exact.metrics.e2e_latency_s.mean, rel=0.02)
+    assert fast.metrics.tuples_out == pytest.approx(exact.metrics.tuples_out, rel=0.02)
+    sizes = [[row["bytes"] for row in taken(each)] for each in (exact, fast)]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.01)
+
+
+# what they leave as it was -------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_that_cost_nothing_change_nothing() -> None:
+    """One input each, no CPU, no upload: the same results as without any, to the last bit."""
+    free = run(lines(), checkpoints={"sync_ms": 0.0})
+    scenario = Scenario.of(lines())
+    none = run_without(lines())
+    assert free.metrics == none
+    assert config_hash(scenario) == config_hash(Scenario.model_validate(scenario.model_dump(mode="json")))
+
+
+def run_without(what: Any) -> Any:
+    from twin.scenario import RunSettings
+    from twin.simulation import simulate
+
+    settings = RunSettings(horizon_s=20.0, period_s=1.0, fidelity="exact", segments=400)
+    return simulate(Scenario.of(what, settings)).metrics
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"storage": "h9"}, "unknown host 'h9'"),
+        ({"mode": "alined"}, "aligned"),
+        ({"interval_s": 0}, "interval_s"),
+        ({"storage_mbps": 0}, "storage_mbps"),
+        ({"intervall_s": 1}, "interval_s"),
+        ({"failover": "regions"}, "region"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        run(lines(), checkpoints=given)
+
+
+def test_a_common_queue_has_no_barriers() -> None:
+    data = deployment(
+        [source(), {"kind": "map", "name": "m"}, sink()],
+        [("source", "m"), ("m", "sink")],
+        {"source": 10},
+        hosts=hosts("h0"),
+        placement={"source": "h0", "m": ["h0", "h0"], "sink": "h0"},
+    ).model_dump(mode="json")
+    data["query"]["streams"][0]["partitioning"] = "shared"
+    with pytest.raises(BadInput, match="share one queue"):
+        run(data_to_deployment(data))
+
+
+def test_a_system_outside_takes_nothing_back() -> None:
+    outside = {"kind": "external-sink", "name": "sink", "rate_per_s": 100}
+    job = deployment([source(), outside], [("source", "sink")], {"source": 10})
+    assert len(taken(run(job))) == 3
+    with pytest.raises(BadInput, match="takes nothing back"):
+        run(job, checkpoints={"sinks": "exactly-once"})
+
+
+def data_to_deployment(data: Any) -> Any:
+    from twin.deployment import Deployment
+    from twin.spec import parse
+
+    return parse(Deployment, data)

@@ -1,0 +1,202 @@
+"""A failure stops what is connected with it, which goes back to the last complete checkpoint; the rest goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.twin.changing import column, job
+from tests.twin.checkpointed import failures, lines, meeting, run, steady, taken
+from tests.twin.worlds import chain
+from twin.events import Failure, Migration, Scale
+from twin.run import Run
+
+BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
+DOWN = Failure(at_s=8, host="h1", recover_after_s=4)
+
+
+def arrived(result: Run) -> int:
+    """At the brokers, and left there."""
+    names = ("source", "fast", "slow")
+    return sum(
+        sum([*column(result, name, "arrived"), *(-n for n in column(result, name, "backlog")[-1:])]) for name in names
+    )
+
+
+@BOTH
+def test_of_lines_apart_the_others_go_on(fidelity: str) -> None:
+    """Four of which one stops: three quarters of the results come meanwhile; of the whole job, none."""
+    region, full = (
+        run(lines(4), DOWN, fidelity=fidelity, checkpoints={"failover": which}, horizon_s=30)
+        for which in ("region", "full")
+    )
+    assert [(row["restarted"], row["of"], row["paused_s"]) for row in failures(region)] == [(3, 12, 4)]
+    assert [(row["restarted"], row["of"], row["paused_s"]) for row in failures(full)] == [(12, 12, 4)]
+    assert column(region, "sink", "latencyCount")[9:12] == pytest.approx([150] * 3, abs=12)
+    assert column(full, "sink", "latencyCount")[9:12] == [0] * 3
+    assert region.duplicates == pytest.approx(3 * 50, abs=12)
+    assert full.duplicates == pytest.approx(3 * 200, abs=48)
+    for result in (region, full):  # nothing is lost, and nothing comes twice but what is counted
+        assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=24)
+
+
+@BOTH
+def test_streams_between_all_replicas_are_one_region(fidelity: str) -> None:
+    """On h0, h1 and h2: whoever dies takes all along."""
+    result = run(job(), Failure(at_s=8, host="h2", recover_after_s=1), fidelity=fidelity)
+    assert [(row["restarted"], row["of"]) for row in failures(result)] == [(5, 5)]
+
+
+@BOTH
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_exactly_once_is_once(fidelity: str, mode: str) -> None:
+    """All that was read until the last checkpoint, and nothing else, was seen; what overtook barriers is restored."""
+    down = Failure(at_s=12.3, host="near", recover_after_s=2)
+    given = {"mode": mode, "sinks": "exactly-once", "sync_ms": 0.0}
+    result = run(meeting(late_ms=300), down, fidelity=fidelity, checkpoints=given, horizon_s=25)
+    last = taken(result)[-1]
+    assert last["at_s"] == 20
+    assert result.duplicates == 0
+    late = 100 * 0.3 if mode == "unaligned" else 0  # kept as tuples on their way, and not seen yet
+    segment = 1 if fidelity == "exact" else 50  # of the fast source, and a quarter of it of the other
+    assert result.metrics.tuples_out == pytest.approx(500 * last["at_s"] - late, abs=segment * 5 / 4 + 1)
+
+
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_what_comes_twice_is_what_was_counted(mode: str) -> None:
+    down = Failure(at_s=12.3, host="near", recover_after_s=2)
+    result = run(meeting(late_ms=300), down, checkpoints={"mode": mode, "sync_ms": 0.0}, horizon_s=25)
+    (failure,) = failures(result)
+    assert failure["checkpoint_s"] == 10
+    assert failure["replayed"] == pytest.approx(2.3 * 500, abs=3)
+    assert result.metrics.tuples_out - result.duplicates == arrived(result) - 30  # which are on their way
+
+
+@BOTH
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_calls_under_way_are_part_of_a_checkpoint(fidelity: str, mode: str) -> None:
+    """20 answers are awaited, for a fifth of a second each, when the barrier comes: they are asked for again."""
+    ask = {"kind": "async", "name": "ask", "service_time_s": 0, "latency_s": 0.2, "latency_scv": 0}
+    down = Failure(at_s=12.3, host="h", recover_after_s=1)
+    result = run(chain([ask], steady(100)), down, fidelity=fidelity, checkpoints={"mode": mode, "sync_ms": 0})
+    rows = taken(result)
+    assert rows[0]["flying_bytes"] > 0
+    assert result.duplicates == pytest.approx(2.3 * 100, abs=12)
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result) - 20, abs=8)
+
+
+@pytest.mark.parametrize(
+    "middle",
+    [
+        {"kind": "map", "name": "x"},
+        {"kind": "filter", "name": "x", "selectivity": 0.5},
+        {"kind": "async", "name": "x", "latency_s": 0.01},
+        {"kind": "router", "name": "x", "shares": {"sink": 0.5}},
+    ],
+    ids=lambda middle: middle["kind"],
+)
+def test_work_for_a_checkpoint_is_no_tuple_in_service(middle: dict[str, Any]) -> None:
+    """A failure, and the end, come in the middle of it: conservation would see a tuple too many."""
+    down = Failure(at_s=5.1, host="h", recover_after_s=1)
+    result = run(chain([middle], steady(100)), down, checkpoints={"sync_ms": 300}, horizon_s=12.2, fidelity="exact")
+    assert [row["why"] for row in taken(result, "failed")] == ["h failed"]
+
+
+def test_work_is_lost_back_to_the_last_complete_checkpoint() -> None:
+    """Wherever in the interval a failure comes: half of it on average, and as long as a checkpoint takes."""
+    given = {"storage_mbps": 64.0, "failover": "full"}  # 8 MB take a second
+    state = {"key_groups": 8, "state_bytes_per_group": 1e6}
+    lost_s = []
+    for at_s in 10.25 + np.arange(10) * 0.5:
+        down = Failure(at_s=float(at_s), host="h0", recover_after_s=0.1)
+        result = run(job(rate=20, **state), down, fidelity="fast", checkpoints=given, horizon_s=16)
+        (failure,) = failures(result)
+        lost_s.append(at_s - failure["checkpoint_s"])
+        assert failure["checkpoint_s"] == (5 if at_s < 11.01 else 10)
+        assert failure["paused_s"] == pytest.approx(0.1 + 1.0, abs=0.05)  # it is fetched as slowly
+    assert min(lost_s) > 1.0
+    assert np.mean(lost_s) == pytest.approx(5 / 2 + 1, abs=0.1)
+
+
+def test_a_failure_ends_the_checkpoint_that_is_under_way() -> None:
+    result = run(meeting(late_ms=500), Failure(at_s=10.2, host="far", recover_after_s=1))
+    (given_up,) = taken(result, "failed")
+    assert (given_up["at_s"], given_up["end_s"], given_up["why"]) == (10, 10.2, "far failed")
+    assert failures(result)[0]["checkpoint_s"] == 5
+    assert [row["at_s"] for row in taken(result)] == [5, 15]
+
+
+def test_before_the_first_checkpoint_a_job_begins_anew() -> None:
+    result = run(lines(2), Failure(at_s=3, host="h1", recover_after_s=1), checkpoints={"failover": "full"})
+    (failure,) = failures(result)
+    assert (failure["checkpoint_s"], failure["replayed"]) == (0, pytest.approx(600, abs=2))
+
+
+def test_two_regions_fail_apart_and_one_twice() -> None:
+    events = [
+        Failure(at_s=8, host="h0", recover_after_s=4),
+        Failure(at_s=9, host="h1", recover_after_s=5),
+        Failure(at_s=10, host="h0", recover_after_s=6),
+    ]
+    result = run(lines(3), *events, horizon_s=30)
+    found = [(row["component"], row["at_s"], row["end_s"], row["restarted"]) for row in failures(result)]
+    assert found == [("h0, h0", 8, 16, 3), ("h1", 9, 14, 3)]
+    assert [row["at_s"] for row in taken(result)] == [5, 16, 21, 26]  # none while anything is down
+    assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived(result), abs=3)
+
+
+def test_a_host_that_stays_away_keeps_its_region_down_alone() -> None:
+    result = run(lines(2), Failure(at_s=8, host="h1"))
+    assert column(result, "sink", "latencyCount")[10:] == pytest.approx([100] * 10, abs=3)
+    assert "what was there stays down" in result.warnings[0]
+
+
+def test_a_host_without_operators_changes_nothing() -> None:
+    result = run(lines(2), Failure(at_s=8, host="store", recover_after_s=1))
+    assert "carries no operator" in result.warnings[0]
+    assert [row["at_s"] for row in taken(result)] == [5, 10, 15]
+
+
+@pytest.mark.parametrize("sinks", ["at-least-once", "exactly-once"])
+def test_a_change_of_the_plan_is_followed_by_a_checkpoint(sinks: str) -> None:
+    """It ends the one that is under way; a failure after it goes back to the new plan."""
+    big = {"key_groups": 4, "state_bytes_per_group": 5e6}
+    events = [
+        Migration(at_s=5.5, operator="a", key_groups=(0,), to_replica=1),
+        Scale(at_s=9, operator="a", placement=("h1", "h1", "h3", "h3")),
+        Failure(at_s=13, host="h3", recover_after_s=1),
+    ]
+    given = {"storage": "h0", "sinks": sinks}
+    result = run(job(**big), *events, checkpoints=given, horizon_s=30)
+    why = [row["why"] for row in taken(result, "failed")]
+    assert why[0] == "the plan changes"
+    failure = failures(result)[0]
+    scaled = next(row for row in result.event_rows if row["kind"] == "scale")
+    assert failure["checkpoint_s"] >= scaled["end_s"] or failure["restarted"] == failure["of"]
+    assert (result.duplicates == 0) == (sinks == "exactly-once")
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(
+    mode=st.sampled_from(["aligned", "unaligned"]),
+    fidelity=st.sampled_from(["exact", "fast"]),
+    late_ms=st.floats(0, 900),
+    room=st.integers(20, 400),
+    at_s=st.floats(0.1, 7),
+    host=st.sampled_from(["near", "far"]),
+    interval_s=st.floats(0.3, 3),
+    timeout_s=st.floats(0.1, 3),
+)
+def test_nothing_is_lost_or_doubled(**drawn: Any) -> None:
+    """Whatever comes between: the laws of conservation hold, and each tuple is seen once but for the duplicates."""
+    down = Failure(at_s=drawn["at_s"], host=drawn["host"], recover_after_s=0.5)
+    given = {name: drawn[name] for name in ("mode", "interval_s", "timeout_s")}
+    what = meeting(late_ms=drawn["late_ms"], fast=80, slow=40, room=drawn["room"])
+    result = run(what, down, fidelity=drawn["fidelity"], checkpoints=given, horizon_s=12, segments=200)
+    once = result.metrics.tuples_out - result.duplicates
+    assert once <= arrived(result)
+    assert once >= arrived(result) - 40 * drawn["late_ms"] / 1e3 - 15

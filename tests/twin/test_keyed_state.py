@@ -1,0 +1,108 @@
+"""State with a time to live against keys followed one by one; what of it moves, and what a host has to hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin.changing import HOSTS
+from tests.twin.worlds import chain
+from twin.deployment import Deployment
+from twin.errors import BadInput
+from twin.events import Failure, Migration, RateChange, Scale
+from twin.keys import zipf_shares
+from twin.rates.model import RateModel
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+RATE, KEYS, TTL_S, BYTES = 80.0, 200, 4.0, 10_000
+
+
+def job(zipf: float = 0.0, **more: Any) -> Deployment:
+    """source -> state -> sink on four hosts; two replicas keep a state of 10 kB for each of 200 keys."""
+    state = {"kind": "keyed-state", "name": "state", "service_time_s": 1e-5, "keys": KEYS, "ttl_s": TTL_S}
+    state |= {"state_bytes_per_key": BYTES, "key_groups": KEYS} | more
+    places = {"source": "h0", "state": ["h1", "h2"], "sink": "h3"}
+    made = chain([state], RATE, hosts=HOSTS, placement=places).model_dump()
+    if zipf:
+        made["workload"]["keys"] = {"state": {"zipf": zipf}}
+    return Deployment.model_validate(made)
+
+
+def ran(what: Deployment, fidelity: str, horizon_s: float = 16.0, **more: Any) -> Run:
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=4.0, period_s=1.0, fidelity=fidelity)
+    return simulate(Scenario.of(what, settings, **more))
+
+
+def held(found: Run) -> np.ndarray:
+    """Keys with a state at the ends of the periods."""
+    return np.array([row["stateBytes"] / BYTES for row in found.operator_rows if row["operator"] == "state"])
+
+
+def followed(shares: np.ndarray, ttl_s: float, at_s: np.ndarray) -> np.ndarray:
+    """Keys that were seen within the time to live, of a stream whose tuples have keys. Mean of 20 streams."""
+    rng, found = np.random.default_rng(5), np.zeros(len(at_s))
+    for _ in range(20):
+        times_s = np.sort(rng.random(rng.poisson(RATE * at_s[-1])) * at_s[-1])
+        keys = rng.choice(len(shares), len(times_s), p=shares)
+        for number, now_s in enumerate(at_s):
+            found[number] += len(np.unique(keys[(times_s <= now_s) & (times_s > now_s - ttl_s)])) / 20
+    return found
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+@pytest.mark.parametrize("zipf", [0.0, 1.0])
+def test_as_many_keys_live_as_were_seen(zipf: float, fidelity: str) -> None:
+    """From an empty start on; the sum over keys of 1 - exp(-lambda_k ttl) then."""
+    mine = held(ran(job(zipf), fidelity))
+    theirs = followed(zipf_shares(KEYS, zipf), TTL_S, np.arange(1.0, 17.0))
+    assert (np.abs(mine - theirs) < 3 * np.sqrt(theirs)).all()
+    each = RATE * zipf_shares(KEYS, zipf)
+    assert mine[4:].mean() == pytest.approx(-np.expm1(-each * TTL_S).sum(), rel=0.05)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_without_a_time_to_live_state_grows(fidelity: str) -> None:
+    grown = held(ran(job(ttl_s=None), fidelity))
+    expected = -KEYS * np.expm1(-RATE * np.arange(1.0, 17.0) / KEYS)
+    assert (np.abs(grown - expected) < 3 * np.sqrt(expected)).all()
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_keys_that_nobody_sees_are_forgotten(fidelity: str) -> None:
+    found = held(ran(job(), fidelity, events=(RateChange(at_s=8, source="source", factor=1e-6),)))
+    assert found[7] > 120
+    assert found[13:].max() == pytest.approx(0.0, abs=1.0)
+
+
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_what_lives_moves_and_survives(fidelity: str) -> None:
+    """Moving a replica costs the bytes of its live keys, on a card of 100 Mbit/s: with a shorter life, less."""
+    moves = (Migration(at_s=8, operator="state", replica=0, to="h3"),)
+    long, short = (ran(job(ttl_s=ttl_s), fidelity, events=moves).event_rows[0]["bytes"] for ttl_s in (TTL_S, TTL_S / 8))
+    assert long == pytest.approx(BYTES * KEYS / 2 * -np.expm1(-RATE * TTL_S / KEYS), rel=0.1)
+    assert short == pytest.approx(BYTES * KEYS / 2 * -np.expm1(-RATE * TTL_S / 8 / KEYS), rel=0.25)
+    changes = (Scale(at_s=6, operator="state", placement={"h1": 4}), Failure(at_s=9, host="h1", recover_after_s=1))
+    after = held(ran(job(), fidelity, events=changes))
+    assert after[-1] == pytest.approx(after[4], rel=0.15)
+
+
+def test_the_rate_model_fills_hosts_with_it() -> None:
+    """Two hosts of 64 GB hold what lives; what would not fit crashes."""
+    large = job(keys=1_000_000, state_bytes_per_key=10**5)
+    scenario = Scenario.of(large, RunSettings(horizon_s=10_000))
+    live = RateModel().answer(scenario, [scenario.plan]).memory[0]
+    law = large.engine.memory
+    expected = RATE * TTL_S * 1e5 / 2 * law.object_overhead / 1e6
+    assert live[1] * 64_000 - law.base_mb == pytest.approx(expected, rel=0.01)
+    forever = Scenario.of(job(keys=1_000_000, state_bytes_per_key=10**5, ttl_s=None), RunSettings(horizon_s=10_000))
+    assert RateModel().predict(forever, [forever.plan])["success"][0] < 0.5
+    assert "that of unlike keys fewer live in state" in RateModel().blind_to(Scenario.of(job(zipf=1.0)))
+
+
+def test_state_has_key_groups() -> None:
+    with pytest.raises(BadInput, match="'state' has no key_groups"):
+        job(key_groups=None)

@@ -1,0 +1,54 @@
+"""Channels between tasks, whether or not tuples take them, and what they connect: failover regions, after Flink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from twin.engine.station.task import Task
+
+if TYPE_CHECKING:
+    from twin.wiring.wiring import Wiring
+
+
+class Channel(NamedTuple):
+    """From a task's port of that number to the replica of that number, as `side` of its inputs."""
+
+    producer: Task
+    port: int
+    replica: int
+    consumer: Task
+    side: int
+
+
+def channels(wiring: Wiring) -> Iterator[Channel]:
+    """All there are: from each replica to each, or to its own one where a stream pairs them."""
+    job, world = wiring.job, wiring.world
+    for component in job.components:
+        for number, edge in enumerate(job.outputs(component.name)):
+            side = job.inputs(edge.stream.consumer).index(edge)
+            for producer in world.tasks[component.name]:
+                port = producer.ports[number]
+                for index, weight in enumerate(port.deal.weights):
+                    receiver = port.paths[index].inbox.task if weight > 0.0 or not edge.how.paired else None
+                    if isinstance(receiver, Task) and not receiver.halted:
+                        yield Channel(producer, number, index, receiver, side)
+
+
+def regions(wiring: Wiring) -> list[list[Task]]:
+    """Tasks that channels connect, together and in order; each task is in one of them."""
+    tasks = [task for each in wiring.world.tasks.values() for task in each]
+    parent = {task: task for task in tasks}
+
+    def root(task: Task) -> Task:
+        while parent[task] is not task:
+            parent[task] = parent[parent[task]]
+            task = parent[task]
+        return task
+
+    for each in channels(wiring):
+        parent[root(each.consumer)] = root(each.producer)
+    found: dict[Task, list[Task]] = {}
+    for task in tasks:
+        found.setdefault(root(task), []).append(task)
+    return list(found.values())

@@ -1,0 +1,108 @@
+"""A checkpoint under way: what is known of each task, and its row among the events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import simpy
+
+from twin.change.checkpoint import Checkpoint
+from twin.engine.segment import Segment
+from twin.engine.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from twin.engine.measure.ledger import Ledger
+    from twin.engine.station.barrier_gate import BarrierGate
+    from twin.engine.station.task import Task
+
+KIND = "checkpoint"
+"""Of its row."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A task's. held_bytes: of its state; changed_bytes: of what is uploaded; flying_bytes: of tuples on their way.
+
+    came: tuples that it had taken up; counted: results. work_s: CPU seconds. waited_s: from the first barrier to the
+    last, put_aside: tuples that were meanwhile.
+    """
+
+    held_bytes: float = 0.0
+    changed_bytes: float = 0.0
+    flying_bytes: float = 0.0
+    came: int = 0
+    counted: int = 0
+    work_s: float = 0.0
+    reached_s: float = 0.0
+    waited_s: float = 0.0
+    put_aside: int = 0
+    snapshot: Snapshot | None = None
+    flying: list[Segment] = field(default_factory=list)
+    done: bool = False
+
+    @property
+    def uploaded_bytes(self) -> float:
+        """State that changed, and tuples."""
+        return self.changed_bytes + self.flying_bytes
+
+    @property
+    def fetched_bytes(self) -> float:
+        """What it takes to go back."""
+        return self.held_bytes + self.flying_bytes
+
+    def know(self, gate: BarrierGate) -> None:
+        """The task has had all its barriers."""
+        snapshot = gate.snapshot
+        assert snapshot is not None
+        self.snapshot, self.flying, self.reached_s = snapshot, gate.flying, gate.reached_s
+        self.waited_s, self.put_aside = gate.waited_s, gate.put_aside
+        tuples = [*self.flying, *snapshot.queue]
+        self.flying_bytes = sum([each.n * each.inbox.tuple_bytes for each in tuples if each.inbox is not None])
+
+
+class Progress:
+    """Of checkpoint `number`. ended: when it is complete or given up."""
+
+    def __init__(self, ledger: Ledger, env: simpy.Environment, number: int) -> None:
+        self.parts: dict[Task, Part] = {}
+        self.ended = env.event()
+        self.record = ledger.record(KIND, "job", env.now, number=number, status="under way")
+
+    def await_all(self, tasks: Iterable[Task]) -> None:
+        """From these it needs a part."""
+        self.parts = {task: Part() for task in tasks}
+
+    def checkpoint(self) -> Checkpoint:
+        """What it comes to."""
+        made = Checkpoint(self.record.at_s)
+        for task, part in self.parts.items():
+            assert part.snapshot is not None
+            made.tasks[task], made.counted[task] = part.snapshot, part.counted
+            made.reached[task], made.sizes[task] = part.reached_s, part.fetched_bytes
+            made.flying += part.flying
+        return made
+
+    def completed(self, now_s: float) -> None:
+        """Closes its row."""
+        parts = self.parts.values()
+        self.record.bytes = sum(part.uploaded_bytes for part in parts)
+        self.record.detail |= {
+            "status": "completed",
+            "state_bytes": sum(part.held_bytes for part in parts),
+            "flying_bytes": sum(part.flying_bytes for part in parts),
+            "alignment_s": max(part.waited_s for part in parts),
+            "put_aside": sum(part.put_aside for part in parts),
+            "sync_cpu_s": sum(part.work_s for part in parts),
+        }
+        self._end(now_s)
+
+    def failed(self, why: str, now_s: float) -> None:
+        """Closes it, too."""
+        self.record.detail |= {"status": "failed", "why": why}
+        self._end(now_s)
+
+    def _end(self, now_s: float) -> None:
+        self.record.end_s = now_s
+        self.ended.succeed()

@@ -1,0 +1,51 @@
+"""Where checkpoints are kept: a host behind cards and links, a store that takes so much, or neither, for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from twin.change.transfer import carry
+from twin.plan import Location
+
+if TYPE_CHECKING:
+    from twin.change.rewiring import Rewiring
+    from twin.checkpoints import Checkpoints
+
+Process = Generator[simpy.Event, Any, None]
+
+
+class Storage:
+    """State goes there, and comes back from there."""
+
+    def __init__(self, wiring: Rewiring, spec: Checkpoints) -> None:
+        self.wiring = wiring
+        self.env = wiring.world.env
+        self.place = None if spec.storage is None else Location.parse(spec.storage)
+        self.bytes_per_s = None if spec.storage_mbps is None else spec.storage_mbps * 1e6 / 8
+        self._free_s = 0.0
+
+    def put(self, start: Location, size: float, wanted: Callable[[], bool]) -> Process:
+        """From a place, over the network and into the store; ends when all is there, or it is not wanted any more."""
+        if self.place is not None:
+            yield from carry(self.wiring, start, self.place, size, wanted)
+        if wanted():
+            yield from self._pass(size)
+
+    def clear(self) -> None:
+        """What is being stored is not wanted any more."""
+        self._free_s = self.env.now
+
+    def get(self, end: Location, size: float) -> Process:
+        """The way back."""
+        yield from self._pass(size)
+        if self.place is not None:
+            yield from carry(self.wiring, self.place, end, size)
+
+    def _pass(self, size: float) -> Process:
+        """First in, first out."""
+        if self.bytes_per_s is not None and size > 0.0:
+            self._free_s = max(self._free_s, self.env.now) + size / self.bytes_per_s
+            yield self.env.timeout(self._free_s - self.env.now)

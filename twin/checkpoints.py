@@ -1,0 +1,82 @@
+"""How a job takes checkpoints that cost something, and how much of it starts again after a failure. After Flink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from twin.errors import suggest
+from twin.kinds.mechanism import Collecting
+from twin.spec import Spec
+
+if TYPE_CHECKING:
+    from twin.deployment import Deployment
+
+Seconds = Annotated[float, Field(ge=0, le=10**7, description="simulated seconds")]
+
+
+class Checkpoints(Spec):
+    """Barriers travel with the tuples; what tasks hold is uploaded. One checkpoint at a time."""
+
+    interval_s: Annotated[
+        float, Field(ge=1e-3, le=10**7, description="from the start of a checkpoint to that of the next")
+    ] = 10.0
+    mode: Annotated[
+        Literal["aligned", "unaligned"],
+        Field(
+            description="aligned: inputs wait for the last barrier; unaligned: barriers overtake, and what they "
+            "overtake is part of the checkpoint"
+        ),
+    ] = "aligned"
+    state: Annotated[
+        Literal["full", "incremental"], Field(description="incremental: what changed since the last one is uploaded")
+    ] = "full"
+    storage: Annotated[
+        str | None, Field(description="the host that keeps them; uploads share cards and links with the tuples")
+    ] = None
+    storage_mbps: Annotated[
+        float | None, Field(gt=0, le=10**9, description="what the storage itself takes, of all uploads together")
+    ] = None
+    sync_ms: Annotated[
+        float, Field(ge=0, le=10**7, description="CPU of a task that its checkpoint takes, whatever it holds")
+    ] = 1.0
+    sync_ns_per_byte: Annotated[
+        float, Field(ge=0, le=10**6, description="and for each byte of state that is uploaded")
+    ] = 0.0
+    timeout_s: Annotated[float, Field(ge=1e-3, le=10**7, description="after which a checkpoint is given up")] = 600.0
+    min_pause_s: Annotated[Seconds, Field(description="from the end of a checkpoint to the next, at least")] = 0.0
+    sinks: Annotated[
+        Literal["at-least-once", "exactly-once"],
+        Field(description="exactly-once: results are seen when the checkpoint after them is complete"),
+    ] = "at-least-once"
+    failover: Annotated[
+        Literal["region", "full"],
+        Field(description="what a failure restarts: all that is connected with a task on the host, or the whole job"),
+    ] = "region"
+
+
+def check_checkpoints(spec: Checkpoints, deployment: Deployment) -> None:
+    """Raises ValueError, with the remedy, if a deployment cannot have them."""
+    hosts = [host.name for host in deployment.cluster.hosts]
+    if spec.storage is not None:
+        if spec.storage not in hosts:
+            raise ValueError(f"checkpoints.storage: unknown host {spec.storage!r}; {suggest(spec.storage, hosts)}")
+        used = {place.host for name in deployment.plan.placement for place in deployment.plan.locations(name)}
+        ways = [(host, spec.storage) for host in sorted(used) if host != spec.storage]
+        deployment.cluster.require_routes([*ways, *((end, start) for start, end in ways)], "checkpoints.storage")
+    for operator in deployment.query.operators:
+        if operator.needs_event_time:
+            raise ValueError(
+                f"checkpoints: {operator.name!r} is over event time, of which none are taken; leave them out"
+            )
+        if spec.sinks == "exactly-once" and operator.is_sink and not isinstance(operator.mechanism, Collecting):
+            raise ValueError(
+                f"checkpoints.sinks: {operator.name!r} ({operator.kind}) writes at once, takes nothing back; make it "
+                "a sink, or take at-least-once"
+            )
+        if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(operator.name)):
+            raise ValueError(
+                f"checkpoints: the replicas of {operator.name!r} share one queue, through which no barrier goes; "
+                "use rebalance"
+            )

@@ -1,0 +1,51 @@
+"""An exactly-once sink: results are seen when a checkpoint that has them is complete: a two-phase commit."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from twin.engine.logics.sink import SinkLogic
+from twin.engine.segment import Segment
+
+
+class CommittingSink(SinkLogic):
+    """made: results so far; held: those that wait for a commit; undone: those that will be made again."""
+
+    __slots__ = ("held_results", "made", "undone", "waiting")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.repeats = False
+        self.made = 0
+        self.held_results = 0
+        self.undone = 0
+        self.waiting: deque[tuple[int, Segment]] = deque()
+
+    def ended(self) -> int:
+        """Also what is not seen yet, or never will be."""
+        return self.counted + self.held_results + self.undone
+
+    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+        """They wait."""
+        self.made += segment.n
+        self.held_results += segment.n
+        self.waiting.append((self.made, segment))
+
+    def snapshot(self, again: bool) -> object:
+        """How many results belong to the checkpoint."""
+        return self.made
+
+    def complete(self, kept: object, now_s: float) -> None:
+        """Those are seen, now."""
+        assert isinstance(kept, int)
+        while self.waiting and self.waiting[0][0] <= kept:
+            _, segment = self.waiting.popleft()
+            self.held_results -= segment.n
+            super().emit(segment, now_s, now_s)
+
+    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+        """What was not committed never was."""
+        self.undone += self.held_results
+        self.held_results = 0
+        self.waiting.clear()
+        return 0

@@ -1,0 +1,286 @@
+"""Session windows: of each key, a result when nothing has come for a while.
+
+An exact run draws the key of each tuple and follows its session. A fast one knows how likely a tuple is the last of its
+session, and how long sessions were, from the rate at which tuples come; results leave when the gap after them is over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from math import exp, expm1
+from typing import TYPE_CHECKING, Any
+
+from twin.engine.alarm import once
+from twin.engine.logic import Logic
+from twin.engine.logics.select import thinned
+from twin.engine.segment import Segment
+from twin.engine.windows.pace import Pace
+from twin.engine.windows.state import State
+from twin.engine.windows.store import divided
+
+if TYPE_CHECKING:
+    from twin.engine.streams.keys import KeyGroups
+
+SOON = 1e-9
+
+
+class SessionKept:
+    """Open sessions, with their keys where those are known."""
+
+    __slots__ = ("open",)
+
+    def __init__(self, sessions: list[tuple[int, Segment]]) -> None:
+        self.open = sessions
+
+
+class SessionLogic(Logic):
+    """`open`: sessions by number, as they will leave; in a fast run, those to which nothing will be added.
+
+    strata: (share of the tuples, keys) of classes of like keys. ends: share of the tuples that are the last of their
+    session; of these sessions `single` have no other tuple, and the others last for `lasted_s` until then.
+    """
+
+    __slots__ = (
+        "_by_key",
+        "_expected_per_s",
+        "_keys",
+        "_life",
+        "_number",
+        "_pace",
+        "_since_s",
+        "_sizes",
+        "_steps",
+        "begun",
+        "ends",
+        "finished",
+        "gap_s",
+        "lasted_s",
+        "open",
+        "single",
+        "strata",
+    )
+
+    def __init__(self, gap_s: float, keys: int, expected_per_s: float, share: float) -> None:
+        """keys: of this replica. expected_per_s: tuples of all replicas, of which this one gets a share."""
+        super().__init__()
+        self.keeps = True
+        self.gap_s = gap_s
+        self.open: dict[int, Segment] = {}
+        self.begun = 0
+        self.finished = 0
+        self.ends = 1.0
+        self.single = 1.0
+        self.lasted_s = 0.0
+        self._keys: dict[int, int] = {}
+        self._by_key: dict[int, int] = {}
+        self._number = 0
+        self._life = 0
+        self._since_s = -1.0  # when the first tuple was taken by its source
+        self._expected_per_s = expected_per_s
+        self._know(((1.0, float(keys)),), share)
+
+    def _know(self, strata: tuple[tuple[float, float], ...], share: float) -> None:
+        self.strata = tuple([each for each in strata if each[1] > 0.0]) or ((1.0, 1.0),)
+        strata = self.strata
+        self._pace = Pace(max(self._expected_per_s * share, 1e-9))
+        self._sizes = [max(1, round(keys)) for _, keys in strata]
+        self._steps = []
+        total = sum([share for share, _ in strata])
+        reached = 0.0
+        for share, _ in strata:
+            reached += share / total
+            self._steps.append(reached)
+        self._steps[-1] = 1.0
+
+    def know_keys(self, keys: KeyGroups, replica: int) -> None:
+        """See Logic."""
+        self._know(keys.strata(replica) or ((1.0, keys.distinct_of(replica)),), keys.shares()[replica])
+
+    def know_share(self, share: float, values: list[int]) -> None:
+        """See Logic."""
+        self._know(((1.0, values[0] * share),), share)
+
+    # what a segment becomes ------------------------------------------------------------------------------------------
+
+    def plan(self, segment: Segment) -> float:
+        """Results leave later, and are paid for now."""
+        return segment.n * self.ends * self.out.send_s
+
+    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+        """The tuples belong to sessions now."""
+        segment.a_s, segment.b_s = first_s, last_s
+        if self.station.exact:
+            self._touch(segment)
+        else:
+            self._close(segment)
+
+    def _touch(self, segment: Segment) -> None:
+        key, now = self._drawn(), self.station.env.now
+        number = self._by_key.get(key)
+        segment.a_s = segment.b_s = now + self.gap_s
+        if number is None:
+            self._keep(segment, key)
+        else:
+            session = self.open[number]
+            session.a_s = session.b_s = segment.b_s
+            self._renew_ends()
+
+    def _drawn(self) -> int:
+        draws, stratum, before = self.station.draws, 0, 0
+        if len(self._steps) > 1:
+            stratum = bisect_right(self._steps, draws.uniform())
+            before = sum(self._sizes[:stratum])
+        return before + int(draws.uniform() * self._sizes[stratum])
+
+    def _renew_ends(self) -> None:
+        self.ends = self.begun / max(1, self.station.tuples_in)
+
+    def _close(self, segment: Segment) -> None:
+        draws, station = self.station.draws, self.station
+        self._renew(segment)
+        if self._since_s < 0.0:
+            self._since_s = segment.taken0_s
+        ended = draws.binomial(segment.n, self.ends)
+        if not ended:
+            return
+        last = thinned(segment, ended, self.ends, draws)
+        lasted_s = 0.0
+        if draws.uniform() >= self.single:
+            lasted_s = min(self.lasted_s * draws.exponential(), max(0.0, last.taken0_s - self._since_s))
+        last.a_s += self.gap_s
+        last.b_s += self.gap_s
+        station.shift(last, lasted_s, 0.0)
+        self._keep(last, -1)
+
+    def _renew(self, segment: Segment) -> None:
+        """The means, at the rate at which tuples lately came."""
+        if not self._pace.add(segment.n, segment.a_s, segment.b_s):
+            return
+        per_s = self._pace.per_s
+        ends = alone = sessions = 0.0
+        for share, keys in self.strata:
+            each = per_s * share / keys * self.gap_s
+            ends += share * exp(-each)
+            alone += share * exp(-2.0 * each)
+            sessions -= keys * expm1(-each)
+        self.ends = max(ends, 1e-300)
+        self.single = min(1.0, alone / self.ends)
+        beyond_s = max(0.0, sessions / (per_s * self.ends) - self.gap_s)
+        self.lasted_s = beyond_s / (1.0 - self.single) if self.single < 1.0 else 0.0
+
+    # until they leave ------------------------------------------------------------------------------------------------
+
+    def _keep(self, segment: Segment, key: int) -> None:
+        self.begun += segment.n
+        self._number += 1
+        self.open[self._number] = segment
+        if key >= 0:
+            self._keys[self._number] = key
+            self._by_key[key] = self._number
+        once(self.station.env, segment.b_s, self._ring, (self._life, self._number))
+
+    def _ring(self, event: Any) -> None:
+        life, number = event.value
+        segment = self.open.get(number)
+        if life != self._life or segment is None:
+            return
+        if segment.b_s > self.station.env.now + SOON:  # something has been added
+            once(self.station.env, segment.b_s, self._ring, (life, number))
+            return
+        self._drop(number)
+        self.finished += segment.n
+        self.station.send(segment)
+
+    def _drop(self, number: int) -> None:
+        del self.open[number]
+        key = self._keys.pop(number, -1)
+        if key >= 0 and self._by_key.get(key) == number:
+            del self._by_key[key]
+
+    def stopped(self) -> None:
+        """Sessions are lost."""
+        self._life += 1
+        self.begun -= sum([segment.n for segment in self.open.values()])
+        self.open.clear()
+        self._keys.clear()
+        self._by_key.clear()
+
+    # what it holds ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self, again: bool) -> object:
+        """See Logic."""
+        return SessionKept([(self._keys.get(number, -1), each.copy()) for number, each in self.open.items()])
+
+    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+        """What was silent for long enough meanwhile ends now."""
+        assert isinstance(kept, SessionKept)
+        for key, segment in kept.open:
+            self._keep(segment.copy(), key)
+        return 0
+
+    def held(self) -> float:
+        """See Logic."""
+        return float(sum([segment.n for segment in self.open.values()]))
+
+    def held_bytes(self) -> float:
+        """Of the sessions that are open; of a key of which something came within the gap."""
+        return self.sessions() * self.tuple_bytes()
+
+    def window_bytes(self) -> float:
+        """See Logic."""
+        return self.held_bytes()
+
+    def sessions(self) -> float:
+        """Open ones."""
+        if self.station.exact:
+            return float(len(self.open))
+        per_s = self._pace.per_s
+        return -sum([keys * expm1(-per_s * share / keys * self.gap_s) for share, keys in self.strata])
+
+    def take(self, share: float) -> State:
+        """See Logic."""
+        pieces = [
+            (each.a_s, each.b_s, float(each.n), (each.born0_s, each.born1_s, each.taken0_s, each.taken1_s))
+            for each in self.open.values()
+        ]
+        taken, kept = divided(pieces, share)
+        self.stopped()
+        self._give(kept)
+        return State([taken])
+
+    def give(self, state: State) -> None:
+        """See Logic."""
+        for pieces in state.pieces:
+            self._give(pieces)
+
+    def _give(self, pieces: list[Any]) -> None:
+        for a_s, b_s, n, stamps in pieces:
+            born0_s, born1_s, taken0_s, taken1_s = stamps
+            segment = Segment(round(n), a_s, b_s, born0_s, born1_s, taken0_s, taken1_s)
+            self._keep(segment, self._free_key() if self.station.exact else -1)
+
+    def _free_key(self) -> int:
+        """Whose session it is nobody knows any more: a key's that has none, if one is found."""
+        for _ in range(8):
+            key = self._drawn()
+            if key not in self._by_key:
+                return key
+        return -1
+
+    # what is counted -------------------------------------------------------------------------------------------------
+
+    def stores(self) -> int:
+        """See Logic."""
+        return 1
+
+    def in_service(self) -> int:
+        """None: what it took up is in a session."""
+        return 0
+
+    def balances(self, aborted: int) -> list[tuple[str, int, int]]:
+        """See Logic."""
+        sent, left = self.station.tuples_out, sum([segment.n for segment in self.open.values()])
+        return [
+            ("sessions begun = ended + open", self.begun, self.finished + left),
+            ("sessions ended = results", self.finished, sent),
+        ]

@@ -1,0 +1,59 @@
+"""State by key that is forgotten when a key has not been seen for a while."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from twin.kinds.map import Map
+from twin.kinds.mechanism import Remembering
+
+
+class KeyedState(Map):
+    """As a map, with a state for each key, which lives for `ttl_s` after the key's last tuple (Flink's state TTL), or
+    for ever. Keys are alike; where key groups are skewed (`workload.keys`), within each."""
+
+    does: ClassVar[str] = "keeps a state for each key until it has been silent for long enough"
+    costs_like: ClassVar[str] = "map"
+
+    kind: Literal["keyed-state"] = "keyed-state"  # type: ignore[assignment]
+    keys: Annotated[int, Field(ge=1, le=10**9, description="distinct keys in the stream")]
+    ttl_s: Annotated[float | None, Field(gt=0, le=10**8, description="absent: states are never forgotten")] = None
+    state_bytes_per_key: Annotated[float, Field(ge=0, le=10**9, description="of the state of one key")] = 100.0
+
+    @model_validator(mode="after")
+    def _check_groups(self) -> Self:
+        if self.key_groups is None:
+            raise ValueError(f"keyed-state {self.name!r} has no key_groups, so its state is nowhere; give their number")
+        if self.keys < self.key_groups:
+            raise ValueError(
+                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it as many keys at least"
+            )
+        return self
+
+    @property
+    def if_unlike(self) -> str:
+        """See OperatorBase."""
+        return f"that of unlike keys fewer live in {self.name}"
+
+    def values(self, replicas: int) -> int:
+        """Its keys."""
+        return self.keys
+
+    def values_by_key_group(self, key_groups: int) -> np.ndarray:
+        """As evenly as can be. [key_groups]"""
+        edges = np.arange(key_groups + 1, dtype=np.int64) * self.keys // key_groups
+        return np.diff(edges).astype(float)
+
+    def state_bytes(self, in_per_s: np.ndarray, horizon_s: float) -> np.ndarray:
+        """Keys of which a tuple came within the time to live, or the run: K (1 - exp(-rate ttl / K))."""
+        span_s = horizon_s if self.ttl_s is None else min(self.ttl_s, horizon_s)
+        each = np.minimum(in_per_s * min(span_s, 1e9) / self.keys, 700.0)
+        return np.asarray(-self.keys * np.expm1(-each) * self.state_bytes_per_key)
+
+    @property
+    def mechanism(self) -> Remembering:  # type: ignore[override]
+        """See OperatorBase."""
+        return Remembering(self.selectivity, self.keys, self.ttl_s, self.state_bytes_per_key)

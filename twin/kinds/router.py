@@ -1,0 +1,60 @@
+"""Splits and side outputs: each tuple goes to some of the operator's consumers, by share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from twin.kinds.flow import Flow, Mixing
+from twin.kinds.mechanism import Routing
+from twin.kinds.operator import OperatorBase
+
+Part = Annotated[float, Field(gt=0, le=1)]
+WHOLE = 1.0 + 1e-9
+
+
+class Router(OperatorBase):
+    """Sends each tuple to one of its consumers, or to none, where the shares add up to 1 or less; where they add up to
+    more, to each consumer by chance, whatever it does to others."""
+
+    runs_alone: ClassVar[bool] = True
+    does: ClassVar[str] = "sends shares of the tuples to different consumers"
+
+    kind: Literal["router"] = "router"
+    shares: Annotated[Mapping[str, Part], Field(min_length=1, description="of its input, by consumer")]
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether a tuple goes to one consumer at most."""
+        return sum(self.shares.values()) <= WHOLE
+
+    @property
+    def gain(self) -> float:
+        """Of what comes, what goes anywhere; all of it counts if some goes to several."""
+        return min(1.0, sum(self.shares.values()))
+
+    def share_to(self, consumer: str) -> float:
+        """See OperatorBase."""
+        return self.shares[consumer] / self.gain
+
+    def why_not_to(self, consumers: Sequence[str]) -> str:
+        """See OperatorBase."""
+        missing = [name for name in consumers if name not in self.shares]
+        if missing:
+            return f"gives no share to its consumer {missing[0]!r}; add '{missing[0]}: SHARE' to its shares"
+        beyond = [name for name in self.shares if name not in consumers]
+        return f"gives a share to {beyond[0]!r}, to which no stream leads; add one, or leave it out" if beyond else ""
+
+    def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+        """What goes nowhere is lost here."""
+        total, together, burst_s = mixing.arriving(inputs, bursts)
+        none, out = np.zeros_like(total), self.gain * total
+        return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf), burst_s)
+
+    @property
+    def mechanism(self) -> Routing:
+        """See OperatorBase."""
+        return Routing(self.shares, self.exclusive)

@@ -1,0 +1,102 @@
+"""Session windows: what comes of a key until it is silent for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from twin.columns import Columns, DataType
+from twin.kinds.ages import Held
+from twin.kinds.flow import Flow, Mixing
+from twin.kinds.mechanism import Sessioning
+from twin.kinds.operator import KeyedOperator
+
+
+class Session(KeyedOperator):
+    """One tuple for each session of a key, `gap_s` after its last tuple. Between, the key's summary is held, of the
+    size of a tuple. Keys are alike; where key groups are skewed (`workload.keys`), within each."""
+
+    runs_alone: ClassVar[bool] = True
+    does: ClassVar[str] = "summarises what comes of a key until it is silent for a while"
+    costs_like: ClassVar[str] = "aggregate"
+
+    kind: Literal["session"] = "session"
+    gap_s: Annotated[float, Field(ge=1e-6, le=10**7, description="of silence of a key, processing time")]
+    keys: Annotated[int, Field(ge=1, le=10**9, description="distinct keys in the stream")]
+    key_type: DataType = "int"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.key_groups is not None and self.keys < self.key_groups:
+            raise ValueError(
+                f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it as many keys at least"
+            )
+        return self
+
+    # traits ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def keyed(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def hands_over(self) -> str:
+        """See OperatorBase."""
+        return "untimed"
+
+    @property
+    def if_unlike(self) -> str:
+        """See OperatorBase."""
+        return f"that frequent keys of {self.name} have longer sessions"
+
+    def values(self, replicas: int) -> int:
+        """Its keys."""
+        return self.keys
+
+    def values_by_key_group(self, key_groups: int) -> np.ndarray:
+        """As evenly as can be. [key_groups]"""
+        edges = np.arange(key_groups + 1, dtype=np.int64) * self.keys // key_groups
+        return np.diff(edges).astype(float)
+
+    # law -------------------------------------------------------------------------------------------------------------
+
+    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
+        """The key and the value."""
+        return Columns.one(self.key_type) + Columns(doubles=1)
+
+    def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+        """A tuple is the last of its session if no other of its key comes in the gap: exp(-rate gap / keys) of them."""
+        total, _, burst_s = mixing.arriving(inputs, bursts)
+        each = total * self.gap_s / self.keys
+        none, never = np.zeros_like(total), np.full_like(total, np.inf)
+        return Flow(inputs, total, total * np.exp(-each), self._open(total), none, none, never, burst_s)
+
+    def _open(self, in_per_s: np.ndarray) -> np.ndarray:
+        """Sessions at any time: keys of which a tuple came within the gap."""
+        return np.asarray(-self.keys * np.expm1(-in_per_s * self.gap_s / self.keys))
+
+    def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
+        """A session lasts for a busy period of M/D/infinity, (exp(rate gap) - 1) / rate of a key."""
+        per_key = np.maximum(held.in_per_s, 1e-12) / self.keys
+        lasts_s = np.expm1(np.minimum(per_key * self.gap_s, 700.0)) / per_key
+        return np.asarray(mixed + np.stack([lasts_s, lasts_s, np.full_like(lasts_s, self.gap_s)]))
+
+    # mechanism -------------------------------------------------------------------------------------------------------
+
+    @property
+    def mechanism(self) -> Sessioning:
+        """See OperatorBase."""
+        return Sessioning(self.gap_s, self.keys)
+
+    # advice ----------------------------------------------------------------------------------------------------------
+
+    def why_silent(self, taken: int, came: int) -> str:
+        """Sessions that do not end."""
+        return (
+            f"{self.name!r} took in {taken} tuples of {self.keys} keys, and none of them was silent for "
+            f"{self.gap_s:g} s; shorten its gap_s, give it more keys or run longer"
+        )

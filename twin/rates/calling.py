@@ -1,0 +1,44 @@
+"""How long tuples are away: in line for a call to a system outside, and waiting for its answer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.calls import Calls
+from twin.rates.queues import ggc_wait_s
+
+RHO_MAX = 0.98
+
+
+def away_s(calls: Calls, in_per_s: np.ndarray, replicas: np.ndarray, blocked: np.ndarray) -> np.ndarray:
+    """Mean time of a tuple, of an operator that takes so many a second. [N]
+
+    Arrivals count as Poisson. For a place a tuple waits as in M/G/c, by Allen and Cunneen, of which a server is as fast
+    as answers leave when there are tuples always; for its turn among the calls of all replicas, as in M/D/1. Where the
+    operator is blocked, what waits is in its channels.
+    """
+    each, total, held = np.broadcast_arrays(in_per_s / replicas, in_per_s, blocked)
+    rows, back = np.unique(np.stack([each, total, held]), axis=1, return_inverse=True)
+    found = [_away_s(calls, float(one), float(all_), bool(full)) for one, all_, full in rows.T]
+    return np.array(found)[back.reshape(-1)]
+
+
+def _away_s(calls: Calls, each_per_s: float, total_per_s: float, blocked: bool) -> float:
+    kept_s = calls.kept_s(each_per_s)
+    if calls.capacity is not None and each_per_s > 0.0:
+        kept_s = min(kept_s, calls.capacity / each_per_s)
+    return kept_s if blocked else kept_s + _place_s(calls, each_per_s) + _turn_s(calls, total_per_s)
+
+
+def _place_s(calls: Calls, per_s: float) -> float:
+    if not np.isfinite(calls.replica_per_s):
+        return 0.0
+    used = min(per_s / calls.replica_per_s, RHO_MAX)
+    return ggc_wait_s(calls.servers, used, 1.0, calls.bunching, calls.served_s)
+
+
+def _turn_s(calls: Calls, per_s: float) -> float:
+    if calls.rate_per_s is None:
+        return 0.0
+    used = min(per_s / calls.rate_per_s, RHO_MAX)
+    return used / (1.0 - used) / 2.0 / calls.rate_per_s
