@@ -29,14 +29,14 @@ def apart(what: str, paper: str, ours: str, why: str) -> Row:
 
 def against(rows: Sequence[Row]) -> Table:
     """The table of a page."""
-    return Table("Against the paper", COLUMNS, tuple(rows))
+    return Table("Against the paper, by simulated runs", COLUMNS, tuple(rows))
 
 
 def within(values: Sequence[float], low: float, high: float) -> bool:
-    """Whether all are, ends included."""
-    return all(low <= value <= high for value in values)
+    """Whether there are any, and all are, ends included."""
+    return bool(values) and all(low <= value <= high for value in values)
 
 
 def span(values: Sequence[float], form: str = ".2g") -> str:
     """From the least to the most, as text."""
-    return f"{min(values):{form}} to {max(values):{form}}"
+    return f"{min(values):{form}} to {max(values):{form}}" if values else "none"

@@ -48,7 +48,9 @@ def bounded(rows: Rows, bounds: Mapping[str, float]) -> list[Row]:
             good = sum(better(value, bounds[name]) == value for value in values)
             text = f"{good} of {len(values)}, {span(values, '.3g')}"
             what = f"groups with a median {name.replace('_', '-')} within {bounds[name]}"
-            found.append(shape(what, "all", text, good == len(values)))
+            found.append(
+                shape(what, "all", text, good == len(values)) if values else apart(what, "all", "-", "too few runs")
+            )
     return [*found, LEVELS]
 
 

@@ -36,10 +36,11 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     recipe = main_corpus(sizes, workspace.seed)
     dataset = workspace.dataset(recipe)
     by_seed = [_judged(workspace.reseeded(workspace.seed + number), recipe, sizes) for number in range(SEEDS)]
-    lines = [published(name, reported) for name, reported in TABLE_III.items()]
+    lines = [published(name, reported, training_seed=None) for name, reported in TABLE_III.items()]
     lines += [row for same in zip(*(rows for rows, _ in by_seed), strict=True) for row in same]
     limit = evaluation.replicate_rows(dataset, bootstrap=RESAMPLES, seed=workspace.seed)
-    lines.append(line("replicate limit: the simulator with another seed", sizes.replicates, limit))
+    about = "replicate limit: the simulator with another seed"
+    lines.append(line(about, sizes.replicates, limit, training_seed=None))
     title = f"Prediction of held-out runs of the simulated corpus ({len(dataset):,} runs, a tenth held out)"
     where = remaining.tables(by_seed[0][1], dataset, workspace.split(recipe).test)
     notes = (TWO_SEEDS, BESIDE, remaining.NOTE)
