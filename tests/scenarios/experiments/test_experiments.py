@@ -126,7 +126,7 @@ def test_each_seed_has_a_line_and_a_split_of_its_own_over_the_same_rows(workspac
     assert [(row["model"], row["training_seed"]) for row in rows] == [
         (each.name, seed) for each in (trees, rates) for seed in (SEED, SEED + 1)
     ]
-    assert measures(rows[0]) != measures(rows[1]) and measures(rows[2]) == measures(rows[3])
+    assert dict(measures(rows[0])) != dict(measures(rows[1])) and dict(measures(rows[2])) == dict(measures(rows[3]))
     recipe, again = main_corpus(TINY, SEED), workspace.reseeded(SEED + 1)
     assert again.dataset(recipe) is workspace.dataset(recipe)
     assert not np.array_equal(again.split(recipe).test, workspace.split(recipe).test)
