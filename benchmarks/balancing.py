@@ -113,7 +113,8 @@ def main() -> None:
         page.append(markdown(title, header, found))
         if rows is parts[0][2] and found:
             print(f"\n  {summary(found)}")
-            page.append(summary(found).capitalize() + ".")
+            told = summary(found)
+            page.append(f"{told[0].upper()}{told[1:]}.")
     if options.page and done:
         said = f"python -m benchmarks.balancing --clusters {options.clusters} --rounds {options.rounds}"
         write_text(options.page, f"# Balancing, measured\n\n`{said}`\n\n" + "\n\n".join(page) + "\n")

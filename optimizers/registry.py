@@ -50,6 +50,10 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 }
 
 WORDS: Mapping[str, str] = {
+    "fusion": "Operators that run as one, by what they send each other (Enorm, Algorithm 1), and where",
+    "fusion-baseline": "Operators that run as one, grown from random ones: what Enorm compares with (Section 7.6)",
+    "fusion-exact": "Operators that run as one, so that components of common keys send each other the least",
+    "fusion-pa": "Operators that run as one, by how many attributes they have in common (Enorm, Algorithm 1)",
     "milp": "Mixed-integer programs over the rate model's loads: the plan with the least latency, or another objective",
     "milp-costream": "The program for the best objective, of plans that keep Costream's rules of placement alone",
     "milp-hosts": "The program for the fewest hosts, or the cheapest, that bear the job and 20 % more",
@@ -75,6 +79,8 @@ def optimizer_by_name(name: str) -> Optimizer:
     if name in OPTIMIZERS:
         return OPTIMIZERS[name]
     fusing, plus, placing = name.partition("+")
+    if plus and not placing:
+        raise BadInput(f"{name!r} names nothing behind the +; name an optimizer that places, as in fusion+rlas")
     if plus and isinstance(first := OPTIMIZERS.get(fusing), Fusing):
         return _together(first, optimizer_by_name(placing))
     if is_file(name):

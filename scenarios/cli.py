@@ -29,7 +29,7 @@ from scenarios.commands import (
     improve,
     learning,
     library,
-    planning,
+    optimize,
     policies,
     profiling,
     report,
@@ -37,6 +37,7 @@ from scenarios.commands import (
     run,
     sensitivity,
     shadow,
+    validate,
     whatif,
 )
 from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
@@ -70,7 +71,8 @@ GROUPS = (
     learning,
     improve,
     profiling,
-    planning,
+    optimize,
+    validate,
     benchmark,
     reproduce,
     importing,

@@ -1,115 +1,176 @@
-"""Migrations that bring traffic together, chosen together so that no node leaves a band of loads: descents and kicks.
+"""Migrations that bring traffic together, chosen all at once so that no node leaves a band of loads.
 
-A step carries out the best exchange there is: one migration, or two that make room for each other. Where none is left,
-some migrations are taken back and others begun at random, and the descent starts anew. Effort is counted in steps, not
-in seconds, so that a balance has one answer.
+A column is a migration: one key group, or a unit of groups that exchange much already, to a node that it exchanges
+traffic with; and, to make room, to one of the least loaded nodes. Of two groups that exchange much, one migrates at
+most, unless in one column: then what the columns gain adds up, and the choice among them is a linear program of a few
+thousand columns instead of a quadratic one. For loads that stay what they are; see `meeting` for those that fall as
+traffic comes together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_matrix, hstack, identity, vstack
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.migrations import Migrations, Rows, migrations
+from optimizers.balancing.highs import Program, solved
 from optimizers.balancing.traffic import Traffic
-from optimizers.balancing.worth import Worth
-from twin.randomness import stream
 
-FIRST = 24
-"""Migrations of most gain, and as many of the best change, that are weighed with all that make room for them."""
-TRIED = 24
-"""Best exchanges that are computed exactly, until one is better than none."""
-KICKED = 3
-"""Migrations that a kick takes back, at most."""
-WORSE = 0.5
-"""How much worse than the last local optimum the next start may be, in pairs of mean traffic."""
-NOTHING = 1e-6
+EXCESS = 100.0
+"""What a percentage point beyond the band weighs, in pairs of mean traffic."""
+MIGRATION = 0.15
+"""What a migration of mean cost weighs: a pair of a seventh of the mean traffic is not worth it."""
+FILLED = 4
+"""Least loaded nodes that groups of the most loaded ones may go to only to make room."""
+GAP = 0.03
+"""Relative, at which the program counts as solved."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """C migrations. member_GxC: 1 where a group belongs to it. node_c: where to. joined_c: traffic with the node to go
+    to; torn_c: with the node left, but for what goes along. unit: traffic of a pair, on average."""
+
+    member_GxC: csr_matrix  # noqa: N815  # its shape
+    node_c: np.ndarray
+    joined_c: np.ndarray
+    torn_c: np.ndarray
+    unit: float
+
+    @property
+    def gain_c(self) -> np.ndarray:
+        """[C] traffic brought together, in pairs of mean traffic."""
+        return np.asarray((self.joined_c - self.torn_c) / self.unit)
+
+    def some(self, which: np.ndarray) -> Columns:
+        """The same for some of them."""
+        return Columns(
+            self.member_GxC[:, which], self.node_c[which], self.joined_c[which], self.torn_c[which], self.unit
+        )
 
 
 def gathered(
-    balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.ndarray, *, band: float, steps: int
+    balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.ndarray, *, band: float, seconds: float
 ) -> np.ndarray:
     """[G] nodes. hot_e: pairs worth bringing together. unit_g: groups that exchange much already, and may go as one."""
-    return _Gathering(Worth(balance, traffic, hot_e, band), Rows.of(unit_g), steps).best()
+    columns = _columns(balance, traffic, hot_e, unit_g)
+    if not len(columns.node_c):
+        return balance.home_g.copy()
+    program = _program(balance, traffic, hot_e, columns, band)
+    count = len(columns.node_c)
+    above_h = balance.deviation_h(balance.home_g)
+    slack_h = np.maximum(np.abs(above_h) - band, 0.0)
+    start = np.zeros(len(program.cost))
+    start[count : count + len(slack_h)] = slack_h
+    answer = solved(program, start, seconds=seconds, gap=GAP)
+    node_g = balance.home_g.copy()
+    if answer.x is not None:
+        for column in np.flatnonzero(answer.x[:count] > 0.5):
+            node_g[columns.member_GxC[:, [column]].indices] = columns.node_c[column]
+    return balance.home_g.copy() if balance.violation(node_g) else node_g
 
 
-@dataclass
-class _Gathering:
-    worth: Worth
-    rows: Rows
-    steps: int
-
-    def best(self) -> np.ndarray:
-        """Of all local optima."""
-        worth, rng = self.worth, stream(0, "balancing.gathering")
-        nothing_g = np.zeros(len(worth.balance.home_g), bool)
-        best = here = self._descended(worth.balance.home_g, nothing_g)
-        while self.steps > 0 and not self._done(best):
-            found = self._descended(*self._kicked(here, rng))
-            if worth.value(found) <= worth.value(here) + WORSE * rng.random():
-                here = found
-            best = min(best, found, key=worth.rank)
-        return best
-
-    def _done(self, node_g: np.ndarray) -> bool:
-        """Whether everything is together that is worth it, and no node beyond the band."""
-        worth = self.worth
-        together_e = node_g[worth.traffic.sender_e] == node_g[worth.traffic.receiver_e]
-        return bool(together_e[worth.hot_e].all()) and not worth.rank(node_g)[0]
-
-    def _descended(self, node_g: np.ndarray, held_g: np.ndarray) -> np.ndarray:
-        """The local optimum below in which some groups stay where they are, if the steps last."""
-        after: np.ndarray | None = node_g
-        while after is not None:
-            node_g = after
-            self.steps -= 1
-            after = self._better(node_g, held_g) if self.steps >= 0 else None
-        return node_g
-
-    def _better(self, node_g: np.ndarray, held_g: np.ndarray) -> np.ndarray | None:
-        """After the best exchange; None if nothing is better."""
-        value = self.worth.value(node_g)
-        there = migrations(self.worth, self.rows, node_g, held_g)
-        for exchange in _exchanges(there):
-            after_g = self._after(node_g, there, exchange)
-            if self.worth.value(after_g) < value - NOTHING and not self.worth.balance.violation(after_g):
-                return after_g
-        return None
-
-    def _kicked(self, node_g: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Some migrations are taken back, and one is begun that brings traffic together, whatever else it does; its
-        groups are held."""
-        balance = self.worth.balance
-        moved, kicked_g, held_g = np.flatnonzero(node_g != balance.home_g), node_g.copy(), np.zeros(len(node_g), bool)
-        back = rng.choice(moved, min(len(moved), 1 + int(rng.integers(KICKED))), replace=False)
-        kicked_g[back] = balance.home_g[back]
-        there = migrations(self.worth, self.rows, kicked_g, held_g)
-        some = np.flatnonzero(np.isfinite(there.change_m) & (there.gain_m > 0.0))
-        if len(some):
-            begun = rng.choice(some, 1)
-            kicked_g = self._after(kicked_g, there, begun)
-            held_g[self.rows[int(there.row_m[begun[0]])]] = True
-        return (node_g, held_g) if balance.violation(kicked_g) else (kicked_g, held_g)
-
-    def _after(self, node_g: np.ndarray, there: Migrations, exchange: np.ndarray) -> np.ndarray:
-        after_g = node_g.copy()
-        for each in exchange:
-            after_g[self.rows[int(there.row_m[each])]] = there.to_m[each]
-        return after_g
+def _columns(balance: Balance, traffic: Traffic, hot_e: np.ndarray, unit_g: np.ndarray) -> Columns:
+    unit = float(traffic.rate_e[hot_e].mean()) if hot_e.any() else 1.0
+    members_u = csr_matrix((np.ones(len(unit_g)), (np.arange(len(unit_g)), unit_g)))
+    home_g = balance.home_g
+    apart = hot_e & (home_g[traffic.sender_e] != home_g[traffic.receiver_e])
+    start = np.concatenate([traffic.sender_e[apart], traffic.receiver_e[apart]])
+    node = home_g[np.concatenate([traffic.receiver_e[apart], traffic.sender_e[apart]])]
+    singles = np.unique(np.stack([start, node]), axis=1)
+    size_u = np.bincount(unit_g)
+    whole = size_u[unit_g[start]] > 1
+    together = np.unique(np.stack([unit_g[start][whole], node[whole]]), axis=1)
+    fill = _fillers(balance, unit_g)
+    one = identity(len(unit_g), format="csr")
+    member = hstack([one[:, singles[0]], members_u[:, together[0]], members_u[:, fill[0]]]).tocsc()
+    node_c = np.concatenate([singles[1], together[1], fill[1]]).astype(int)
+    columns = Columns(member, node_c, *_exchanged(balance, traffic, member, node_c), unit)
+    fills = np.arange(len(node_c)) >= len(node_c) - fill.shape[1]
+    useful = _possible(balance, member, node_c)
+    return columns.some(useful[fills[useful] | (columns.gain_c[useful] > MIGRATION)])
 
 
-def _exchanges(there: Migrations) -> Iterator[np.ndarray]:
-    """Those that look as if they made it better, the best first."""
-    if not len(there.row_m):
-        return
-    single = np.argsort(there.change_m, kind="stable")
-    gaining = np.argsort(-there.gain_m, kind="stable")
-    pair, change = there.pairs(np.union1d(single[:FIRST], gaining[:FIRST]), TRIED)
-    single = single[:TRIED]
-    found = [*((float(there.change_m[each]), [each]) for each in single), *zip(change.tolist(), pair.T, strict=True)]
-    for looks, exchange in sorted(found, key=lambda each: each[0])[:TRIED]:
-        if looks < -NOTHING:
-            yield np.asarray(exchange)
+def _fillers(balance: Balance, unit_g: np.ndarray) -> np.ndarray:
+    """[2, C] units of the most loaded nodes, and the least loaded nodes, each with each."""
+    above_h = balance.load_h(balance.home_g) - balance.mean
+    light = np.flatnonzero(~balance.marked_h)
+    light = light[np.argsort(above_h[light], kind="stable")[:FILLED]]
+    heavy = np.union1d(np.argsort(-above_h, kind="stable")[:FILLED], np.flatnonzero(balance.marked_h))
+    units = np.unique(unit_g[np.isin(balance.home_g, heavy)])
+    return np.stack([np.repeat(units, len(light)), np.tile(light, len(units))])
+
+
+def _exchanged(
+    balance: Balance, traffic: Traffic, member: csr_matrix, node_c: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """[C], [C] traffic with the node to go to, and with the node left, but for what goes along."""
+    groups, nodes = len(balance.home_g), len(balance.capacity_h)
+    on = csr_matrix((np.ones(groups), (np.arange(groups), balance.home_g)), shape=(groups, nodes))
+    with_h = (traffic.both_ways @ on).toarray()
+    inside_c = np.asarray((traffic.both_ways @ member).multiply(member).sum(axis=0)).ravel()
+    entries = member.tocoo()
+    joined = np.bincount(entries.col, with_h[entries.row, node_c[entries.col]], len(node_c))
+    torn = np.bincount(entries.col, with_h[entries.row, balance.home_g[entries.row]], len(node_c))
+    return joined, torn - inside_c
+
+
+def _possible(balance: Balance, member: csr_matrix, node_c: np.ndarray) -> np.ndarray:
+    entries = member.tocoo()
+    fixed_c = np.bincount(entries.col, balance.stays_g[entries.row], len(node_c)) > 0
+    stays_c = np.bincount(entries.col, balance.home_g[entries.row] == node_c[entries.col], len(node_c)) > 0
+    paid_c = np.asarray(member.T @ balance.costs_g).ravel() <= balance.budget + 1e-9
+    return np.flatnonzero(~fixed_c & ~stays_c & paid_c & ~balance.marked_h[node_c])
+
+
+def _program(balance: Balance, traffic: Traffic, hot_e: np.ndarray, columns: Columns, band: float) -> Program:
+    """Columns: the migrations, and how far each node is beyond the band."""
+    count, nodes, groups = len(columns.node_c), len(balance.capacity_h), len(balance.home_g)
+    member = columns.member_GxC
+    ends = np.concatenate([traffic.sender_e[hot_e], traffic.receiver_e[hot_e]])
+    pair = np.tile(np.arange(len(ends) // 2), 2)
+    pairs = csr_matrix((np.ones(len(ends)), (pair, ends)), shape=(len(ends) // 2, groups))
+    either = (pairs @ member > 0).astype(float)
+    flow = _flow(balance, columns)
+    load = flow(balance.work_g)
+    room = csr_matrix(np.diag(balance.capacity_h))
+    raw_h = (balance.load_h(balance.home_g) - balance.mean) * balance.capacity_h
+    unmarked = np.flatnonzero(~balance.marked_h)
+    inf = np.inf
+    parts = [
+        (hstack([vstack([either, member]), csr_matrix((len(ends) // 2 + groups, nodes))]), -inf, 1.0),
+        (hstack([load, -room]), -inf, band * balance.capacity_h - raw_h),
+        (hstack([load, room]).tocsr()[unmarked], (-band * balance.capacity_h - raw_h)[unmarked], inf),
+    ]
+    cost_c = np.asarray(member.T @ balance.costs_g).ravel()
+    if np.isfinite(balance.budget):
+        parts.append((csr_matrix(np.concatenate([cost_c, np.zeros(nodes)])[None, :]), -inf, balance.budget))
+    for use_g, room_h in balance.side_constraints:
+        used_h = np.bincount(balance.home_g, use_g, nodes)
+        parts.append((hstack([flow(use_g), csr_matrix((nodes, nodes))]), -inf, room_h - used_h))
+    mean_cost = float(balance.costs_g.mean())
+    price_c = MIGRATION * cost_c / mean_cost if mean_cost else np.zeros(count)
+    return Program(
+        cost=np.concatenate([price_c - columns.gain_c, np.full(nodes, EXCESS)]),
+        matrix=vstack([each for each, _, _ in parts]).tocsr(),
+        low=np.concatenate([np.broadcast_to(low, part.shape[0]) for part, low, _ in parts]),
+        high=np.concatenate([np.broadcast_to(high, part.shape[0]) for part, _, high in parts]),
+        upper=np.concatenate([np.ones(count), np.full(nodes, inf)]),
+        integers=count,
+    )
+
+
+def _flow(balance: Balance, columns: Columns) -> Callable[[np.ndarray], csr_matrix]:
+    """Of an amount a group: [H, C] what each node gets, or loses, by each migration."""
+    entries, nodes = columns.member_GxC.tocoo(), len(balance.capacity_h)
+
+    def flow(amount_g: np.ndarray) -> csr_matrix:
+        amount = amount_g[entries.row]
+        shape = (nodes, len(columns.node_c))
+        comes = csr_matrix((amount, (columns.node_c[entries.col], entries.col)), shape=shape)
+        return comes - csr_matrix((amount, (balance.home_g[entries.row], entries.col)), shape=shape)
+
+    return flow

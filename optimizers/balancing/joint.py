@@ -17,6 +17,7 @@ from optimizers.balancing.counting import counting_bound
 from optimizers.balancing.draining import drained
 from optimizers.balancing.gathering import gathered
 from optimizers.balancing.interface import Assignment, Solver, assignment
+from optimizers.balancing.meeting import met
 from optimizers.balancing.relief import relieved
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import Traffic
@@ -27,22 +28,25 @@ from twin.errors import BadInput
 @dataclass(frozen=True, slots=True)
 class Joint:
     """band: percentage points that nodes may be off the mean. max_partition: most load of groups that migrate together,
-    in percent. score_factor: of pairs worth it, as ALBIC's. steps: of the search, at most. inner: spends what is left.
+    in percent. score_factor: of pairs worth it, as ALBIC's. inner: spends what is left. Where loads stay what they are,
+    migrations are chosen by a program, for which HiGHS has so many seconds; where what stays need not be serialised, by
+    a search of so many steps.
 
-    Raises BadInput unless band >= 0, and max_partition, score_factor and steps are > 0.
+    Raises BadInput unless band >= 0, and max_partition, score_factor, steps and seconds are > 0.
     """
 
     band: float = 2.0
     max_partition: float = 25.0
     score_factor: float = 1.5
     steps: int = 300
+    seconds: float = 10.0
     inner: Solver = field(default_factory=lambda: Search(looks=400))
     name: str = "joint"
 
     def __post_init__(self) -> None:
         if not self.band >= 0.0:
             raise BadInput(f"band must be >= 0 percentage points, got {self.band}")
-        for name in ("max_partition", "score_factor", "steps"):
+        for name in ("max_partition", "score_factor", "steps", "seconds"):
             if not getattr(self, name) > 0.0:
                 raise BadInput(f"{name} must be > 0, got {getattr(self, name)}")
 
@@ -54,7 +58,10 @@ class Joint:
         hot_e = traffic.mutual(self.score_factor)
         together_e = hot_e & _together(traffic, balance.home_g)
         unit_g = units(balance, traffic, together_e, self.max_partition)
-        node_g = gathered(balance, traffic, hot_e, unit_g, band=self.band, steps=self.steps)
+        if balance.serialising:
+            node_g = met(balance, traffic, hot_e, unit_g, band=self.band, steps=self.steps)
+        else:
+            node_g = gathered(balance, traffic, hot_e, unit_g, band=self.band, seconds=self.seconds)
         after = relieved(balance, node_g)
         node_g = self._balanced(after, traffic, unit_g, hot_e, node_g)
         node_g = drained(after, node_g, max(self.band, after.distance(node_g)))

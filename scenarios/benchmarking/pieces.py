@@ -26,6 +26,13 @@ JUDGES: Mapping[str, Callable[[str, int, Request], Sequence[ValidationRow]]] = {
     "policy": policies.judged,
 }
 """By what a family asks for: from a family, a member's number and a request to rows."""
+JUDGED: Mapping[str, str] = {
+    "placement": "regret in the simulator",
+    "hosts": "price of hosts over the cheapest, proved in the simulator",
+    "balance": "what is left of the imbalance that can be removed, computed",
+    "policy": "end-to-end latency over the best, in the simulator",
+}
+"""What the regret of its rows is, in words."""
 FOLDER = "problems"
 FEW = 2
 """Up to so many problems, it takes longer to start processes than they save."""

@@ -10,7 +10,7 @@ import typer
 
 from scenarios.commands.asking import Master, OutFolder, Workers, write
 from scenarios.commands.interruption import kept
-from scenarios.commands.planning import Drive, Seconds
+from scenarios.commands.search_options import Drive, Seconds
 from scenarios.commands.terminal import AsJson, Quiet, Seed, Terminal
 
 
@@ -54,7 +54,7 @@ def benchmark(
     `twin benchmark --optimizers milp,my_file.py:MyOptimizer --cost-model rates,learned`
     """
     from scenarios.asking import folder
-    from scenarios.benchmarking.pieces import pieces
+    from scenarios.benchmarking.pieces import JUDGED, pieces
     from scenarios.benchmarking.pieces import rows as rows_of
     from scenarios.benchmarking.request import Request
     from scenarios.executing.chosen import executor
@@ -103,6 +103,6 @@ def benchmark(
         samples = leader_board.samples(every)
         figure = distributions(samples, "simulated cost over the best known", log=True) if samples else None
         write(terminal, out, document, leader_board.csv_rows(document["rows"]), figure)
-    shown = [tables.of_standings(board, f"{name}: regret in the simulator") for name, board in boards.items()]
+    shown = [tables.of_standings(board, f"{name}: {JUDGED[MEMBERS[name].asks]}") for name, board in boards.items()]
     total = [tables.of_standings(overall, "all placements: regret in the simulator")] if overall else []
     terminal.result(document, *shown, *total)

@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twin import event_jobs
 from tests.twin.changing import job
 from tests.twin.checkpointed import hosts, lines, meeting, run, steady, taken
 from tests.twin.worlds import deployment, sink, source
 from twin.change.increments import touched
+from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.scenario import Scenario, config_hash
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
 
 BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
@@ -178,19 +182,8 @@ def test_exact_and_fast_runs_agree() -> None:
 
 def test_checkpoints_that_cost_nothing_change_nothing() -> None:
     """One input each, no CPU, no upload: the same results as without any, to the last bit."""
-    free = run(lines(), checkpoints={"sync_ms": 0.0})
-    scenario = Scenario.of(lines())
-    none = run_without(lines())
-    assert free.metrics == none
-    assert config_hash(scenario) == config_hash(Scenario.model_validate(scenario.model_dump(mode="json")))
-
-
-def run_without(what: Any) -> Any:
-    from twin.scenario import RunSettings
-    from twin.simulation import simulate
-
     settings = RunSettings(horizon_s=20.0, period_s=1.0, fidelity="exact", segments=400)
-    return simulate(Scenario.of(what, settings)).metrics
+    assert run(lines(), checkpoints={"sync_ms": 0.0}).metrics == simulate(Scenario.of(lines(), settings)).metrics
 
 
 @pytest.mark.parametrize(
@@ -219,7 +212,12 @@ def test_a_common_queue_has_no_barriers() -> None:
     ).model_dump(mode="json")
     data["query"]["streams"][0]["partitioning"] = "shared"
     with pytest.raises(BadInput, match="share one queue"):
-        run(data_to_deployment(data))
+        run(parse(Deployment, data))
+
+
+def test_state_over_event_time_is_in_no_checkpoint() -> None:
+    with pytest.raises(BadInput, match="is over event time"):
+        parse(Scenario, dict(event_jobs.job()) | {"checkpoints": {}})
 
 
 def test_a_system_outside_takes_nothing_back() -> None:
@@ -228,10 +226,3 @@ def test_a_system_outside_takes_nothing_back() -> None:
     assert len(taken(run(job))) == 3
     with pytest.raises(BadInput, match="takes nothing back"):
         run(job, checkpoints={"sinks": "exactly-once"})
-
-
-def data_to_deployment(data: Any) -> Any:
-    from twin.deployment import Deployment
-    from twin.spec import parse
-
-    return parse(Deployment, data)

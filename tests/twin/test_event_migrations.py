@@ -79,6 +79,16 @@ def test_any_course_of_splits_and_combinations(course: Any, seed: int) -> None:
     simulate(job([source(), compute(), consolidate(combined=combined), sink()], events=events, seed=seed))
 
 
+@settings(max_examples=6, deadline=None)
+@given(st.one_of(courses(), SPLIT_EVENTS.map(lambda events: (False, events))), st.booleans(), st.integers(0, 1000))
+def test_any_course_in_a_fast_run_loses_no_tuple_of_a_window(course: Any, disorder: bool, seed: int) -> None:
+    """Counted, window by window, over all replicas."""
+    combined, events = course
+    late = {"disorder_s": 0.4, "slack_s": 0.4} if disorder else {}
+    chain = [source(**late), compute(), consolidate(combined=combined), sink()]
+    simulate(job(chain, events=events, seed=seed, fidelity="fast", rate_per_s=2000.0))
+
+
 def test_what_comes_too_late_for_one_of_two_owners_is_no_loss() -> None:
     """Sent to both around a smooth migration's cut, a tuple may be late at one and in the windows of the other."""
     chain = [source(disorder_s=1.5), compute(), consolidate(combined=True), sink()]
@@ -95,7 +105,8 @@ def test_computes_that_emit_their_own_windows(events: Any, seed: int) -> None:
     simulate(job([source(), compute(windows=windows), sink()], events=events, seed=seed))
 
 
-def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fidelity", ["exact", "fast"])
+def test_without_holding_back_windows_would_be_closed_too_early(fidelity: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard of disruptive migration: the new owner must not say how far it is while tuples wait for their state."""
 
     def proceed(self: TimedLogic) -> None:
@@ -111,7 +122,7 @@ def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pyt
     events = [{**move, "at_s": 1.493 + k, "to_replica": k % 3, "strategy": "disruptive"} for k in range(6)]
     slow = [source(), compute(state_bytes_per_key=1e6), consolidate(), sink()]
     with pytest.raises(ConservationError, match="window over event time"):
-        simulate(job(slow, rate_per_s=300.0, events=events))
+        simulate(job(slow, rate_per_s=300.0, events=events, fidelity=fidelity))
 
 
 # what migrations cost ------------------------------------------------------------------------------------------------

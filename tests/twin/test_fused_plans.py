@@ -201,6 +201,16 @@ def test_the_rate_model_agrees_with_exact_runs(middle: list[dict[str, Any]], gro
     assert (found["backpressured"][0] > 0.5) == exact.backpressured == (rate == 250)
 
 
+@pytest.mark.parametrize("producers", [1, 4])
+def test_replicas_that_get_tuples_in_turn_wait_less(producers: int) -> None:
+    """Four of them, fused, at 85 % load: gaps are sums of four. As if they came at random, it would be 21 ms."""
+    places = {"source": ["h"] * producers, "a": ["h"] * 4, "b": ["h"] * 4}
+    job = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], 680, placement=places), ("a", "b"))
+    exact = run(job, "exact", 20.0, warmup_s=4.0).metrics.e2e_latency_s.mean
+    assert RateModel(20.0).predict(job, [job.plan])["e2e_latency_s"][0] == pytest.approx(exact, rel=0.15)
+    assert exact < 14e-3
+
+
 def test_plans_are_estimated_together_however_they_fuse() -> None:
     """As plans, and as counts of replicas, of which those stay fused that sit alike."""
     hosts = [{**HOST, "name": name, "cpu_percent": 200} for name in ("h", "k")]

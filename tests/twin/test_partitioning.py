@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twin.worlds import chain
+from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
 from twin.engine.segment import Segment
 from twin.engine.streams.partition import SCAN_REPLICAS, Deal
@@ -34,6 +34,39 @@ def with_stream(job: Deployment, consumer: str, keys: dict[str, Any] | None = No
             each.update(changes)
     data["workload"]["keys"] = keys or {}
     return parse(Deployment, data)
+
+
+# who sends to whom --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("producers", [2, 3, 4, 6, 20])
+@pytest.mark.parametrize("weights", [[1.0] * 2, [1.0] * 4, [5.0, 4.0, 4.0, 3.0], [1.0] * 20], ids=str)
+def test_producers_that_make_segments_in_turn_send_to_all_replicas(producers: int, weights: list[float]) -> None:
+    """Not in step, producer k to replica k; and no replica gets other than its share."""
+    shares = np.array(weights) / sum(weights)
+    deal = Deal(shares.tolist(), producers=producers)
+    sent, n = np.zeros((producers, len(weights))), 12
+    for number in range(3000 * producers):
+        segment = Segment(n, number * 0.1, number * 0.1 + 1.0, 0.0, 0.0, 0.0, 0.0)
+        for replica, part in deal.parts(segment):
+            sent[number % producers, replica] += part.n
+    assert sent.sum(axis=0) == pytest.approx(shares * sent.sum(), abs=4 * n)
+    pairs = sent / (sent.sum() * shares / producers)
+    assert pairs.min() > 0.5 and pairs.max() < 1.6  # in step: 0 and the number of replicas
+
+
+@pytest.mark.parametrize("how", ["hash", "rebalance"])
+def test_as_many_replicas_as_producers_send_over_the_network_as_in_exact_runs(how: str) -> None:
+    """Replicas at the same four places: three tuples of four go elsewhere, which takes 10 ms."""
+    places = [f"h{number}" for number in range(4)]
+    hosts = [{**HOST, "name": name, "latency_ms": 10.0} for name in places]
+    both = {"a": places, "b": places, "source": "h0", "sink": "h0"}
+    middle = [{"kind": "map", "name": name, "service_time_s": 1e-4} for name in "ab"]
+    job = with_stream(chain(middle, 400, hosts=hosts, placement=both), "b", partitioning=how)
+    runs = [RunSettings(fidelity=fidelity, horizon_s=12, warmup_s=2, period_s=2) for fidelity in ("exact", "fast")]
+    exact, fast = (simulate(Scenario.of(job, each)).metrics.e2e_latency_s.mean for each in runs)
+    assert exact == pytest.approx(3 * 0.75 * 10e-3, rel=0.05)
+    assert fast == pytest.approx(exact, rel=0.05)
 
 
 # turns --------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from twin.engine.compute.processor import Processor
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
 from twin.engine.streams.route import Leg
-from twin.guards import event_windows
+from twin.guards import event_windows, window_counts
 from twin.job import Job
 from twin.wiring.world import World
 
@@ -33,7 +33,7 @@ def check(job: Job, world: World, exact: bool) -> None:
     _migrations(world)
     _operators(world)
     _work(world, 0.0 if exact else SHARING_TOLERANCE)
-    wrong = event_windows.violation(job.query, world)
+    wrong = (event_windows if exact else window_counts).violation(job.query, world)
     if wrong:
         raise ConservationError(f"a window over event time: {wrong}")
 

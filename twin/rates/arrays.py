@@ -55,6 +55,11 @@ class JobArrays:
         self.bytes_s = self.bytes_o[self.producer_s]
         flushes = job.engine.flush_s is not None
         self.batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
+        turns_s = [each.how.in_turn and not each.how.paired for each in edges]
+        self.turns_o = [
+            bool(streams) and all(turns_s[s] and self.batch_s[s] == 1 for s in streams) for streams in self.inputs
+        ]
+        """Whether its replicas get tuples in turn, one by one."""
         self.buffer_s = np.array([float(job.engine.batch_of(each.bytes_each)) for each in edges])
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in job.deployment.workload.arrivals.items()}
         places = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]

@@ -28,21 +28,23 @@ from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.keys import crowding
 from twin.rates.latency import RHO_MAX
 from twin.rates.load import flow_at
-from twin.rates.queues import mmc_wait_s
+from twin.rates.queues import gap_scv, irregularity, mmc_wait_s
 
 
 class OperatorCoefficients(NamedTuple):
     """By operator, [O].
 
     work: cores that all replicas need together when everything is near; service_s: of that, by input tuple and without
-    window evaluations; scv: of the service. replicas: how many share the work. skew: work of the busiest replica over
-    the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken. batch: tuples that come at once.
+    window evaluations; scv: of the service, gap_scv: of the gaps between tuples. replicas: how many share the work.
+    skew: work of the busiest replica over the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken.
+    batch: tuples that come at once.
     shared: whether its replicas take from one queue. window_s: age that its window adds; of a join, its length.
     """
 
     work: np.ndarray
     service_s: np.ndarray
     scv: np.ndarray
+    gap_scv: np.ndarray
     replicas: np.ndarray
     skew: np.ndarray
     held_mb: np.ndarray
@@ -184,7 +186,13 @@ class PlacementCoefficients:
         for o in np.flatnonzero(each.shared):
             queues = zip(rho_ol[o], service_ol[o], strict=True)
             wait_ol[o] = [mmc_wait_s(int(each.replicas[o]), float(rho), float(time_s)) for rho, time_s in queues]
-        return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * (1.0 + each.scv[:, None]) / 2.0
+        irregular_ol = irregularity(each.gap_scv[:, None], each.scv[:, None], rho_ol)
+        return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * irregular_ol
+
+
+def _gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
+    producers_o = np.array([sum(replicas_o[job.producer_s[s]] for s in streams) or 1 for streams in job.inputs])
+    return np.where(job.turns_o, gap_scv(np.asarray(replicas_o, float), producers_o), 1.0)
 
 
 def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
@@ -208,6 +216,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         work=(near_on + scanned_on)[:, 0],
         service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.service.mean_o[:, None])[:, 0],
         scv=job.scv_o + (1.0 + job.scv_o) * varied_on[:, 0],
+        gap_scv=_gap_scv(job, replicas_o),
         replicas=replicas_o,
         skew=np.ones(len(replicas_o)) if skew_on is None else skew_on[:, 0],
         held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,

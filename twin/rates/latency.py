@@ -4,7 +4,8 @@ Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker
 behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
 
 * An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
-  can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen.
+  can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen; of replicas that
+  get tuples in turn, that of GI/G/1 (`twin.rates.queues`), as gaps are then more regular.
 * What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calling`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
@@ -38,7 +39,7 @@ from twin.rates.cores import FULL
 from twin.rates.filling import Measured, behind_s, filled, filling_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.queues import mmc_wait_s
+from twin.rates.queues import irregularity, mmc_wait_s
 from twin.rates.room import room_sn
 from twin.rates.throttle import felt
 
@@ -123,17 +124,18 @@ def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray, np.n
 
     Where sockets differ, means over them. Only the first of fused operators has a line.
     """
-    job, cells = layout.job, found.cells
+    job, cells, gap_on = layout.job, found.cells, layout.gap_scv_on
     rho = np.minimum(found.used_on, RHO_MAX)
     if cells is None:
         service_on, line_on = found.service_on / found.speed_on, found.line_s_on / found.speed_on
-        wait_on = rho / (1.0 - rho) * line_on * (1.0 + found.line_scv_on) / 2.0
+        wait_on = rho / (1.0 - rho) * line_on * irregularity(gap_on, found.line_scv_on, rho)
     else:
         service_cn = cells.service_cn / cells.speed_cn
         rho_cn = np.minimum(cells.busy_cn / cells.speed_cn, RHO_MAX)
         fusing = layout.fusing
         line_cn = service_cn if fusing is None else found.line_s_on[layout.operator_c] / cells.speed_cn
-        wait_cn = rho_cn / (1.0 - rho_cn) * line_cn * (1.0 + found.line_scv_on[layout.operator_c]) / 2.0
+        gap_cn, scv_cn = gap_on[layout.operator_c], found.line_scv_on[layout.operator_c]
+        wait_cn = rho_cn / (1.0 - rho_cn) * line_cn * irregularity(gap_cn, scv_cn, rho_cn)
         service_on, line_on, wait_on = layout.mean(service_cn), layout.mean(line_cn), layout.mean(wait_cn)
         if fusing is not None:  # those behind the first get what it gets
             slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))

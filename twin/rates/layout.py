@@ -19,6 +19,7 @@ from twin.rates.arrays import JobArrays
 from twin.rates.fusing import Fusing
 from twin.rates.keys import crowding
 from twin.rates.links import LinkLayout
+from twin.rates.queues import gap_scv
 from twin.rates.sockets import SocketLayout
 
 
@@ -145,6 +146,15 @@ class Layout:
     def remote_sn(self) -> np.ndarray:
         """Share of a stream's tuples that leave their host. [S, N]"""
         return np.stack([each.sum(axis=0) for each in self.leaving])
+
+    @cached_property
+    def gap_scv_on(self) -> np.ndarray:
+        """Squared variation of the gaps between the tuples of a replica. [O, N]"""
+        found = np.ones((len(self.job.names), self.size))
+        for o in np.flatnonzero(self.job.turns_o):
+            producers = sum(self.replicas_on[self.job.producer_s[s]] for s in self.job.inputs[o])
+            found[o] = gap_scv(self.replicas_on[o], producers)
+        return found
 
     @cached_property
     def latency_sn(self) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.audit import Audit, Tally
 from twin.engine.event_time.compute import PANES, ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.content import Content
@@ -93,10 +93,12 @@ def prepare(wiring: Wiring) -> None:
         owners = world.owners[name] = Ownership(world.key_groups[name])
         if wiring.exact:
             world.audits[name] = Audit()
+        else:
+            world.tallies[name] = Tally()
         for task in world.tasks[name]:
             logic = task.logic
             assert isinstance(logic, TimedLogic)
-            logic.ownership, logic.audit = owners, world.audits.get(name)
+            logic.ownership, logic.audit, logic.tally = owners, world.audits.get(name), world.tallies.get(name)
             if isinstance(logic, ConsolidateLogic):
                 logic.know_inputs(times.sides(name))
 
@@ -105,7 +107,8 @@ def timed_deal(world: World, each: Stream, draws: Draws, first: int, producers: 
     """The deal of a producer replica."""
     ends = each.producer, each.consumer
     copied = world.copied.setdefault(ends, Copied())
-    return TimedDeal(world.owners[each.consumer], draws, copied, world.audits.get(each.consumer), first, producers)
+    audit, tally = world.audits.get(each.consumer), world.tallies.get(each.consumer)
+    return TimedDeal(world.owners[each.consumer], draws, copied, audit, tally, first, producers)
 
 
 def finish(wiring: Wiring) -> None:

@@ -12,7 +12,7 @@ from twin.engine.calling.gate import Gate
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.compute.sockets import BandwidthLimit
-from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.audit import Audit, Tally
 from twin.engine.event_time.deal import Copied
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.measure.ledger import Ledger
@@ -44,6 +44,7 @@ class World:
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
     copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those
     audits: dict[str, Audit] = field(default_factory=dict)  # of those, in an exact run
+    tallies: dict[str, Tally] = field(default_factory=dict)  # of those, in a fast run
     gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose system outside takes so much
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)

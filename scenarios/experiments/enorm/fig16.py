@@ -41,7 +41,7 @@ NOTES = (
         "its worker. The paper gives no cost, so its factor of three is reached by this choice; that time falls in a "
         "straight line with each hand-over less, and that little is gained where logic is dear, follows from any."
     ),
-    "Exact runs on workers of a tenth of a core: where replicas are as many as workers, fast runs deal in step.",
+    "Exact runs on workers of a tenth of a core.",
     "The operators are maps: what aggregates and sends each tuple along at once costs what is given here.",
 )
 

@@ -190,6 +190,7 @@ def test_metis_traps():
         lambda: Albic(share=1.5),
         lambda: Joint(band=-1.0),
         lambda: Joint(steps=0),
+        lambda: Joint(seconds=0.0),
     ],
 )
 def test_senseless_settings_are_refused(make):

@@ -166,7 +166,7 @@ def test_who_does_not_see_fusion_is_not_asked() -> None:
     [
         ("fusion+fusion-pa", "fusion-pa fuses, as fusion does; name one that places"),
         ("fusion+milp-hosts", "a goal of its own"),
-        ("fusion+", "unknown optimizer ''"),
+        ("fusion+", "names nothing behind the"),
         ("fusion+local-serch", "did you mean 'local-search'"),
         ("rlas+fusion", "unknown optimizer"),
     ],

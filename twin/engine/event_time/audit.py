@@ -1,4 +1,5 @@
-"""What an exact run notes of every tuple with event time, so that each window can be checked against all that came."""
+"""What a run notes of tuples with event time, so that each window can be checked against all that came: an exact run
+notes every tuple, a fast one how many there are."""
 
 from __future__ import annotations
 
@@ -19,3 +20,27 @@ class Audit:
     kept: set[int] = field(default_factory=set)
     late: set[int] = field(default_factory=set)
     emitted: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Of one operator in a fast run. came: by event time in microseconds, the tuples that were sent to it, once however
+    many copies; late: of these, those that it dropped. emitted: by start and end of a window, tuples in it, over all
+    replicas."""
+
+    came: dict[int, int] = field(default_factory=dict)
+    late: dict[int, int] = field(default_factory=dict)
+    emitted: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def arrive(self, at_us: int, n: int) -> None:
+        """So many are sent to it."""
+        self.came[at_us] = self.came.get(at_us, 0) + n
+
+    def drop(self, at_us: int, n: int) -> None:
+        """So many are too late."""
+        self.late[at_us] = self.late.get(at_us, 0) + n
+
+    def emit(self, start_us: int, end_us: int, tuples: float) -> None:
+        """A replica emits a window."""
+        window = start_us, end_us
+        self.emitted[window] = self.emitted.get(window, 0.0) + tuples

@@ -98,6 +98,8 @@ class ComputeLogic(TimedLogic):
             self.dropped += segment.n
             if self.audit is not None:
                 self.audit.late.add(segment.digest)
+            if self.tally is not None:
+                self.tally.drop(segment.at_us, segment.n)
         else:
             if self.audit is not None:
                 self.audit.kept.add(segment.digest)
@@ -212,6 +214,8 @@ class ComputeLogic(TimedLogic):
         self.owed.work_s += n * (self.result_s + self.out.send_s)
         for piece in results_of(span, content, n, at_s):
             self.out.send(piece)
+        if self.tally is not None:
+            self.tally.emit(span.start, span.end, content.tuples)
         if self.audit is not None and isinstance(content, Known):
             for key, found in content.held.items():
                 self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))

@@ -164,6 +164,8 @@ class ConsolidateLogic(TimedLogic):
             if self.audit is not None and isinstance(content, Known):
                 for key, found in content.held.items():
                     self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
+            if self.tally is not None:
+                self.tally.emit(span.start, span.end, content.tuples)
             results += self._results(span, content, n, at_s)
         work_s += sum([each.n for each in results]) * (self.result_s + self.out.send_s)
         station, complete = self.station, Complete(results, watermark_us, self.station)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
-from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.audit import Audit, Tally
 from twin.engine.event_time.dated import Dated
 from twin.engine.event_time.ownership import Cut, Ownership
 from twin.engine.segment import Segment
@@ -31,7 +31,7 @@ class Copied:
 class TimedDeal(Deal):
     """By the law of each segment's event time. In an exact run it draws a tuple's key, and notes it for the audit."""
 
-    __slots__ = ("_deals", "_draws", "_key_steps", "_weighed", "audit", "copied", "ownership")
+    __slots__ = ("_deals", "_draws", "_key_steps", "_weighed", "audit", "copied", "ownership", "tally")
 
     tags = True
 
@@ -41,12 +41,14 @@ class TimedDeal(Deal):
         draws: Draws,
         copied: Copied,
         audit: Audit | None,
+        tally: Tally | None,
         first: int = 0,
         producers: int = 1,
     ) -> None:
         self.ownership = ownership
         self.copied = copied
         self.audit = audit
+        self.tally = tally
         self._draws = draws
         self._deals: dict[int, RandomDeal] = {}
         self._key_steps: list[float] = []
@@ -55,13 +57,15 @@ class TimedDeal(Deal):
 
     def another(self, draws: Draws, producer: Sender) -> Deal:
         """See Deal."""
-        return TimedDeal(self.ownership, draws, self.copied, self.audit)
+        return TimedDeal(self.ownership, draws, self.copied, self.audit, self.tally)
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """See Deal."""
         assert isinstance(segment, Dated)
         if self.audit is not None:
             return self._single(segment, self.audit)
+        if self.tally is not None:
+            self.tally.arrive(segment.at_us, segment.n)
         law = self.ownership.law(segment.at_us)
         parts = list(self._by(law).parts(segment))
         for seat, part in parts:

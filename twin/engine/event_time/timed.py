@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.audit import Audit, Tally
 from twin.engine.event_time.content import Content, Groups, empty
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.event_time.shipping import Owed, Shipping
@@ -33,6 +33,7 @@ class TimedLogic(Logic):
         "owed",
         "ownership",
         "shippings",
+        "tally",
         "watermark_us",
     )
 
@@ -49,6 +50,7 @@ class TimedLogic(Logic):
         self.index = 0
         self.owed = Owed()
         self.audit: Audit | None = None
+        self.tally: Tally | None = None
         self.shippings: list[Shipping] = []
         self._told_s: dict[float, float] = {}
 

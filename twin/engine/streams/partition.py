@@ -2,7 +2,8 @@
 
 A segment with enough tuples is split among all replicas; a small one goes whole to the replica that lags most behind
 its share, so the number of segments does not grow with the number of replicas. It then stands for what that replica
-would have got since its last one, of all producers: it is stretched over that time, or it would be a burst.
+would have got since its last one, of all producers: it is stretched over that time, or it would be a burst. Producers
+make segments in turn, too, so every now and then two replicas change places: each gets tuples of all producers.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ SPLIT_AT_LEAST = 16
 """Tuples each replica must get for a split of a smooth segment to be worth its events."""
 BURST_PARTS = 8
 """Replicas among which a burst is split, if there are that many: whole, it would keep one of them busy for long."""
+ROUNDS = 256
+"""So many, over the square of the replicas, go by between two changes of places: a replica that gets a segment earlier
+takes a share of 1 / replicas more for that time, and one that gets it later so much less."""
 SCAN_REPLICAS = 16
 """Up to this many replicas are looked at one by one for each segment; more keep a list of turns."""
 
@@ -42,7 +46,21 @@ class Deal:
     producers: how many deal by these weights, together or apart.
     """
 
-    __slots__ = ("_began_s", "_ended", "_first", "_live", "_owed", "_turns", "copies", "first", "producers", "weights")
+    __slots__ = (
+        "_began_s",
+        "_dealt",
+        "_ended",
+        "_every",
+        "_first",
+        "_live",
+        "_owed",
+        "_places",
+        "_turns",
+        "copies",
+        "first",
+        "producers",
+        "weights",
+    )
 
     tags = False
     """Whether it looks at each segment, also where there is one replica only, and all of them hear control items."""
@@ -53,6 +71,7 @@ class Deal:
         self.producers = producers
         self._began_s = 0.0
         self._ended: dict[int, float] = {}  # when the last tuple of each replica's last segment came
+        self._dealt = 0
         self.reweigh(weights)
 
     def reweigh(self, weights: Sequence[float]) -> None:
@@ -60,7 +79,9 @@ class Deal:
         self.weights = weights
         self._live = [index for index, weight in enumerate(weights) if weight > 0.0]
         self._owed = [0.0] * len(weights) if len(weights) <= SCAN_REPLICAS else []
+        self._every = 1 + len(self._live) * max(1, ROUNDS // len(self._live) ** 2)  # at another place each time
         self._first: int | None = self.first
+        self._places: list[int] = []  # in a round
         self._turns: Turns | None = None
 
     def due(self, shares: Sequence[float]) -> Sequence[float]:
@@ -126,22 +147,43 @@ class Deal:
             segment.taken0_s -= a_s - first_s
 
     def _whole(self, n: int) -> int:
+        self._dealt += 1
+        change = n > 1 and self.producers > 1 and self._dealt % self._every == 0  # not tuple by tuple
         if not self._owed:
             if self._turns is None:
                 self._turns = Turns(self.weights, self.first, n)
+            if change:
+                self._turns.exchange()
             return self._turns.next(n)
         owed, weights = self._owed, self.weights
         if self._first is not None:  # begin in the middle of a round of segments of this size
+            self._places = [(index - self._first) % len(owed) for index in range(len(owed))]
             for index in self._live:
-                owed[index] -= n * ((index - self._first) % len(owed)) / len(owed)
+                owed[index] -= n * self._places[index] / len(owed)
             self._first = None
         best = self._live[0]
         for index in self._live:
             owed[index] += weights[index] * n
             if owed[index] > owed[best]:
                 best = index
+        if change:
+            best = self._exchanged(best, n)
         owed[best] -= n
         return best
+
+    def _exchanged(self, best: int, n: int) -> int:
+        """The replica that is due after `best`, if that is in this round: they change places in it for good."""
+        owed, places, after = self._owed, self._places, -1
+        for index in self._live:
+            if index != best and (after < 0 or owed[index] > owed[after]):
+                after = index
+        later = places[after] - places[best]
+        if later < 0:
+            return best
+        owed[best] -= n * later / len(owed)
+        owed[after] += n * later / len(owed)
+        places[best], places[after] = places[after], places[best]
+        return after
 
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         if not self._owed:

@@ -18,7 +18,7 @@ class Turns:
     first: the replica at which the producer begins its round; n: tuples of its first segment.
     """
 
-    __slots__ = ("_due", "_heap", "_order", "_place", "_weights")
+    __slots__ = ("_due", "_heap", "_order", "_place", "_places", "_weights")
 
     def __init__(self, weights: Sequence[float], first: int, n: int) -> None:
         self._weights = weights
@@ -29,6 +29,7 @@ class Turns:
         self._order = live[by_due].astype(np.int32)
         self._due = due[by_due]
         self._place = 0
+        self._places: dict[int, int] = {int(replica): place for place, replica in enumerate(self._order)}
         self._heap: list[tuple[float, int]] = []
 
     def next(self, n: int) -> int:
@@ -42,3 +43,14 @@ class Turns:
         due, replica = heap[0]
         heapq.heapreplace(heap, (due + n / self._weights[replica], replica))
         return replica
+
+    def exchange(self) -> None:
+        """The next two change places in the round for good, once all have had a turn, if both are in this one."""
+        heap, places = self._heap, self._places
+        if self._place < len(self._order) or len(heap) < 2:
+            return
+        second = 2 if len(heap) > 2 and heap[2] < heap[1] else 1
+        (due, first), (later, other) = heap[0], heap[second]
+        if places[first] < places[other]:
+            places[first], places[other] = places[other], places[first]
+            heap[0], heap[second] = (due, other), (later, first)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.balancing.gathering import gathered
 from optimizers.balancing.joint import Joint
+from optimizers.balancing.meeting import met
 from optimizers.balancing.migrations import Rows, migrations
 from optimizers.balancing.relief import relieved
 from optimizers.balancing.search import Search
@@ -79,7 +79,7 @@ def test_no_assignment_is_better_in_small(serialising, worse):
         problem = small(seed, serialising)
         band = min(relieved(problem, node_g).distance(node_g) for node_g in assignments(problem)) + 4.0
         worth = worth_of(problem, band)
-        found = gathered(problem, problem.traffic, worth.hot_e, np.arange(6), band=band, steps=150)
+        found = met(problem, problem.traffic, worth.hot_e, np.arange(6), band=band, steps=150)
         best = min(assignments(problem), key=worth.rank)
         assert not worth.rank(found)[0]
         assert worth.value(best) - 1e-9 <= worth.value(found) <= worth.value(best) + worse
@@ -89,19 +89,19 @@ def test_nothing_goes_to_a_marked_node_nor_beyond_memory_or_budget():
     for seed in range(5):
         problem = small(seed, kill_h=(0, 0, 1), state_g=np.ones(6), memory_h=np.full(3, 3.0), budget=4)
         worth = worth_of(problem)
-        node_g = gathered(problem, problem.traffic, worth.hot_e, np.arange(6), band=2.0, steps=60)
+        node_g = met(problem, problem.traffic, worth.hot_e, np.arange(6), band=2.0, steps=60)
         assert not problem.violation(node_g)
 
 
 def test_groups_that_may_not_move_stay():
     problem = small(2, fixed_g=np.array([1, 0, 0, 1, 0, 0]))
     worth = worth_of(problem)
-    node_g = gathered(problem, problem.traffic, worth.hot_e, np.arange(6), band=50.0, steps=40)
+    node_g = met(problem, problem.traffic, worth.hot_e, np.arange(6), band=50.0, steps=40)
     assert (node_g[[0, 3]] == problem.home_g[[0, 3]]).all()
 
 
 def test_it_gives_one_answer_whatever_the_clock_says():
-    problem = job("fig2", "pairs", 100.0, seed=0)
+    problem = replace(job("fig2", "pairs", 100.0, seed=0), serialising=0.5)
     one, other = (Joint(steps=12, inner=Search(looks=50)).solve(problem) for _ in range(2))
     assert (one.node_g == other.node_g).all()
 

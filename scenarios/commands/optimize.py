@@ -1,56 +1,29 @@
-"""`twin optimize` and `twin validate`: choose where a job runs, and prove the choice by simulation."""
+"""`twin optimize`: choose where a job runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenarios.commands.asking import Master, OutFolder, Workers, write
 from scenarios.commands.given import ScenarioName, Set, known_optimizers, scenario_of
 from scenarios.commands.interruption import BestSoFar, hearing
 from scenarios.commands.plan_requirements import AtMost, HeadRoom, Prices, plan_requirements
 from scenarios.commands.plan_space import Allow, Moves, Pin, Replicas, Ruled, Rules, Together, plan_space
 from scenarios.commands.profiling import Percentile
-from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Seed, Terminal
+from scenarios.commands.search_options import Budget, Drive, Objective, Prove, Seconds, say_blindness
+from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from optimizers.interface import Candidate, Solution
-    from scenarios.planning.validation import ValidationRow
     from twin.scenario import Scenario
 
-Objective = Annotated[
-    str | None,
-    typer.Option(
-        "--objective",
-        help="processing_latency_s, e2e_latency_s, throughput_per_s, or (optimize) price; default: the optimizer's.",
-    ),
-]
-Seconds = Annotated[
-    float | None,
-    typer.Option("--time-limit", metavar="S", help="Stop searching after S seconds, with the best plan so far."),
-]
-Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
-Prove = Annotated[
-    int, typer.Option("--prove", min=0, metavar="K", help="Simulate the K best plans, and take the best of them.")
-]
 Profiled = Annotated[
     bool, typer.Option("--profiled", help="Profile the job first, and plan with what that finds; then simulate.")
 ]
 ProfileFile = Annotated[
     Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
-]
-Drive = Annotated[
-    str | None,
-    typer.Option(
-        "--drive",
-        metavar="near|calibrated|free",
-        help="How a learned model drives: it chooses among what is near by rates, bends the rates, or searches freely. "
-        "Default: near for milp, else free.",
-    ),
 ]
 PRICE, BUYER = "price", "milp-hosts"
 """The objective that one optimizer has: the cheapest hosts that bear the job with head room."""
@@ -58,9 +31,8 @@ OutFile = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Wri
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands of this file."""
+    """Adds the command of this file."""
     app.command("optimize", rich_help_panel="Plans")(optimize)
-    app.command("validate", rich_help_panel="Plans")(validate)
 
 
 def optimize(
@@ -139,7 +111,7 @@ def optimize(
     prices_h(loaded, requirements.prices)
     costs = cost_model(model)
     blind = blindness(loaded, [costs])
-    _say_blindness(terminal, loaded.name, blind)
+    say_blindness(terminal, loaded.name, blind)
     if other := beyond(loaded, costs):
         terminal.note(f"note: cost model {costs.name} was trained on other {', '.join(other)}; it extrapolates")
     known = _as_profiled(loaded, terminal, profiled, profile, percentile)
@@ -194,11 +166,6 @@ def _buying(optimizer: str | None, objective: str | None) -> tuple[str, str | No
     if optimizer not in (None, BUYER):
         raise BadInput(f"--objective {PRICE} is the goal of {BUYER}, not of {optimizer}; leave one of the two out")
     return BUYER, None
-
-
-def _say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:
-    for name, words in blind.items():
-        terminal.note(f"note: cost model {name} does not see of {scenario}: {'; '.join(words)}")
 
 
 def _as_profiled(
@@ -281,110 +248,3 @@ def _report(
 
 def _said(given: Candidate) -> dict[str, Any]:
     return {"predicted": given.objective, "backpressured": given.backpressured >= 0.5, "success": given.success >= 0.5}
-
-
-def validate(
-    scenarios: Annotated[
-        list[str], typer.Argument(metavar="SCENARIO...", help="Names from `twin list`, or YAML files.")
-    ],
-    set_: Set = None,
-    optimizers: Annotated[
-        str, typer.Option("--optimizers", metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
-    ] = "as-given,random,governor,local-search",
-    models: Annotated[
-        str, typer.Option("--cost-model", metavar="A,B,...", help="Of rates, sim, learned, staged, and model folders.")
-    ] = "rates",
-    drive: Drive = None,
-    objective: Objective = None,
-    budget: Budget = 1000,
-    seconds: Seconds = None,
-    prove: Prove = 0,
-    pin: Pin = None,
-    allow: Allow = None,
-    replicas: Replicas = None,
-    rules: Ruled = Rules.NONE,
-    together: Together = False,
-    moves: Moves = None,
-    head_room: HeadRoom = None,
-    at_most: AtMost = None,
-    prices: Prices = None,
-    replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
-    references: Annotated[
-        int, typer.Option("--references", min=0, help="More plans simulated, among which the best known may be.")
-    ] = 30,
-    race: Annotated[
-        bool, typer.Option("--race/--no-race", help="Stop simulating references that are clearly beaten.")
-    ] = True,
-    out: OutFolder = None,
-    workers: Workers = None,
-    master: Master = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Simulates the plan of every optimizer and cost model: its regret against the best known plan.
-
-    All have the same budget, of plans asked about (--budget) or of seconds (--time-limit).
-
-    Examples: `twin validate smart-grid` ·
-    `twin validate smart-grid word-count --optimizers milp,local-search --cost-model rates,learned,staged --out board` ·
-    `twin validate smart-grid --optimizers milp,my_file.py:MyOptimizer` ·
-    `twin validate smart-grid advertisement --optimizers governor,costream --cost-model rates,model --replications 10`
-    """
-    from scenarios.asking import folder
-    from scenarios.executing.chosen import executor
-    from scenarios.planning import leader_board, planner
-    from scenarios.planning.cost_models import cost_models
-    from scenarios.planning.validation import validate as judged
-    from scenarios.telling import tables
-    from twin.scenario import config_hash
-    from twin.simulation import simulate
-
-    terminal = Terminal(as_json=as_json, quiet=quiet)
-    space = plan_space(pin, allow, replicas, rules, together, moves)
-    requirements = plan_requirements(head_room, at_most, prices)
-    chosen = planner.optimizers(optimizers)
-    objective = planner.purpose(chosen, objective)
-    costs = list(cost_models(models).values())
-    loaded = [scenario_of(name, set_) for name in scenarios]
-    question = {"scenarios": [config_hash(each) for each in loaded], "optimizers": optimizers, "cost_models": models}
-    asked = {"budget": budget, "seconds": seconds, "prove": prove, "drive": drive, "replications": replications}
-    runner = executor(workers, master, terminal.stage)
-    folder.opened(
-        out,
-        {"command": "validate", **question, **asked, "references": references, "objective": objective, "seed": seed},
-    )
-    rows: list[ValidationRow] = []
-    blind: dict[str, dict[str, tuple[str, ...]]] = {}
-    with runner:
-        for each in loaded:
-            terminal.stage(f"{each.name}: planning, then {replications} simulated runs a plan")
-            blind[each.name] = planner.blindness(each, costs)
-            _say_blindness(terminal, each.name, blind[each.name])
-            rows += judged(
-                [each],
-                chosen,
-                costs,
-                simulate,
-                replications,
-                seed,
-                objective=objective,
-                budget=budget,
-                references=references,
-                space=space,
-                requirements=requirements,
-                seconds=seconds,
-                lead=lambda optimizer, model: planner.led(optimizer, model, planner.fitting(drive, model), seed, prove),
-                racing=race,
-                executor=runner,
-            )
-    listed = [asdict(row) for row in rows]
-    board = [asdict(each) for each in leader_board.standings(rows)]
-    document = {"objective": objective, "rows": listed, "standings": board, "blind_to": blind}
-    if out is not None:
-        from figures.distributions import distributions
-
-        figure = distributions(leader_board.samples(rows), "simulated cost over the best known", log=True)
-        write(terminal, out, document, leader_board.csv_rows(listed), figure)
-    total = [tables.of_standings(board)] if len(loaded) > 1 else []
-    terminal.result(document, *tables.of_regrets(listed), *total)
