@@ -40,6 +40,12 @@ class Workspace:
         self._simulating = simulating or fan_out()
         self._datasets: dict[tuple[str, Misjudged | None], Dataset] = {}
 
+    def reseeded(self, seed: int) -> Workspace:
+        """The same corpora and rows; splits and networks of another seed."""
+        found = Workspace(self.folder, self.sizes, seed, self.audience, self._simulating)
+        found.used, found._datasets = self.used, self._datasets
+        return found
+
     def prepare(self, recipes: Sequence[Recipe]) -> None:
         """Simulates and aggregates those whose rows are not there yet, all in one Spark session."""
         named = {label(recipe): recipe for recipe in recipes}

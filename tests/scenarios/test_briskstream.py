@@ -33,13 +33,13 @@ def thinned(scenario: Scenario) -> Scenario:
 
 
 @applications
-def test_the_published_throughput_takes_most_of_the_cores_and_more_is_offered(name: str) -> None:
+def test_the_published_throughput_takes_half_of_the_cores_or_more_and_more_is_offered(name: str) -> None:
     scenario = load(name)
     rates = nominal_rates(scenario.query, scenario.workload.arrivals)
     results_per_s = rates["sink"].in_per_s
     assert results_per_s / rates["spout"].in_per_s == pytest.approx(RESULTS_PER_INPUT[name])
     cores = sum(rates[each.name].in_per_s * each.service_time_s for each in scenario.query.operators)
-    assert 0.6 * CORES < cores * THROUGHPUT[name] / results_per_s < CORES
+    assert 0.5 * CORES < cores * THROUGHPUT[name] / results_per_s < CORES
     assert cores > 1.3 * CORES
 
 

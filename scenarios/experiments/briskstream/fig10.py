@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from optimizers.rlas import Rlas
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (
     APPLICATIONS,
     SERVERS,
@@ -18,6 +19,7 @@ from scenarios.experiments.briskstream.applications import (
 )
 from scenarios.experiments.briskstream.published import WITHOUT_RMA_OF_IDEAL
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.cluster import Cluster
@@ -59,7 +61,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         "value": [row[key] for row in rows for key in kinds],
     }
     title = f"Gaps to ideal on eight sockets, {sizes.judged} simulated runs each"
-    return Result({"gaps": Table(title, COLUMNS, tuple(rows))}, {"gaps": lambda: bars(drawn, "share of ideal")}, NOTES)
+    tables = {"gaps": Table(title, COLUMNS, tuple(rows)), "against": compared(against.fig10(rows))}
+    return Result(tables, {"gaps": lambda: bars(drawn, "share of ideal")}, NOTES)
 
 
 def _row(workspace: Workspace, case: Case) -> dict[str, Any]:

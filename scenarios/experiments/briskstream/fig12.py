@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from optimizers.registry import optimizer_by_name
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import APPLICATIONS, SERVERS, Case, judged, plan_of, planned
 from scenarios.experiments.briskstream.published import OVER_FIX_L, OVER_FIX_U
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -44,7 +46,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     ]
     title = f"Throughput of plans by what the planner believes of distances, simulated ({sizes.judged} runs each)"
     return Result(
-        {"improvement": Table(title, COLUMNS, tuple(rows))},
+        {"improvement": Table(title, COLUMNS, tuple(rows)), "against": compared(against.fig12(rows))},
         {"improvement": lambda: _drawn(rows)},
         NOTES,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from optimizers.registry import optimizer_by_name
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (
     APPLICATIONS,
     SERVERS,
@@ -15,6 +16,7 @@ from scenarios.experiments.briskstream.applications import (
     with_replicas,
 )
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -47,7 +49,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     ]
     title = f"Throughput by placement, with RLAS's replicas, simulated ({sizes.judged} runs each)"
     return Result(
-        {"placements": Table(title, COLUMNS, tuple(rows))},
+        {"placements": Table(title, COLUMNS, tuple(rows)), "against": compared(against.fig13(rows))},
         {f"server-{server.lower()}": lambda server=server: _drawn(rows, server) for server in SERVERS},  # type: ignore[misc]
         NOTES,
     )

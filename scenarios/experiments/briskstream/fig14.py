@@ -11,6 +11,7 @@ import numpy as np
 
 from optimizers.random_sockets import scattered
 from optimizers.registry import optimizer_by_name
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (
     APPLICATIONS,
     SERVERS,
@@ -22,6 +23,7 @@ from scenarios.experiments.briskstream.applications import (
 )
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.parallel import Piece, kept
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
@@ -89,7 +91,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
             "judged again as RLAS's is."
         ),
     )
-    return Result({"random": Table(title, COLUMNS, tuple(rows))}, figures, notes)
+    tables = {"random": Table(title, COLUMNS, tuple(rows)), "against": compared(against.fig14(rows))}
+    return Result(tables, figures, notes)
 
 
 def random_plan(job: Deployment, seed: int, number: int) -> ExecutionPlan:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from optimizers.registry import optimizer_by_name
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import SERVERS, Case, plan_of, planned
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
@@ -58,7 +60,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         for i, row in enumerate(cores_ij)
     ]
     title = f"Fetching between sockets under RLAS's plan of {APPLICATION} (modelled, simulated machine)"
-    return Result({"fetching": Table(title, COLUMNS, tuple(rows))}, {"matrices": lambda: _drawn(cores)}, NOTES)
+    tables = {"fetching": Table(title, COLUMNS, tuple(rows)), "against": compared(against.fig15(rows))}
+    return Result(tables, {"matrices": lambda: _drawn(cores)}, NOTES)
 
 
 def fetching(job: Deployment, plan: ExecutionPlan) -> np.ndarray:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from optimizers.registry import optimizer_by_name
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import APPLICATIONS, SERVERS, Case, judged, plan_of, planned
 from scenarios.experiments.briskstream.engines import BRISK, OTHERS, RATIOS, STORM_BY_RATIOS, WITHOUT_JUMBO
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -51,7 +53,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     """All applications on both servers."""
     rows = [row for server in SERVERS for application in APPLICATIONS for row in _rows(workspace, application, server)]
     title = f"Throughput with ever more of BriskStream's ideas, simulated ({sizes.judged} runs each), modelled costs"
-    return Result({"factors": Table(title, COLUMNS, tuple(rows))}, {"factors": lambda: _drawn(rows)}, NOTES)
+    tables = {"factors": Table(title, COLUMNS, tuple(rows)), "against": compared(against.fig16(rows))}
+    return Result(tables, {"factors": lambda: _drawn(rows)}, NOTES)
 
 
 def _rows(workspace: Workspace, application: str, server: str) -> list[dict[str, Any]]:

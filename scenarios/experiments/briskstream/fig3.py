@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from optimizers.rlas import Rlas
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (
     SERVERS,
     Case,
@@ -17,6 +18,7 @@ from scenarios.experiments.briskstream.applications import (
 )
 from scenarios.experiments.briskstream.published import PERCENTILE
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from scenarios.profiling.measuring import SAMPLES, OperatorProfile, instantiate, profile
@@ -62,6 +64,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         {
             "times": Table(f"Simulated execution times, {SAMPLES:,} tuples an operator", _time_columns(), tuple(times)),
             "percentiles": Table(f"RLAS's plans with profiles on Server A, {runs}", PLAN_COLUMNS, tuple(plans)),
+            "against": compared(against.fig3(plans)),
         },
         {"times": lambda: profile_times(shown)},
         NOTES,

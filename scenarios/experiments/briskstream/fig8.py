@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.alone import modelled_ns, simulated_ns
 from scenarios.experiments.briskstream.applications import SERVERS, Case
 from scenarios.experiments.briskstream.engines import BRISK
 from scenarios.experiments.briskstream.published import EXECUTE_OF_STORM, MOST_REMOTE_FACTOR, OTHERS_OF_STORM
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -57,7 +59,10 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
     }
     title = "Word count: time per tuple by component, simulated (engines other than brisk modelled)"
     return Result(
-        {"components": Table(title, COLUMNS, tuple(row for each in rows.values() for row in each))},
+        {
+            "components": Table(title, COLUMNS, tuple(row for each in rows.values() for row in each)),
+            "against": compared(against.fig8([row for each in rows.values() for row in each])),
+        },
         {f"server-{name.lower()}": partial(time_breakdown, _drawn(each)) for name, each in rows.items()},
         NOTES,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from optimizers.rlas import Rlas
 from optimizers.spread import Spread
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import (
     APPLICATIONS,
     SERVERS,
@@ -22,6 +23,7 @@ from scenarios.experiments.briskstream.applications import (
 from scenarios.experiments.briskstream.engines import BRISK
 from scenarios.experiments.briskstream.published import NEARLY_LINEAR_TO
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.plan import ExecutionPlan
@@ -74,6 +76,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
             "applications": Table(
                 f"RLAS's plans, {runs}", COLUMNS, tuple(row for rows in ours.values() for row in rows)
             ),
+            "against": compared(against.fig9([row for rows in ours.values() for row in rows])),
         },
         {f"server-{name.lower()}": partial(scalability, _drawn(rows, "application")) for name, rows in ours.items()}
         | {"engines": lambda: scalability(_drawn(engines, "engine"))},

@@ -14,8 +14,10 @@ import numpy as np
 from optimizers.first_fit import FirstFit
 from optimizers.rlas import Rlas
 from optimizers.spread import spread
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import measured, plan_of, solved, with_replicas
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from scenarios.files import scenario_file
@@ -69,7 +71,7 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
     }
     figures = {"hosts": lambda: lines(drawn, "network card of each machine (Gbit/s)", "simulated K results/s")}
     return Result(
-        {"hosts": Table(title, columns, tuple(rows))},
+        {"hosts": Table(title, columns, tuple(rows)), "against": compared(against.hosts(rows))},
         figures,
         ("We know of no published system that plans both at once.",),
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import APPLICATIONS, Case
 from scenarios.experiments.briskstream.engines import BRISK, RATIOS, STORM_BY_RATIOS
 from scenarios.experiments.briskstream.fig9 import plan_as_engine
 from scenarios.experiments.briskstream.published import TABLE_5_P99_MS
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.deployment import Deployment
@@ -57,7 +59,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     del sizes
     rows = [row for application in APPLICATIONS for row in _rows(workspace, application)]
     title = "Throughput and latency on Server A by engine (modelled), simulated"
-    tables = {"engines": Table(title, COLUMNS, tuple(rows))}
+    tables = {"engines": Table(title, COLUMNS, tuple(rows)), "against": compared(against.engines(rows))}
     return Result(tables, {"speed_up": lambda: _speed_ups(rows), "latency": lambda: _latencies(rows)}, NOTES)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.alone import modelled_ns, simulated_ns
 from scenarios.experiments.briskstream.applications import Case
 from scenarios.experiments.briskstream.published import TABLE_3
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.numa import hops_a, hops_b
@@ -54,7 +56,8 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
     ):
         drawn[name] = [row[key] for row in rows]
     title = "Time per tuple by NUMA distance, simulated (each operator alone is busy), modelled, published"
-    return Result({"times": Table(title, COLUMNS, (*rows, *others))}, {"times": lambda: numa_times(drawn)}, NOTES)
+    tables = {"times": Table(title, COLUMNS, (*rows, *others)), "against": compared(against.table3([*rows, *others]))}
+    return Result(tables, {"times": lambda: numa_times(drawn)}, NOTES)
 
 
 def _compared(workspace: Workspace, operator: str, socket: int) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from typing import Any
 
 from optimizers.rlas import Rlas
 from optimizers.socket_tree import Heuristics
+from scenarios.experiments.briskstream import against
 from scenarios.experiments.briskstream.applications import Case, estimated, judged, plan_of, planned
 from scenarios.experiments.briskstream.published import TABLE_7
 from scenarios.experiments.interface import Experiment, Result, Table
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.rates.numa_job import NumaJob
@@ -49,7 +51,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         if ratio <= NumaJob(case.job).cores_l.max()
     )
     title = f"Word count on eight sockets by compression ratio: simulated ({sizes.judged} runs each)"
-    return Result({"ratios": Table(title, COLUMNS, rows)}, notes=NOTES)
+    return Result({"ratios": Table(title, COLUMNS, rows), "against": compared(against.table7(rows))}, notes=NOTES)
 
 
 def _row(workspace: Workspace, case: Case, name: str, ratio: int) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from scenarios.experiments.costream import against
 from scenarios.experiments.costream.judging import judged
 from scenarios.experiments.costream.published import FIGURE_12
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.recipes import main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -32,12 +34,15 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         model = workspace.fitted(rivals.paper(sizes, features=features), recipe, metrics=[METRIC])
         (found,) = judged(model, dataset, workspace.seed, parts.test)
         row = {"seen": meaning, "features": features, "runs": found.rows, "q50": found.q50, "q95": found.q95}
+        row |= {"q50_se": found.q50_se, "q95_se": found.q95_se}
         rows.append({**row, "paper_q50": FIGURE_12[features]})
     columns = {
         "seen": "the network sees",
         "runs": "runs",
         "q50": "q-error median",
+        "q50_se": "its standard error",
         "q95": "q-error 95 %",
+        "q95_se": "its standard error",
         "paper_q50": "paper: median",
     }
     drawn: dict[str, list[Any]] = {
@@ -47,7 +52,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     }
     title = "End-to-end latency (Le) of held-out runs of the simulated corpus, by what the network sees"
     figures = {"features": lambda: grouped_bars(drawn, "median q-error of Le (log scale)")}
-    return Result({"features": Table(title, columns, tuple(rows))}, figures)
+    tables = {"features": Table(title, columns, tuple(rows)), "against": compared(against.features(rows))}
+    return Result(tables, figures)
 
 
 FIG12 = Experiment(

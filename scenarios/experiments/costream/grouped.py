@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scenarios.experiments.costream import against
 from scenarios.experiments.costream.judging import SHORT
 from scenarios.experiments.interface import Result, Table
 from scenarios.experiments.recipes import main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.metrics import METRICS, REGRESSION_METRICS
@@ -67,7 +69,8 @@ def by_group(
     }
     kind = {metric: "q_error" if metric in REGRESSION_METRICS else "accuracy" for metric in METRICS}
     shown = [{**row, "metric": SHORT[row["metric"]], "paper": bounds.get(kind[row["metric"]])} for row in rows]
-    return Result({"errors": Table(title, columns, tuple(shown))}, figures)
+    tables = {"errors": Table(title, columns, tuple(shown)), "against": compared(against.bounded(shown, bounds))}
+    return Result(tables, figures)
 
 
 def _row(model: str, dataset: Dataset, group: Group, metric: str, estimate: np.ndarray) -> dict[str, Any]:

@@ -34,6 +34,14 @@ COLUMNS: Mapping[str, str] = {
     **{f"{metric}": f"{SHORT[metric]} (accuracy)" for metric in SHORT if metric in BINARY_METRICS},
 }
 """Of a table of `line`s."""
+SEEDS = 2
+"""Splits of one corpus, and models trained on them: how much the choice of either matters."""
+BY_SEED: Mapping[str, str] = {"model": COLUMNS["model"], "training_seed": "seed", **COLUMNS}
+"""The same where models are trained several times."""
+TWO_SEEDS = (
+    "Each seed splits the one corpus anew and trains anew. Beside a figure, after ±, is its standard error over the "
+    "judged runs alone; how far the seeds are apart holds the split and the training as well."
+)
 
 
 def judged(fitted: Fitted, dataset: Dataset, seed: int, rows: np.ndarray | None = None) -> list[Row]:

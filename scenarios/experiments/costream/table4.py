@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from scenarios.experiments.costream.judging import COLUMNS, every_row, published
+from scenarios.experiments.costream import against
+from scenarios.experiments.costream.judging import BY_SEED, SEEDS, TWO_SEEDS, every_row, published
 from scenarios.experiments.costream.published import TABLE_IV
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -21,13 +23,16 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     from scenarios.experiments.costream import rivals
 
     fresh = workspace.dataset(_fresh(sizes, workspace.seed))
-    lines = [published(name, reported) for name, reported in TABLE_IV.items()]
+    lines = [published(name, reported, training_seed=None) for name, reported in TABLE_IV.items()]
+    seeds = range(workspace.seed, workspace.seed + SEEDS)
     for contestant in rivals.everyone(sizes).values():
-        model = workspace.fitted(contestant, main_corpus(sizes, workspace.seed))
-        lines.append(every_row(model, fresh, workspace.seed))
+        for seed in seeds:
+            model = workspace.reseeded(seed).fitted(contestant, main_corpus(sizes, workspace.seed))
+            lines.append(every_row(model, fresh, workspace.seed, training_seed=seed))
     title = f"Interpolation: {len(fresh)} fresh simulated runs on hardware between the values of the training corpus"
-    notes = ("The paper judges 100 queries.",)
-    return Result({"interpolation": Table(title, COLUMNS, tuple(lines))}, notes=notes)
+    notes = ("The paper judges 100 queries.", TWO_SEEDS)
+    tables = {"interpolation": Table(title, BY_SEED, tuple(lines)), "against": compared(against.rivals(lines))}
+    return Result(tables, notes=notes)
 
 
 TABLE4 = Experiment(

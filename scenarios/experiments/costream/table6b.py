@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from scenarios.experiments.costream import against
 from scenarios.experiments.costream.published import TABLE_VI_B
 from scenarios.experiments.costream.unseen_queries import COLUMNS, ONE_CLASS, block
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.recipes import EVALUATION_SEED, CorpusRecipe, horizon, main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -33,7 +35,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         "Here the queries are the benchmarks'; selectivities and distinct groups are assumed, as 'twin show' tells.",
         ONE_CLASS,
     )
-    return Result({"benchmarks": Table(title, COLUMNS, tuple(lines))}, notes=notes)
+    tables = {"benchmarks": Table(title, COLUMNS, tuple(lines)), "against": compared(against.rivals(lines))}
+    return Result(tables, notes=notes)
 
 
 TABLE6B = Experiment(

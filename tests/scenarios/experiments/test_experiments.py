@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scenarios.experiments.costream import rivals, table3, table5
+from scenarios.experiments.costream import rivals, table3, table4, table5
 from scenarios.experiments.costream.judging import SHORT
 from scenarios.experiments.costream.published import FIGURE_12, TABLE_III, TABLE_IV, TABLE_V
 from scenarios.experiments.interface import Result
@@ -75,7 +75,8 @@ def same_as_published(row: Mapping[str, Any], reported: Mapping[str, tuple[float
     return found == dict(reported)
 
 
-def test_table3_has_every_contestant_the_paper_and_the_limit(workspace, tmp_path):
+def test_table3_has_every_contestant_the_paper_and_the_limit(workspace, tmp_path, monkeypatch):
+    monkeypatch.setattr(table3, "SEEDS", 1)
     result = run("costream.table3", workspace, tmp_path)
     rows = result.tables["accuracy"].rows
     assert len(rows) == len(TABLE_III) + len(rivals.CONTESTANTS) + 2 * len(table3.ROUGHLY) + 2
@@ -109,12 +110,26 @@ def test_groups_share_the_test_rows_out(workspace, tmp_path, name, dimensions):
         assert row["paper"] or row["metric"] not in {SHORT[metric] for metric in REGRESSION_METRICS}
 
 
-def test_table4_is_judged_on_fresh_runs(workspace, tmp_path):
+def test_table4_is_judged_on_fresh_runs(workspace, tmp_path, monkeypatch):
+    monkeypatch.setattr(table4, "SEEDS", 1)
     result = run("costream.table4", workspace, tmp_path)
     assert all(map(same_as_published, published_rows(result), TABLE_IV.values()))
     ours = result.tables["interpolation"].rows[len(TABLE_IV) :]
     assert len(ours) == len(rivals.CONTESTANTS)
     assert all(row["runs"] == TINY.n and possible(measures(row)) for row in ours)
+
+
+def test_each_seed_has_a_line_and_a_split_of_its_own_over_the_same_rows(workspace, tmp_path, monkeypatch):
+    trees, rates = rivals.CONTESTANTS["flat-raw"], rivals.CONTESTANTS["rates"]
+    monkeypatch.setattr(rivals, "everyone", lambda _sizes: {"flat-raw": trees, "rates": rates})
+    rows = run("costream.table4", workspace, tmp_path).tables["interpolation"].rows[len(TABLE_IV) :]
+    assert [(row["model"], row["training_seed"]) for row in rows] == [
+        (each.name, seed) for each in (trees, rates) for seed in (SEED, SEED + 1)
+    ]
+    assert dict(measures(rows[0])) != dict(measures(rows[1])) and dict(measures(rows[2])) == dict(measures(rows[3]))
+    recipe, again = main_corpus(TINY, SEED), workspace.reseeded(SEED + 1)
+    assert again.dataset(recipe) is workspace.dataset(recipe)
+    assert not np.array_equal(again.split(recipe).test, workspace.split(recipe).test)
 
 
 def test_table5_trains_within_and_asks_beyond(workspace, tmp_path, monkeypatch):
