@@ -17,9 +17,8 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 SEARCHING = {"costream", "exhaustive", "local-search", "milp", "milp-costream", "milp-hosts"} | {
-    "milp-rate",
-    "rlas",
-    "rlas-placement",
+    *("milp-rate", "rlas", "rlas-placement"),
+    *("fusion", "fusion-baseline", "fusion-exact", "fusion-pa"),
 }
 """Those that know of next best plans."""
 PRUNING = {"branch-and-bound"}
@@ -37,6 +36,9 @@ class Counting:
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         self.asked += list(plans)
         return self.model.predict(scenario, plans)
+
+    def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
+        return self.model.blind_to(scenario)
 
 
 @pytest.mark.parametrize("name", sorted(OPTIMIZERS))

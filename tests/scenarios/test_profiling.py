@@ -38,9 +38,11 @@ def test_profiles_recover_what_the_scenario_says(found: dict[str, OperatorProfil
         assert each.output_bytes == operator.tuple_bytes
         if operator.kind == "map":
             assert each.selectivity == pytest.approx(operator.selectivity, abs=0.01)
-    assert found["average-speed"].input_bytes == 120
-    assert found["toll-notification"].input_bytes == pytest.approx((120 + 48 + 40) / 3, rel=0.01)
-    assert found["accident-notification"].input_bytes == 120, "accident-detection emits nothing"
+    sizes = {operator.name: operator.tuple_bytes for operator in LR.query.operators}
+    reports, average, count = (sizes[name] for name in ("dispatcher", "last-average-speed", "count-vehicles"))
+    assert found["average-speed"].input_bytes == reports
+    assert found["toll-notification"].input_bytes == pytest.approx((reports + average + count) / 3, rel=0.01)
+    assert found["accident-notification"].input_bytes == reports, "accident-detection emits nothing"
 
 
 def test_the_instantiated_job_is_the_job_up_to_its_profiles(found: dict[str, OperatorProfile]) -> None:

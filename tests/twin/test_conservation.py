@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from scenarios.experiments.recipes import main_corpus
+from scenarios.experiments.sizes import PAPER
 from tests.twin.changing import HOSTS, job, run
 from tests.twin.worlds import chain
+from twin import simulation
 from twin.change import checkpoint as checkpoints
 from twin.change import faults
 from twin.change.checkpoint import Checkpoint
@@ -20,12 +23,15 @@ from twin.engine.windows.history import History
 from twin.engine.windows.window import WindowKept
 from twin.events import Failure
 from twin.guards import conservation
-from twin.guards.conservation import ConservationError
+from twin.guards.conservation import ConservationError, OverbookedError
 from twin.job import compile as compiled
-from twin.scenario import RunSettings
+from twin.randomness import child_seed
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
 
+MAP = {"kind": "map", "name": "m"}
 SETTINGS = RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0, segments=200)
 DOWN = Failure(at_s=8.5, host="h1", recover_after_s=4)
 
@@ -142,3 +148,40 @@ def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(faults, "take_checkpoint", forgetful)
     with pytest.raises(ConservationError, match="held by checkpoints = restored at windows"):
         run(job(), DOWN, fidelity=fidelity, horizon_s=14, checkpoint_interval_s=3)
+
+
+# processors that are shared too generously ---------------------------------------------------------------------------
+
+
+def test_a_fast_run_that_overbooks_a_processor_is_followed_more_finely(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = iter([True, True, False])
+    finds: list[int | None] = []
+
+    def check(_: object, __: object, exact: bool) -> None:
+        assert not exact
+        if next(refused):
+            raise OverbookedError("work <= capacity * time")
+
+    monkeypatch.setattr(conservation, "check", check)
+    monkeypatch.setattr(simulation, "cautions", lambda _, settings, *__: finds.append(settings.segments) or ())
+    scenario = Scenario.of(chain([MAP], 100), RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0, fidelity="fast"))
+    run = simulate(scenario)
+    assert finds == [16 * 2000] and run.manifest["segments"] == 16 * 2000
+    assert [warning for warning in run.warnings if "32,000" in warning]
+
+
+def test_segments_that_were_asked_for_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(*_: object) -> None:
+        raise OverbookedError("work <= capacity * time")
+
+    monkeypatch.setattr(conservation, "check", check)
+    with pytest.raises(OverbookedError):
+        simulate(Scenario.of(chain([MAP], 100), SETTINGS.model_copy(update={"fidelity": "fast"})))
+
+
+def test_joins_on_half_a_core_that_needed_it() -> None:
+    """Random job 36,411 of the corpus: its usual segments give the host 5.5 % more than it has."""
+    make, spec = main_corpus(PAPER, 1).plan()
+    run = simulate(make(36_411).with_run(seed=child_seed(spec.seed, 36_411)))
+    assert run.manifest["segments"] > 2000
+    assert max(host.cpu for host in run.hosts) == pytest.approx(1.0, abs=0.01)

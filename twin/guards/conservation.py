@@ -24,6 +24,10 @@ class ConservationError(RuntimeError):
     """A run created or lost tuples, or did more work than its processors can."""
 
 
+class OverbookedError(ConservationError):
+    """A run did more work than a processor can. Of a fast one, the estimate of who demands what was too coarse."""
+
+
 def check(job: Job, world: World, exact: bool) -> None:
     """Raises ConservationError, naming the law and the place, if a finished run breaks one."""
     _brokers(world)
@@ -140,7 +144,8 @@ def _work(world: World, tolerance: float) -> None:
         if tolerance > 0.0:
             limit += processor.capacity * SHARING_START_S
         limit += world.ledger.overlap_s.get(location, 0.0)
-        _require(processor.work_s <= limit, "work <= capacity * time", str(location), processor.work_s, limit)
+        if processor.work_s > limit:
+            raise OverbookedError(f"work <= capacity * time at {location}: {processor.work_s} != {limit}")
 
 
 def _ahead_s(task: Task) -> float:

@@ -59,7 +59,10 @@ def test_every_scenario_of_the_library_can_be_fused(name):
     assert set(job.by_name) == {each.name for each in given.query.operators}
     rates = nominal_rates(given.query, given.workload.arrivals)
     assert {(each.producer, each.consumer): each.rate_per_s for each in job.transfers} == {
-        (each.producer, each.consumer): pytest.approx(rates[each.producer].out_per_s) for each in given.query.streams
+        (each.producer, each.consumer): pytest.approx(
+            rates[each.producer].out_per_s * given.query.operator(each.producer).share_to(each.consumer)
+        )
+        for each in given.query.streams
     }
     found = by_communication_acyclic(job)
     assert not found.cyclic and found.communication <= 1

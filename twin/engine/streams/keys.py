@@ -116,7 +116,7 @@ class KeyGroups:
         self.reweigh(self.own)
 
     def _heard(self) -> np.ndarray:
-        total = sum(per_s for _, per_s in self._followed)
+        total = sum([per_s for _, per_s in self._followed])
         shares = [per_s / total if total > 0.0 else 1.0 / len(self._followed) for _, per_s in self._followed]
         heard = [share * aligned.weights() for share, (aligned, _) in zip(shares, self._followed, strict=True)]
         return np.asarray(np.sum(heard, axis=0))
