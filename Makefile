@@ -27,15 +27,15 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/twin demo
 
-# Spark forks a JVM launcher, which JAX's threads do not survive for sure: a process of its own. The rest is shared out
+# Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own. All are shared out
 # to a process a core, file by file, since the tests of a file share what they set up.
 test: setup
 	$(BIN)/python -m pytest -q -m 'not spark and not slow' -n auto --maxprocesses 4 --dist loadfile
-	$(BIN)/python -m pytest -q -m 'spark and not slow'
+	$(BIN)/python -m pytest -q -m 'spark and not slow' -n 2 --dist loadfile
 
 test-slow: setup
 	$(BIN)/python -m pytest -q -m 'slow and not spark' -n auto --maxprocesses 4 --dist loadfile
-	$(BIN)/python -m pytest -q -m 'slow and spark'
+	$(BIN)/python -m pytest -q -m 'slow and spark' -n 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check .

@@ -39,6 +39,7 @@ def interrupted(kept: KeptMembers, after: int) -> None:
         trained(keep)
 
 
+@pytest.mark.slow
 def test_it_goes_on_to_the_same_networks(tmp_path: Path) -> None:
     kept = under_way(tmp_path / "model", dataset(), SHORT, WANTED, 1)
     interrupted(kept, after=1)

@@ -60,6 +60,7 @@ def test_the_manifest_names_the_cores_that_the_seed_holds_for() -> None:
     assert all(ensemble.manifest["cores"] >= 1 for ensemble in trained())
 
 
+@pytest.mark.slow
 def test_loss_falls_and_beats_a_constant() -> None:
     (ensemble,) = trained()
     points = curve(ensemble)

@@ -237,6 +237,7 @@ def test_with_retire_all_replicas_without_groups_go() -> None:
 # what must not end a run ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @BOTH
 def test_trouble_ends_no_run(spec: PolicySpec) -> None:
     """A host that dies and comes back, one that gets slow, and a time without tuples."""

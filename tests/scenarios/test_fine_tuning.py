@@ -19,6 +19,7 @@ def tuned(how: FineTuning, rehearse: bool) -> fine_tuning.Tuned:
     return fine_tuning.tune(model, fresh, known if rehearse else None, how, 0, lambda _done, _total: None)
 
 
+@pytest.mark.slow
 def test_both_kinds_of_queries_are_reported_before_and_after() -> None:
     found = tuned(QUICK, rehearse=True)
     rows = {row["queries"]: row for row in found.rows}

@@ -130,6 +130,7 @@ def test_replicas_are_as_many_as_the_load_is():
     assert answer["resources"][0]["used"] == pytest.approx(2.5 / 3, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_rate_that_needs_more_cores_than_replicas_have():
     """Four replicas on two cores of 1 ms each: no more than 2000 a second, and the CPU binds."""
     crowded = queue(segments=400, horizon_s=100, period_s=5, cores=2)
