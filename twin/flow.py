@@ -72,7 +72,7 @@ def flows(
         inputs = inputs or (source_rate_per_s[operator.name],)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
         never = [np.full_like(inputs[0], np.inf)] * len(inputs)
-        mixing = Mixing(by_chance=bursts)
+        mixing = Mixing(by_chance=bursts, passed=tuple(operator.passed_from(name) for name in producers))
         if bursts and producers:
             mixing = mixing._replace(burst_s=np.max([found[name].burst_s for name in producers], axis=0))
         if channels is not None:

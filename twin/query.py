@@ -151,6 +151,7 @@ class Query(Spec):
             if not operator.is_sink and not outputs:
                 raise ValueError(f"{name} leads to no sink; add a stream with producer {operator.name!r}")
             wrong = operator.why_not_to([stream.consumer for stream in self.outputs(operator.name)])
+            wrong = wrong or operator.why_not_from([stream.producer for stream in self.inputs(operator.name)])
             if wrong:
                 raise ValueError(f"{name} {wrong}")
             self._check_partitioning(operator, name)
@@ -200,6 +201,12 @@ class Query(Spec):
     def operator(self, name: str) -> AnyOperator:
         """The operator of that name. Raises KeyError if there is none."""
         return self._by_name[name]
+
+    @property
+    def one_sided(self) -> tuple[str, ...]:
+        """Operators that keep the tuples of some inputs, and pass those of others on."""
+        kept = [each for each in self.streams if self.operator(each.consumer).passed_from(each.producer) < 1.0]
+        return tuple(dict.fromkeys(each.consumer for each in kept))
 
     @property
     def sources(self) -> tuple[AnyOperator, ...]:

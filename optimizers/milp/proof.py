@@ -52,6 +52,7 @@ def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bo
         and not (problem.deployment.engine.chaining or problem.deployment.plan.fused)  # one line, not several
         and not problem.scenario.plan.key_groups  # programs take contiguous ranges
         and not job.bursty
+        and not problem.deployment.query.one_sided  # of what comes together, not all is of an age
         and compile(problem.deployment).least_room >= DEEP_CHANNELS * (1.0 + float(job.operators.scv.max()))
     )
 

@@ -53,7 +53,8 @@ class Mixing(NamedTuple):
 
     by_chance: of which side the tuples of a count window are is random, so of all pairs in it some are of a tuple with
     itself. burst_s: how long the longest of the bursts takes to come. services_s: by input; none, and they take no
-    time. The others: as in `twin.flow.Channels`.
+    time. passed: by input, the operator's `passed_from`; none, if that is not known. The others: as in
+    `twin.flow.Channels`.
     """
 
     by_chance: bool = False
@@ -62,6 +63,7 @@ class Mixing(NamedTuple):
     stalls_s: np.ndarray | None = None
     horizon_s: float = np.inf
     burst_s: np.ndarray | float = 0.0
+    passed: tuple[float, ...] = ()
 
     def arriving(
         self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]

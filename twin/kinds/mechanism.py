@@ -70,6 +70,14 @@ class Remembering:
 
 
 @dataclass(frozen=True, slots=True)
+class Tabling:
+    """Passes `selectivity` tuples on for each that comes from another producer than `side`."""
+
+    selectivity: float
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
 class Routing:
     """Passes shares of the tuples on, by consumer; if `exclusive`, each to one at most."""
 
@@ -122,6 +130,7 @@ Mechanism = (
     | Collecting
     | Sessioning
     | Remembering
+    | Tabling
     | Routing
     | Asking
     | Writing

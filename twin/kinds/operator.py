@@ -113,6 +113,14 @@ class OperatorBase(Spec):
         """Of the tuples that it passes on, those that go to a consumer of that name."""
         return 1.0
 
+    def passed_from(self, producer: str) -> float:
+        """Of the tuples that come from that producer, those that leave in results: 0 if they only change a state."""
+        return 1.0
+
+    def why_not_from(self, producers: Sequence[str]) -> str:
+        """What is wrong with hearing these, with the remedy; or nothing."""
+        return ""
+
     def why_not_to(self, consumers: Sequence[str]) -> str:
         """What is wrong with sending to these, with the remedy; or nothing."""
         return ""

@@ -22,9 +22,12 @@ from twin.kinds.router import Router
 from twin.kinds.session import Session
 from twin.kinds.sink import Sink
 from twin.kinds.source import Source
+from twin.kinds.temporal_join import TemporalJoin
 
 OfPapers = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
-AnyOperator = OfPapers | AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState
+AnyOperator = (
+    OfPapers | AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState | TemporalJoin
+)
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]
 BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: each for each in get_args(AnyOperator)}

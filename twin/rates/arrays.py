@@ -41,6 +41,7 @@ class JobArrays:
         self.forward_s = [each.how.paired for each in edges]
         self.shared_o = [job.one_queue(name) for name in self.names]
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
+        self.passed = [self._passed(o) for o in range(len(self.operators))]
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
         self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
         self.bytes_o = np.array([each.bytes_out for each in components])
@@ -72,6 +73,11 @@ class JobArrays:
         self.ram_h = np.array([host.ram_mb for host in hosts])
         self.has_sockets = any(host.sockets for host in hosts)
         self._job = job
+
+    def _passed(self, o: int) -> np.ndarray | None:
+        """By input of an operator, whether its tuples leave in results; None: those of all do. [K]"""
+        parts = np.array([self.operators[o].passed_from(self.streams[s].producer) for s in self.inputs[o]])
+        return None if (parts == 1.0).all() else parts
 
     def sent_sn(self, out_on: np.ndarray) -> np.ndarray:
         """What goes on every stream, of what operators pass on: the copies of a broadcast count once. [S, N]"""

@@ -100,6 +100,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
         arriving[2] += batch_sn[streams]
         rates = sent_sn[streams]
+        if (passed := job.passed[o]) is not None:
+            rates = rates * passed[:, None]  # only what leaves is of an age
         mixed = _mixed(rates, arriving)
         held = Held(found.in_on[o], found.window_on[o], found.groups_on[o])
         through = job.operators[o].ages_s(arriving, mixed, held)

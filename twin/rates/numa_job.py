@@ -42,6 +42,11 @@ class NumaJob:
                 )
         waiting = next((each.name for each in job.query.operators if each.calls is not None), None)
         parted = next((each.name for each in job.query.operators if each.parts is not None), None)
+        if job.query.one_sided:
+            raise BadInput(
+                f"operator {job.query.one_sided[0]!r} passes tuples of some of its inputs on and not of others, and "
+                "sockets are weighed for operators that treat all alike; use local-search"
+            )
         if parted is not None:
             raise BadInput(
                 f"source {parted!r} has partitions, and sockets are weighed for sources that any number of replicas "

@@ -21,6 +21,7 @@ from twin.engine.logics.route import RouteLogic
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.logics.source import ReplayableSource, SourceLogic
+from twin.engine.logics.table import TableLogic
 from twin.engine.windows.aggregate import GroupCombiner
 from twin.engine.windows.boundaries import TimeTrigger
 from twin.engine.windows.extent import extent_of
@@ -45,6 +46,7 @@ from twin.kinds.mechanism import (
     Routing,
     Selecting,
     Sessioning,
+    Tabling,
     Writing,
 )
 from twin.randomness import stream
@@ -125,6 +127,11 @@ def _remembering(making: Making, does: Remembering) -> Logic:
     return RememberLogic(does.selectivity, keys, math.inf if does.ttl_s is None else does.ttl_s, does.bytes_each)
 
 
+def _tabling(making: Making, does: Tabling) -> Logic:
+    producers = [each.stream.producer for each in making.wiring.job.inputs(making.component.name)]
+    return TableLogic(does.selectivity, producers.index(does.side))
+
+
 def _routing(making: Making, does: Routing) -> Logic:
     outputs = making.wiring.job.outputs(making.component.name)
     return RouteLogic([does.shares[each.stream.consumer] for each in outputs], does.exclusive)
@@ -183,6 +190,7 @@ MECHANISMS: Mapping[type, Callable[[Making, Any], Logic]] = {
     Collecting: _collecting,
     Sessioning: _sessioning,
     Remembering: _remembering,
+    Tabling: _tabling,
     Routing: _routing,
     Asking: _asking,
     Writing: _writing,

@@ -1,0 +1,62 @@
+"""Joins with a side that changes slowly: a table by key, which one input changes and the others are joined with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from twin.columns import Columns
+from twin.kinds.flow import Flow, Mixing
+from twin.kinds.mechanism import Tabling
+from twin.kinds.operator import KeyedOperator, Name
+
+
+class TemporalJoin(KeyedOperator):
+    """Tuples of `side` change rows of a table and go no further; each other tuple finds `selectivity` rows, as they are
+    when it comes (Flink's temporal join; its broadcast state, if the stream of the side is `broadcast`). The table is
+    the state of its key groups."""
+
+    runs_alone: ClassVar[bool] = True
+    does: ClassVar[str] = "joins tuples with a table that one of its inputs changes"
+    costs_like: ClassVar[str] = "map"
+
+    kind: Literal["temporal-join"] = "temporal-join"
+    side: Annotated[Name, Field(description="the producer whose tuples change the table")]
+    selectivity: Annotated[float, Field(ge=0, le=10**6, description="rows that a tuple of another input finds")] = 1.0
+    columns: Annotated[Columns | None, Field(description="of the output; absent: as the widest input")] = None
+
+    @property
+    def keyed(self) -> bool:
+        """If its table is parted by key."""
+        return self.key_groups is not None
+
+    def columns_out(self, inputs: Sequence[Columns]) -> Columns:
+        """As given, or as its inputs together."""
+        return super().columns_out(inputs) if self.columns is None else self.columns
+
+    def passed_from(self, producer: str) -> float:
+        """See OperatorBase."""
+        return 0.0 if producer == self.side else 1.0
+
+    def why_not_from(self, producers: Sequence[str]) -> str:
+        """See OperatorBase."""
+        if self.side not in producers:
+            return f"has the side {self.side!r}, from which no stream comes; its inputs are {', '.join(producers)}"
+        return "" if len(producers) > 1 else f"has no input but its side {self.side!r}; add the stream to be joined"
+
+    def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+        """What changes the table takes time, too."""
+        total, together, burst_s = mixing.arriving(inputs, bursts)
+        none = np.zeros_like(total)
+        passed = mixing.passed or (1.0,) * len(inputs)  # who does not tell inputs apart takes the most there can be
+        joined = sum([rate * part for rate, part in zip(inputs, passed, strict=True)], start=none)
+        out = self.selectivity * joined
+        return Flow(inputs, total, out, none, none, none, np.where(together < out, together, np.inf), burst_s)
+
+    @property
+    def mechanism(self) -> Tabling:
+        """See OperatorBase."""
+        return Tabling(self.selectivity, self.side)
