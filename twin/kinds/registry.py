@@ -25,9 +25,8 @@ from twin.kinds.source import Source
 from twin.kinds.temporal_join import TemporalJoin
 
 OfPapers = Source | Filter | Map | Aggregate | Compute | Consolidate | Join | Sink
-AnyOperator = (
-    OfPapers | AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState | TemporalJoin
-)
+OfJobs = AsyncIO | ExternalSink | KafkaSource | Router | Session | LookupJoin | KeyedState | TemporalJoin
+AnyOperator = OfPapers | OfJobs
 
 Operator = Annotated[AnyOperator, Field(discriminator="kind")]
 BY_KIND: Mapping[str, type[AnyOperator]] = {each.model_fields["kind"].default: each for each in get_args(AnyOperator)}
