@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
@@ -156,6 +156,12 @@ doings = st.lists(st.tuples(st.sampled_from(["plan", "cut", "scale"]), st.intege
 
 @settings(deadline=None, max_examples=80)
 @given(random_laws, st.booleans(), st.sampled_from([1, 7, 500]), doings)
+@example(
+    data={"law": "bursty", "states": [{"rate_per_s": 1.0, "mean_s": 2.0}, {"rate_per_s": 5e-324, "mean_s": 1.0}]},
+    poisson=False,
+    size=1,
+    doings=[("plan", 1)],
+)
 def test_whatever_is_done_to_a_clock_time_goes_forward(
     data: dict[str, Any], poisson: bool, size: int, doings: list[tuple[str, int]]
 ) -> None:

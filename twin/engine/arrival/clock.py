@@ -19,6 +19,8 @@ from twin.engine.arrival.recorded import RecordedClock
 BLOCK = 256
 ROUNDING = 1e-9
 """Of a gap: a tuple that is due so soon has come."""
+SILENT_PER_S = 1e-200
+"""A rate at which no tuple comes: its gaps would be longer than numbers can be."""
 
 
 class Clock(Protocol):
@@ -122,7 +124,8 @@ class _PhaseClock:
         self._ends = True
 
     def _set_rate(self) -> None:
-        self._rate = self._base * self._factor
+        rate = self._base * self._factor
+        self._rate = rate if rate > SILENT_PER_S else 0.0
         self._usual = max(1, min(self._size, round(self._rate * self._span_s)))
 
     def scale(self, factor: float) -> None:
