@@ -40,6 +40,7 @@ def test_exact_wait_is_that_of_m_g_1(load: float, scv: float) -> None:
     assert abs(means.mean() - pollaczek_khinchine_s(load, scv)) < 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scv", [0.0, 0.25, 1.0])
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
 def test_fast_wait_is_within_7_percent_of_m_g_1(load: float, scv: float) -> None:

@@ -94,6 +94,7 @@ def test_the_scenario_does_what_the_job_did() -> None:
     assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario
 
 
+@pytest.mark.slow
 def test_from_a_live_endpoint_to_points_that_calibrate(tmp_path: Path) -> None:
     out, points, saved = tmp_path / "job.yaml", tmp_path / "points.csv", tmp_path / "answers"
     with serving(Cluster()) as url:
