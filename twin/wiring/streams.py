@@ -10,6 +10,7 @@ import numpy as np
 
 from twin.alignment import parts
 from twin.engine.draws import Draws
+from twin.engine.measure.way import Way
 from twin.engine.station.task import Task
 from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
@@ -120,7 +121,8 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
     turns = round_of(wiring.producers(edge), len(wiring.locations[each.consumer]))
-    inboxes = [Inbox(receiver, side, room, turns, beyond_s, edge.bytes_each) for receiver in receivers]
+    way = wiring.world.ways.setdefault(edge.ends, Way())
+    inboxes = [Inbox(receiver, side, room, turns, beyond_s, edge.bytes_each, way) for receiver in receivers]
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:
