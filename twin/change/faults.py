@@ -90,6 +90,7 @@ class Recovery:
         self.checkpoint = take_checkpoint(self.world)
         change.on_change = self.take
         change.on_arrival = self.arrived
+        change.wiring.announced = self.take
         self.env.process(self._run(outages(failures)))
 
     def take(self) -> None:

@@ -7,6 +7,9 @@ from twin.engine.segment import Segment
 from twin.event_windows.instances import Span
 
 
+DIGEST_BITS = 63
+
+
 class Dated(Segment):
     """Tuples of one pane of event time; sources cut their segments where panes end.
 
