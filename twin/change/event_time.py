@@ -1,5 +1,5 @@
-"""Windows over event time in a job that goes back to a checkpoint: what was under way is served in the order in which it
-was sent, punctuations among it, and what was noted since did not happen."""
+"""Windows over event time in a job that goes back to a checkpoint: what was under way is served in the order in which
+it was sent, punctuations among it, and what was noted since did not happen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def furthest_first(flying: Iterable[Segment]) -> list[Segment]:
-    """Segments on the network, in order of arrival at the end of a hop: of one way, those with fewest hops to go lead."""
+    """Segments on the network, which are in order of arrival at the end of a hop: those with fewest hops to go lead."""
     return sorted(flying, key=_hops)
 
 

@@ -109,7 +109,7 @@ class Recovery:
             if due_s > self.env.now:
                 yield self.env.timeout(due_s - self.env.now)
                 self.take()
-            yield self.env.timeout(outage.start_s - self.env.now)
+            yield self.env.timeout(max(0.0, outage.start_s - self.env.now))  # floor(x / y) * y may be more than x
             hosts = [host for host in outage.hosts if self._used(host)]
             component = ", ".join(dict.fromkeys(outage.hosts))
             record = self.world.ledger.record("failure", component, self.env.now)

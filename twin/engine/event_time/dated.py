@@ -6,7 +6,6 @@ from twin.engine.event_time.content import Content
 from twin.engine.segment import Segment
 from twin.event_windows.instances import Span
 
-
 DIGEST_BITS = 63
 
 

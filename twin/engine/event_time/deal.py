@@ -16,6 +16,7 @@ from twin.engine.streams.partition import Deal, RandomDeal, cumulative
 if TYPE_CHECKING:
     from twin.engine.streams.sender import Sender
 
+
 class Copied:
     """Tuples of one stream that were sent twice, to the owners before and after a cut."""
 
