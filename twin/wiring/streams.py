@@ -90,7 +90,7 @@ def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
         return Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
 
     if each.consumer in wiring.world.owners:
-        return timed_deal(wiring.world, each, draws(), index * consumers // len(producers), len(producers))
+        return timed_deal(wiring, each, draws(), index * consumers // len(producers), len(producers))
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
         return deal(edge.how, consumer, len(producers), index, consumers, draws)
