@@ -1,30 +1,36 @@
 """What optimizers answer and claim, on random jobs: beside the given plan in runs, beside every plan under the model.
 
-Run: python -m benchmarks.claims [--jobs N] [--first SEED] [--long N]. Jobs are those of `benchmarks.claimed_jobs`: on
-hosts or on sockets, one to three sources, given plans of all kinds. For each job and optimizer: whether the answer is
-worse than the given plan in simulated runs (by more than 2 % and twice the standard error of the difference of paired
-runs), and whether status and bound are true of every plan with the given numbers of replicas (of 6,000 at random where
-there are more) under the rate model. Then the rate model beside the runs, by quantity. Last, RLAS in long runs beside
-plans one change away and random ones, the most promising of each by the rate model."""
+Run: python -m benchmarks.claims [--jobs N] [--first SEED] [--long N] [--minutes M]. Jobs are those of
+`benchmarks.claimed_jobs`: on hosts or on sockets, one to three sources, given plans of all kinds. For each job and
+optimizer: whether the answer is worse than the given plan in simulated runs (by more than 2 % and twice the standard
+error of the difference of paired runs), and whether status and bound are true under the rate model of every plan of
+the space with the given numbers of replicas (of 6,000 at random where there are more) and, where numbers are free, of
+600 with random ones. Then the rate model beside the runs, by quantity. Last, RLAS in long runs beside plans one change
+away and random ones, the most promising of each by the rate model. Jobs that are done are kept in .claims/, so that an
+interrupted run goes on; any change of an optimizer or of the rate model begins anew."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from benchmarks.claimed_jobs import claimed_job, every_plan
+from benchmarks.kept import ROOT, Kept, OutOfTimeError
 from benchmarks.table import print_table
 from optimizers.counted import as_plans
-from optimizers.interface import Problem, Solution, Status
+from optimizers.interface import Problem, Solution, Status, by_objective
 from optimizers.keeping import Keeping
 from optimizers.random_sockets import scattered
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate, goodness
 from optimizers.socket_moves import neighbours
-from optimizers.space import counts_of
+from optimizers.space import Space, counts_of
 from twin.errors import BadInput
 from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
@@ -33,9 +39,21 @@ from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 
 OBJECTIVE = "throughput_per_s"
-NAMES = ("local-search", "exhaustive", "milp", "rlas", "rlas-placement")
+SPACES = {
+    "local-search": Space(free_replicas=False),
+    "exhaustive": Space(free_replicas=False),
+    "branch-and-bound": Space(free_replicas=False, spread=False),
+    "costream": Space(free_replicas=False, costream_rules=True),
+    "milp": Space(free_replicas=False),
+    "milp-rate": Space(free_replicas=False),
+    "fusion": Space(free_replicas=False),
+    "rlas": Space(free_replicas=True),
+    "rlas-placement": Space(free_replicas=False),
+}
+"""The optimizers that keep the given plan, and the plans that each speaks of."""
 RUNS = 3
 WORSE = 0.02
 LONG = 5.0
@@ -44,14 +62,7 @@ LOOKED_AT, SIMULATED = 600, 5
 """Random plans by the rate model, and those of them, and of the single changes, that are run."""
 
 
-@dataclass(frozen=True)
-class Judged:
-    """worse: by how much, relatively, the answer lets less through than the given plan in runs, 0 if it does not beyond
-    noise. false: what is claimed and not true. status: what is claimed."""
-
-    worse: float
-    false: str
-    status: str
+ROWS = ROOT / ".claims" / "rows.jsonl"
 
 
 def problem(job: Scenario) -> Problem:
@@ -61,7 +72,13 @@ def problem(job: Scenario) -> Problem:
 
 def runs(job: Scenario, plan: ExecutionPlan, count: int = RUNS) -> list[Metrics]:
     """The same random numbers for every plan."""
-    return [simulate(job.with_plan(plan).with_run(seed=child_seed(0, index))).metrics for index in range(count)]
+    return [run(job.with_plan(plan).with_run(seed=child_seed(0, index)).model_dump_json()) for index in range(count)]
+
+
+@lru_cache(100)
+def run(text: str) -> Metrics:
+    """Of a scenario as text, as several optimizers answer the same."""
+    return simulate(parse(Scenario, json.loads(text))).metrics
 
 
 def shortfall(job: Scenario, answer: ExecutionPlan, other: ExecutionPlan, count: int = RUNS) -> float:
@@ -76,6 +93,8 @@ def shortfall(job: Scenario, answer: ExecutionPlan, other: ExecutionPlan, count:
 
 def false_claim(asked: Problem, found: Solution, plans: np.ndarray) -> str:
     """What of status and bound is not true of these plans; empty if all is."""
+    if not len(plans):
+        return ""
     judged = estimate(asked, [found.plan, *as_plans(asked.deployment, plans)])
     keys = goodness(asked, judged)
     best = float(judged.objective[1:].max())
@@ -90,14 +109,38 @@ def false_claim(asked: Problem, found: Solution, plans: np.ndarray) -> str:
     return ""
 
 
-def judge(job: Scenario, name: str, plans: np.ndarray) -> Judged | None:
-    """None if the optimizer refuses the job."""
-    asked = problem(job)
+def of_space(job: Scenario, space: Space) -> np.ndarray:
+    """Plans that belong to a space [N, O, L]: with the given numbers of replicas, and at random if it has others."""
+    plans = every_plan(job)
+    if space.free_replicas:
+        model, rng = NumaJob(job), stream(job.run.seed, "claims-free")
+        most = int(model.cores_l.sum())
+        plans = np.concatenate([plans, [scattered(model, most, rng).astype(int) for _ in range(LOOKED_AT)]])
+    return plans[space.holds(job, plans)]
+
+
+def judge(job: Scenario, name: str) -> list[Any]:
+    """By how much, relatively, the answer lets less through than the given plan in runs, 0 if it does not beyond noise;
+    what is claimed and not true; what is claimed. Empty if the optimizer refuses the job."""
+    asked, optimizer = problem(job), OPTIMIZERS[name]
     try:
-        found = Keeping(OPTIMIZERS[name]).solve(asked)
+        found = Keeping(optimizer).solve(asked)
     except BadInput:
-        return None
-    return Judged(shortfall(job, found.plan, job.plan), false_claim(asked, found, plans), found.status.value)
+        return []
+    false = false_claim(asked, found, of_space(job, SPACES[name])) if by_objective(optimizer) else ""
+    return [shortfall(job, found.plan, job.plan), false, found.status.value]
+
+
+def judged(seed: int) -> list[Any]:
+    """What the optimizers answer, by name, and how the rate model errs, by quantity."""
+    job = claimed_job(seed)
+    found = {name: judge(job, name) for name in SPACES}
+    return [found, predicted(job)]
+
+
+def run_long(seed: int) -> list[float]:
+    """`beaten` of a job on sockets."""
+    return list(beaten(claimed_job(seed, on_sockets=True)))
 
 
 def predicted(job: Scenario) -> dict[str, float]:
@@ -131,65 +174,75 @@ def beaten(job: Scenario) -> tuple[float, float]:
     return gains[0], gains[1]
 
 
+def rows_of(kept: Kept, name: str, compute: Any, seeds: range) -> Iterator[list[Any]]:
+    """A row a seed, until time is up."""
+    for seed in seeds:
+        try:
+            yield kept.row((name, seed), partial(compute, seed))
+        except OutOfTimeError:
+            return
+
+
+def tell_wrong(seed: int, found: dict[str, list[Any]]) -> None:
+    """Prints what a job found wrong."""
+    for name, row in found.items():
+        if row and (row[0] or row[1]):
+            print(f"job {seed}, {name}: worse by {row[0]:.1%}; {row[1] or 'nothing false'} ({row[2]})", flush=True)
+
+
+def answers(found: list[dict[str, list[Any]]]) -> list[list[Any]]:
+    """The table's rows, one an optimizer."""
+    rows = []
+    for name in SPACES:
+        each = [row[name] for row in found if row[name]]
+        worse, false = [row[0] for row in each], sum(bool(row[1]) for row in each)
+        said = ", ".join(f"{count} {status}" for status, count in sorted(Counter(row[2] for row in each).items()))
+        rows.append([name, len(each), sum(w > 0 for w in worse), max(worse, default=0.0), false, said])
+    return rows
+
+
+def factors(found: list[dict[str, float]]) -> list[list[Any]]:
+    """The table's rows, one a quantity."""
+    rows: list[list[Any]] = []
+    for name in dict.fromkeys(quantity for each in found for quantity in each):
+        each = [row[name] for row in found if name in row]
+        mean = "agrees" in name
+        rows.append(
+            [name, len(each), *([float(np.mean(each)), ""] if mean else np.quantile(each, [0.5, 0.95]).tolist())]
+        )
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
-    parser.add_argument(
-        "--long", type=int, default=10, metavar="N", help="jobs on sockets whose RLAS plans are run long"
-    )
-    arguments = parser.parse_args()
-    found: dict[str, list[Judged]] = {name: [] for name in NAMES}
-    errors: dict[str, list[float]] = {}
-    for seed in range(arguments.first, arguments.first + arguments.jobs):
-        job = claimed_job(seed)
-        plans = every_plan(job)
-        for name in NAMES:
-            if (judged := judge(job, name, plans)) is not None:
-                found[name].append(judged)
-                if judged.worse or judged.false:
-                    print(f"job {seed}, {name}: {judged}", flush=True)
-        for quantity, factor in predicted(job).items():
-            errors.setdefault(quantity, []).append(factor)
-    rows: list[list[object]] = []
-    for name, each in found.items():
-        worse = [one.worse for one in each]
-        claimed = Counter(one.status for one in each)
-        said = ", ".join(f"{count} {status}" for status, count in sorted(claimed.items()))
-        rows.append(
-            [
-                name,
-                len(each),
-                sum(w > 0 for w in worse),
-                max(worse, default=0.0),
-                sum(bool(one.false) for one in each),
-                said,
-            ]
-        )
+    parser.add_argument("--long", type=int, default=200, metavar="N", help="jobs on sockets whose plans are run long")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no job is begun")
+    options = parser.parse_args()
+    sources = [path for room in ("optimizers", "twin/rates") for path in (ROOT / room).rglob("*.py")]
+    kept = Kept(ROWS, [*sources, *(ROOT / "benchmarks").glob("claim*.py")], options.minutes)
+    found, errors = [], []
+    for seed, row in enumerate(rows_of(kept, "job", judged, range(options.first, options.first + options.jobs))):
+        tell_wrong(options.first + seed, row[0])
+        found.append(row[0])
+        errors.append(row[1])
     header = ["", "jobs", "worse than given", "by at most", "false claims", "status"]
-    print_table("Answers in simulated runs, and claims under the rate model", header, rows)
+    print_table("Answers in simulated runs, and claims under the rate model", header, answers(found))
+    title = "The rate model beside runs of the given plan: factor, at least 1"
+    print_table(title, ["", "jobs", "median", "95 %"], factors(errors))
+    gains = []
+    for seed, row in enumerate(rows_of(kept, "long", run_long, range(options.first, options.first + options.long))):
+        if max(row) > WORSE:
+            print(f"job {options.first + seed} on sockets: one change {row[0]:.1%}, at random {row[1]:.1%}", flush=True)
+        gains.append(row)
+    columns = np.array(gains or np.zeros((0, 2))).T
+    names = ("one change", f"the best of {LOOKED_AT} random plans")
     rows = [
-        [name, len(each), *np.quantile(each, [0.5, 0.95]).tolist()]
-        if "agrees" not in name
-        else [name, len(each), float(np.mean(each)), ""]
-        for name, each in errors.items()
+        [name, len(each), int((each > WORSE).sum()), float(each.max(initial=0.0))]
+        for name, each in zip(names, columns, strict=True)
     ]
-    print_table(
-        "The rate model beside runs of the given plan: factor, at least 1", ["", "jobs", "median", "95 %"], rows
-    )
-    gains = np.array(
-        [
-            beaten(claimed_job(seed, on_sockets=True))
-            for seed in range(arguments.first, arguments.first + arguments.long)
-        ]
-    )
-    if len(gains):
-        header = ["", "jobs", "beat RLAS by more than 2 %", "by at most"]
-        rows = [
-            [name, len(gains), int((column > WORSE).sum()), float(column.max())]
-            for name, column in zip(("one change", f"the best of {LOOKED_AT} random plans"), gains.T, strict=True)
-        ]
-        print_table("RLAS in long runs", header, rows)
+    print_table("RLAS in long runs", ["", "jobs", "beat RLAS by more than 2 %", "by at most"], rows)
 
 
 if __name__ == "__main__":
