@@ -15,6 +15,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -56,8 +57,9 @@ SPACES = {
 """The optimizers that keep the given plan, and the plans that each speaks of."""
 RUNS = 3
 WORSE = 0.02
-LONG = 5.0
-"""Long runs are so many times as long."""
+LONG = {"warmup_s": 20.0, "horizon_s": 26.0, "period_s": 1.0}
+"""Of runs that begin to count when all channels are full: 4,096 tuples a channel take a replica that is 1 % slower than
+the others ten seconds, and as long its operator seems to be as fast as all of its replicas together."""
 LOOKED_AT, SIMULATED = 600, 5
 """Random plans by the rate model, and those of them, and of the single changes, that are run."""
 
@@ -81,45 +83,61 @@ def run(text: str) -> Metrics:
     return simulate(parse(Scenario, json.loads(text))).metrics
 
 
-def shortfall(job: Scenario, answer: ExecutionPlan, other: ExecutionPlan, count: int = RUNS) -> float:
-    """By how much, relatively, one plan lets less through than another; 0 within noise."""
-    if answer == other:
-        return 0.0
+def lost(job: Scenario, answer: ExecutionPlan, other: ExecutionPlan, count: int) -> float:
+    """By how much, relatively, one plan lets less through than another in paired runs; 0 if by no more than WORSE, or
+    within noise."""
     mine, theirs = (np.array([run.throughput_per_s for run in runs(job, plan, count)]) for plan in (answer, other))
-    lost, error = theirs - mine, np.std(theirs - mine, ddof=1) / np.sqrt(count) if count > 1 else 0.0
-    share = float(lost.mean() / max(theirs.mean(), 1e-12))
-    return share if share > WORSE and lost.mean() > 2.0 * error else 0.0
+    less, error = theirs - mine, np.std(theirs - mine, ddof=1) / np.sqrt(count) if count > 1 else 0.0
+    share = float(less.mean() / max(theirs.mean(), 1e-12))
+    return share if share > WORSE and less.mean() > 2.0 * error else 0.0
 
 
-def false_claim(asked: Problem, found: Solution, plans: np.ndarray) -> str:
+def shortfall(job: Scenario, answer: ExecutionPlan, other: ExecutionPlan, count: int = RUNS) -> float:
+    """As `lost`; what is not worse in one run is not run again."""
+    return lost(job, answer, other, count) if answer != other and lost(job, answer, other, 1) else 0.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """All plans of a job, with the given numbers of replicas, and 600 with random ones: counts, and what the rate model
+    says. Axis n."""
+
+    counts_nol: np.ndarray
+    objective_n: np.ndarray
+    sane_n: np.ndarray
+
+    @classmethod
+    def of(cls, job: Scenario) -> Known:
+        """Those that are valid."""
+        model, rng = NumaJob(job), stream(job.run.seed, "claims-free")
+        most = int(model.cores_l.sum())
+        free = [scattered(model, most, rng).astype(int) for _ in range(LOOKED_AT)]
+        counts_nol = np.concatenate([every_plan(job), free])
+        counts_nol = counts_nol[Space(free_replicas=True).holds(job, counts_nol)]
+        asked = problem(job)
+        found = estimate(asked, as_plans(job, counts_nol))
+        return cls(counts_nol, found.objective, goodness(asked, found)[0] == 0.0)
+
+    def within(self, job: Scenario, space: Space) -> tuple[np.ndarray, np.ndarray]:
+        """Objectives of the plans of a space, and whether they are sane."""
+        inside_n = space.holds(job, self.counts_nol)
+        return self.objective_n[inside_n], self.sane_n[inside_n]
+
+
+def false_claim(asked: Problem, found: Solution, objective_n: np.ndarray, sane_n: np.ndarray) -> str:
     """What of status and bound is not true of these plans; empty if all is."""
-    if not len(plans):
-        return ""
-    judged = estimate(asked, [found.plan, *as_plans(asked.deployment, plans)])
-    keys = goodness(asked, judged)
-    best = float(judged.objective[1:].max())
-    sane = keys[0, 1:] == 0.0
+    answer = estimate(asked, [found.plan]).candidate(0)
+    best, best_sane = (float(each.max(initial=0.0)) for each in (objective_n, objective_n[sane_n]))
     if found.bound is not None and found.bound < best * (1.0 - 1e-6):
         return f"bound {found.bound:.4g} below a plan of {best:.4g}"
-    if found.status is Status.INFEASIBLE and sane.any():
+    if found.status is Status.INFEASIBLE and (sane_n.any() or answer.sane):
         return "infeasible, but a plan keeps up"
-    best_sane = float(np.where(sane, judged.objective[1:], 0.0).max(initial=0.0))
-    if found.status is Status.OPTIMAL and (keys[0, 0] or judged.objective[0] < best_sane * (1.0 - 1e-3)):
-        return f"optimal with {judged.objective[0]:.4g}, but a plan has {best_sane:.4g}"
+    if found.status is Status.OPTIMAL and not (answer.sane and answer.objective >= best_sane * (1.0 - 1e-3)):
+        return f"optimal with {answer.objective:.4g}, but a plan has {best_sane:.4g}"
     return ""
 
 
-def of_space(job: Scenario, space: Space) -> np.ndarray:
-    """Plans that belong to a space [N, O, L]: with the given numbers of replicas, and at random if it has others."""
-    plans = every_plan(job)
-    if space.free_replicas:
-        model, rng = NumaJob(job), stream(job.run.seed, "claims-free")
-        most = int(model.cores_l.sum())
-        plans = np.concatenate([plans, [scattered(model, most, rng).astype(int) for _ in range(LOOKED_AT)]])
-    return plans[space.holds(job, plans)]
-
-
-def judge(job: Scenario, name: str) -> list[Any]:
+def judge(job: Scenario, name: str, known: Known) -> list[Any]:
     """By how much, relatively, the answer lets less through than the given plan in runs, 0 if it does not beyond noise;
     what is claimed and not true; what is claimed. Empty if the optimizer refuses the job."""
     asked, optimizer = problem(job), OPTIMIZERS[name]
@@ -127,15 +145,15 @@ def judge(job: Scenario, name: str) -> list[Any]:
         found = Keeping(optimizer).solve(asked)
     except BadInput:
         return []
-    false = false_claim(asked, found, of_space(job, SPACES[name])) if by_objective(optimizer) else ""
+    false = false_claim(asked, found, *known.within(job, SPACES[name])) if by_objective(optimizer) else ""
     return [shortfall(job, found.plan, job.plan), false, found.status.value]
 
 
 def judged(seed: int) -> list[Any]:
     """What the optimizers answer, by name, and how the rate model errs, by quantity."""
     job = claimed_job(seed)
-    found = {name: judge(job, name) for name in SPACES}
-    return [found, predicted(job)]
+    known = Known.of(job)
+    return [{name: judge(job, name, known) for name in SPACES}, predicted(job)]
 
 
 def run_long(seed: int) -> list[float]:
@@ -145,7 +163,7 @@ def run_long(seed: int) -> list[float]:
 
 def predicted(job: Scenario) -> dict[str, float]:
     """The factor, at least 1, between the rate model and runs of the given plan, by quantity."""
-    said, seen = RateModel().predict(job, [job.plan]), runs(job, job.plan)
+    said, seen = RateModel().predict(job, [job.plan]), runs(job, job.plan, 1)
     factors = {}
     for name in ("throughput_per_s", "processing_latency_s", "e2e_latency_s"):
         value = float(np.mean([run.value(name) for run in seen]))
@@ -164,8 +182,7 @@ def beaten(job: Scenario) -> tuple[float, float]:
     near = neighbours(here, max(most, int(here.sum())), scale=True)
     rng = stream(job.run.seed, "claims-random")
     other = np.array([scattered(model, most, rng) for _ in range(LOOKED_AT)])
-    settings = job.run
-    longer = job.with_run(horizon_s=settings.warmup_s + LONG * (settings.horizon_s - settings.warmup_s))
+    longer = job.with_run(**LONG)
     gains = []
     for each in (near, other):
         found = estimate(asked, as_plans(job, each)).objective
