@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.interface import Candidate, Problem, Solution, Status
-from optimizers.selection import choose, dealt_anew, estimate, said
+from optimizers.selection import choose, dealt_anew, estimate, instead, said
 from optimizers.socket_moves import borne, crowded
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
@@ -43,7 +43,7 @@ def solution(
     row = next(index for index, plan in enumerate(plans) if plan == chosen.plan)
     tied = [index for index in range(len(plans)) if as_good(found.candidate(index), found.candidate(row))]
     row = tied[roomiest(job, [candidates[index] for index in tied])[0]]
-    chosen, counts_ol = _instead(chosen, found.candidate(row)), candidates[row]
+    chosen, counts_ol = instead(chosen, found.candidate(row)), candidates[row]
     load = float(sustained(job, counts_ol[None]).load_n[0])
     bound = results_bound(problem, job, chosen.objective, most)
     message = chosen.message
@@ -70,15 +70,6 @@ def roomiest(job: NumaJob, candidates: Sequence[np.ndarray]) -> list[int]:
     What shares a core loses a little that no model of means sees."""
     counts_nol = np.stack(candidates)
     return np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol))).tolist()
-
-
-def _instead(chosen: Solution, candidate: Candidate) -> Solution:
-    """The solution with one of its candidates as the answer."""
-    if candidate.plan == chosen.plan:
-        return chosen
-    first = Candidate(chosen.plan, chosen.objective, candidate.backpressured, candidate.success, candidate.fulfils)
-    others = (first, *(each for each in chosen.alternatives if each.plan != candidate.plan))
-    return replace(chosen, plan=candidate.plan, objective=candidate.objective, alternatives=others)
 
 
 def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
