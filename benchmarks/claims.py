@@ -75,8 +75,9 @@ def problem(job: Scenario) -> Problem:
     return Problem(scenario=job, cost_model=RateModel(), objective=OBJECTIVE)
 
 
-def lasting(job: Scenario) -> Scenario:
-    """The same in LONG runs."""
+def long_job(seed: int, *, on_sockets: bool | None = None) -> Scenario:
+    """Of `claimed_job`, in LONG runs."""
+    job = claimed_job(seed, on_sockets=on_sockets)
     return job.with_run(**LONG[bool(job.cluster.hosts[0].sockets)])
 
 
@@ -154,19 +155,19 @@ def judge(job: Scenario, name: str, known: Known) -> list[Any]:
     except BadInput:
         return []
     false = false_claim(asked, found, *known.within(job, SPACES[name])) if by_objective(optimizer) else ""
-    return [shortfall(lasting(job), found.plan, job.plan), false, found.status.value]
+    return [shortfall(job, found.plan, job.plan), false, found.status.value]
 
 
 def judged(seed: int) -> list[Any]:
     """What the optimizers answer, by name, and how the rate model errs, by quantity."""
-    job = claimed_job(seed)
+    job = long_job(seed)
     known = Known.of(job)
     return [{name: judge(job, name, known) for name in SPACES}, predicted(job)]
 
 
 def run_long(seed: int) -> list[float]:
     """`beaten` of a job on sockets."""
-    return list(beaten(claimed_job(seed, on_sockets=True)))
+    return list(beaten(long_job(seed, on_sockets=True)))
 
 
 def predicted(job: Scenario) -> dict[str, float]:
@@ -194,7 +195,7 @@ def beaten(job: Scenario) -> tuple[float, float]:
     for each in (near, other):
         found = estimate(asked, as_plans(job, each)).objective
         best = np.argsort(-found)[:SIMULATED]
-        gains.append(max(shortfall(lasting(job), answer, plan, 2) for plan in as_plans(job, each[best])))
+        gains.append(max(shortfall(job, answer, plan, 2) for plan in as_plans(job, each[best])))
     return gains[0], gains[1]
 
 
