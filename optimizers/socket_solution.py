@@ -47,7 +47,9 @@ def solution(
     load = float(sustained(job, counts_ol[None]).load_n[0])
     bound = results_bound(problem, job, chosen.objective, most)
     message = chosen.message
-    if load < 1.0:
+    if job.uneven:
+        message = said(f"{', '.join(job.uneven)}: weighed by the cost model alone", chosen.message)
+    elif load < 1.0:
         full = (
             f"the sources are offered more than this plan bears: {load:.1%} of it, then {binding(job, counts_ol)} "
             f"is full; all cores together would bear at most {load_bound(job):.1%}"
@@ -78,7 +80,7 @@ def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -
     It holds for what the analytic model says, not for what another one makes of a plan.
     """
     model = problem.cost_model
-    if problem.objective != "throughput_per_s" or not isinstance(model, RateModel):
+    if job.uneven or problem.objective != "throughput_per_s" or not isinstance(model, RateModel):
         return None
     bound = _most_results(job, most)
     if bound is None:
