@@ -17,6 +17,7 @@ from twin.engine.event_time.deal import Copied
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.event_time.timed import TimedLogic
 from twin.engine.measure.ledger import Ledger
+from twin.engine.measure.way import Way
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
 from twin.engine.streams.alignment import AlignedKeys
@@ -37,6 +38,7 @@ class World:
     links: dict[str, Nic] = field(default_factory=dict)  # one a direction: "a->b"
     tasks: dict[str, list[Task]] = field(default_factory=dict)
     inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
+    ways: dict[tuple[str, str], Way] = field(default_factory=dict)  # by the ends of streams
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)

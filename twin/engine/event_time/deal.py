@@ -6,12 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from twin.engine.dealing.at_random import RandomDeal, cumulative
+from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.event_time.audit import Audit, Tally
 from twin.engine.event_time.dated import DIGEST_BITS, Dated
 from twin.engine.event_time.ownership import Cut, Ownership
 from twin.engine.segment import Segment
-from twin.engine.streams.partition import Deal, RandomDeal, cumulative
 
 if TYPE_CHECKING:
     from twin.engine.streams.sender import Sender
