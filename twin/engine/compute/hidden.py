@@ -28,7 +28,6 @@ class HiddenWait:
     __slots__ = (
         "_mean_s",
         "_often",
-        "_turn_s",
         "_until_s",
         "gap_scv_after",
         "inputs",
@@ -53,7 +52,6 @@ class HiddenWait:
         self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
         self._mean_s = 0.0
         self._often = 0.0  # probability that a tuple waits
-        self._turn_s = 0.0  # mean wait for those that came at the same moment
         self._until_s = 0.0
 
     def sample(self, draws: Draws, n: int, span_s: float, speed: float, now_s: float) -> tuple[float, float]:
@@ -66,12 +64,9 @@ class HiddenWait:
         if now_s >= self._until_s:
             self._renew(n, span_s, speed, now_s)
         varied_s = self.load.work_each_s / speed * (draws.service() - 1.0)
-        turn_s = 0.0
-        if self._turn_s > 0.0:  # what is served while nothing comes is shown
-            turn_s = 2.0 * self._turn_s * draws.uniform() * min(1.0, span_s * speed / (n * self.load.work_each_s))
         if self._mean_s > 0.0 and draws.uniform() < self._often:
-            return self._mean_s * draws.exponential() / self._often + turn_s, varied_s
-        return turn_s, varied_s
+            return self._mean_s * draws.exponential() / self._often, varied_s
+        return 0.0, varied_s
 
     def _renew(self, n: int, span_s: float, speed: float, now_s: float) -> None:
         load = self.load
@@ -79,7 +74,6 @@ class HiddenWait:
         n = max(n, round(load.tuples_per_s * span_s))
         self.service_scv = self.tuple_scv + (1.0 + self.tuple_scv) * self.inputs.scv()
         self._mean_s, used = self._mean(n, speed, now_s)
-        self._turn_s = (self.together - 1.0) / 2.0 * load.work_each_s / speed if used < CRITICAL else 0.0
         self._often = used if self.servers == 1 or used >= 1.0 else erlang_c(self.servers, used)
         self._until_s = now_s + RENEW_S
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)

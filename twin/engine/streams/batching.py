@@ -159,9 +159,11 @@ class DelayingPort(Port):
         self._varies = True
         if per_s * flush_s < batch:  # only flushes count, which know nothing of bursts
             self._open_share, self._between_s, self._together_s = 1.0, flush_s / 2.0, 0.0
-        elif burst < batch:
-            self._open_share = 1.0 - burst / batch if burst > 1.0 else 1.0
+        elif burst < batch:  # out of step a batch is full in the middle of a burst, and all wait as if they came evenly
+            in_step = 1.0 if task.logic.windowed else self._in_step(batch / max(1.0, burst), per_s * gap_s)
+            self._open_share = 1.0 - in_step * burst / batch if burst > 1.0 else 1.0
             self._between_s = fill_wait_s(per_s, batch, flush_s)
+            self._together_s *= in_step
         else:  # what a burst leaves in an incomplete batch waits for the next burst, or for the flush
             apart = 1.0 - self._in_step(burst / batch, per_s * gap_s)
             self._open_share = apart * batch / (2.0 * burst)
