@@ -61,7 +61,7 @@ class Space:
         return several and not self.costream_rules
 
     def check(self, deployment: Deployment) -> None:
-        """Raises BadInput for an operator or a host that the job does not have, and what is pinned where it may not be."""
+        """Raises BadInput for an operator or a host that the job lacks, and for what is pinned where it may not be."""
         operators = [operator.name for operator in deployment.query.operators]
         hosts = [host.name for host in deployment.cluster.hosts]
         for name in (*self.pinned, *self.allowed):

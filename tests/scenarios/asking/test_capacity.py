@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -115,17 +116,12 @@ def test_runs_that_are_too_short_are_said_to_be():
 def test_longer_runs_are_as_near_to_the_border_as_what_is_claimed():
     """Of two runs the interval is wide: what it begins with bears long runs, and what held in both does not."""
 
-    class Nowhere:
-        tried: list[float] = []
-
-        @classmethod
-        def at(cls, value):
-            cls.tried.append(value)
-
+    tried = []
+    prober = SimpleNamespace(at=tried.append)
     answer = {"value": 436.0, "interval95": [400.0, 472.0], "holds_in_all": 432.0}
     for upward, expected in ((True, 432.0 * 0.99), (False, 432.0 * 1.01)):
-        assert _longer_runs_fail(Nowhere, answer, Range(400.0, 1.0, 1000.0, upward, 0.01)) is None
-        assert Nowhere.tried.pop() == pytest.approx(expected)
+        assert _longer_runs_fail(prober, answer, Range(400.0, 1.0, 1000.0, upward, 0.01)) is None
+        assert tried.pop() == pytest.approx(expected)
 
 
 @pytest.mark.slow
