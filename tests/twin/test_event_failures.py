@@ -104,8 +104,9 @@ def test_a_window_that_comes_again_and_is_another_is_noticed(monkeypatch: pytest
 
     going_back = checkpoint.go_back
     monkeypatch.setattr(checkpoint, "go_back", go_back)
+    chain = [source(), compute(partial_s=0.25), consolidate(windows=[{"length_s": 1, "every_s": 0.25}]), sink()]
     with pytest.raises(ConservationError, match="after a failure"):
-        simulate(job(events=[FAILURE], checkpoint_interval_s=2.0))
+        simulate(job(chain, events=[FAILURE], checkpoint_interval_s=2.0))
 
 
 MOVE = {"kind": "migration", "operator": "merge", "at_s": 3.2, "key_groups": [0, 1, 2, 3], "to_replica": 2}
