@@ -168,7 +168,7 @@ class Wiring:
         for name, tasks in self.world.tasks.items():
             for task in tasks:
                 sharing[id(task.processor)].append(task)
-                task.send_s = sum(port.send_s for port in task.ports)
+                task.know_ports()
                 task.hidden.servers = self.servers(name)
                 task.hidden.streams = self._streams(name)
                 task.hidden.together = 1.0 if self.exact else together(self.job, name)

@@ -28,6 +28,12 @@ class Task(Interruptible):
         self.state_bytes = 0.0  # held beside the content of a window
         logic.start(self, self)
 
+    def know_ports(self) -> None:
+        """See Sender; those who follow its logic hear of it."""
+        super().know_ports()
+        if self.logic.out is not self:
+            self.logic.out.know_send(self.send_s)
+
     # how a service begins --------------------------------------------------------------------------------------------
 
     def begin(self, segment: Segment) -> None:
