@@ -20,6 +20,8 @@ TOLERANCE = 1e-6
 """Of a bound, for rounding."""
 NEAR = 0.02
 """Relative; sockets that are full of more replicas than cores bear up to a tenth less than is predicted."""
+CROWDED = 1.25
+"""Replicas a core, from which on that is so."""
 PROVED = 1e-3
 """Relative gap up to which a plan counts as optimal: where all is let through, the bound is the offered rate, and what
 is still on its way at the end of a run has not arrived."""
@@ -85,9 +87,10 @@ def calmest(job: NumaJob, candidates: Sequence[np.ndarray], found: Sequence[Cand
 
 
 def crowding(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """Replicas beyond the cores of their socket, squared and summed: two sockets with one too many are better than one
-    with two. [n]"""
-    return np.asarray((np.maximum(counts_nol.sum(axis=1) - job.cores_l, 0.0) ** 2).sum(axis=1))
+    """Replicas a core of each socket beyond CROWDED, squared and summed: two sockets with one too many are better than
+    one with two. [n]"""
+    beyond_nl = np.maximum(counts_nol.sum(axis=1) / job.cores_l - CROWDED, 0.0)
+    return np.asarray((beyond_nl**2).sum(axis=1))
 
 
 def roomiest(job: NumaJob, candidates: Sequence[np.ndarray]) -> list[int]:
