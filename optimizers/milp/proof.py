@@ -64,8 +64,17 @@ def refuted(candidates: Candidates, plans: Sequence[np.ndarray], bound_n: np.nda
     return any(each.sane and each.objective < bound * (1.0 - CLOSE) for each, bound in found)
 
 
+def missed(job: PlacementCoefficients, candidates: Candidates) -> bool:
+    """Whether a sane plan is known that programs do not hold: overloaded by so little that the run ends before."""
+    sane = [candidates.counts(row) for row in range(len(candidates)) if candidates.candidate(row).sane]
+    shares_nol = np.stack(sane) / job.operators.replicas[:, None]
+    return bool((job.loads(shares_nol).highest_n > TOLERATED).any())
+
+
 def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates) -> Proof:
     """Looks at what the loop needs to look at; it may find a better plan on its way. The best known is to be sane."""
+    if missed(job, candidates):
+        return Proof(None, closed=False)
     program, bound = Placing(job, space, "bound", most=TOLERATED), None
     model = problem.cost_model
     horizon_s = model.run_s(problem.scenario) if isinstance(model, RateModel) else math.inf

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from optimizers.interface import Problem, Status
@@ -76,6 +76,7 @@ def test_what_is_listed_is_all_that_the_space_holds(seed, space):
 @pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), space=st.sampled_from(SPACES))
+@example(seed=343, space=SPACES[4])  # every plan is overloaded by 6 %, which a run as short as this does not show
 def test_what_is_claimed_is_true_of_all_plans(name, seed, space):
     job = small_job(seed)
     everything = brute_force(job)
