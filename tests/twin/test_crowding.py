@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twin.worlds import HOST, chain
+from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine.compute.collisions import crowded_rate
 from twin.profiles import STORM
@@ -63,3 +63,29 @@ def test_busy_shares_are_those_of_exact_runs(replicas: int, operators: int, load
 def _busy(job: Deployment, settings: RunSettings) -> float:
     run = simulate(Scenario.of(job, settings))
     return float(np.mean([each.busy for each in run.operators if each.operator.startswith("q")]))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_comes_late_by_the_clock_is_not_older_for_it(seed: int) -> None:
+    """Windows are evaluated long after their ends here, as segments are long, and their results wait for no one."""
+    window = {"policy": "time", "size_s": 0.2, "slide_s": 0.2}
+    job = deployment(
+        [
+            source(),
+            {"kind": "aggregate", "name": "count", "group_by": "int", "groups": 200, "window": window},
+            sink(service_time_s=0.3e-3, service_scv=1.0),
+        ],
+        [("source", "count"), ("count", "sink")],
+        {"source": 800.0},
+        hosts=[HOST | {"cpu_percent": 200}],
+        placement={"source": ["h"] * 2, "count": ["h"] * 12, "sink": ["h"] * 6},
+    )
+    brief = RunSettings(horizon_s=6, warmup_s=1, period_s=1, seed=seed)
+    exact, fast = (
+        simulate(Scenario.of(job, brief.model_copy(update=more)))
+        for more in ({"fidelity": "exact"}, {"fidelity": "fast", "segments": 120})
+    )
+    assert fast.metrics.e2e_latency_s is not None
+    assert exact.metrics.e2e_latency_s is not None
+    assert fast.metrics.e2e_latency_s.mean == pytest.approx(exact.metrics.e2e_latency_s.mean, rel=0.1)
+    assert fast.metrics.e2e_latency_s.p95 == pytest.approx(exact.metrics.e2e_latency_s.p95, rel=0.1)

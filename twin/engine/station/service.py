@@ -24,6 +24,7 @@ class Service(Intake):
     """`current`: the segment in service; when that began and ends on the axis of the stamps; how long it takes."""
 
     __slots__ = (
+        "_job_lag_s",
         "_job_since_s",
         "busy_s",
         "confluence",
@@ -44,6 +45,7 @@ class Service(Intake):
         self.busy_s = 0.0
         self.in_service_work_s = 0.0  # core-seconds of the last service taken up
         self._job_since_s = 0.0
+        self._job_lag_s = 0.0  # by which the clock was ahead of the stamps then
 
     @property
     def in_service(self) -> int:
@@ -54,9 +56,10 @@ class Service(Intake):
         """Whether it is busy with no tuple."""
         return False
 
-    def start_job(self, work_s: float) -> None:
-        """What it has to do is work for a shared processor from now on."""
+    def start_job(self, work_s: float, lag_s: float = 0.0) -> None:
+        """What it has to do is work for a shared processor from now on, or on the axis of the stamps from before."""
         self._job_since_s = self.env.now
+        self._job_lag_s = lag_s
         self.processor.start(self.share, work_s, self._job_done)
 
     def share_out(self, segment: Segment, work_s: float, speed: float, keeps_up: bool) -> None:
@@ -84,18 +87,23 @@ class Service(Intake):
         if left_s > 0.0:
             segment, start_s, end_s, _ = self.current
             self.current = (segment, start_s, end_s, (work_s - left_s) / speed)  # of which it was busy before
-            self.start_job(left_s)
+            lag_s = 0.0
+            if end_s <= now:  # it comes late by the clock: it would have been done as fast when it was due
+                due_s = end_s - left_s / speed
+                lag_s = now - (due_s if due_s > segment.b_s else segment.b_s)
+            self.start_job(left_s, lag_s)
         else:
             self.complete()
 
     def _job_done(self) -> None:
         segment, start_s, due_s, flat_s = self.current
-        end_s: float = self.env.now
+        now: float = self.env.now
+        end_s = now - self._job_lag_s
         if self.confluence is not None:
             self.confluence.delay(end_s - due_s)
         if self.logic.follows:
             self.logic.corrected(segment, start_s, end_s)
-        self.current = (segment, start_s, end_s, flat_s + max(0.0, end_s - self._job_since_s))
+        self.current = (segment, start_s, end_s, flat_s + max(0.0, now - self._job_since_s))
         self._finish(None)
 
     def _finish(self, _: object) -> None:
