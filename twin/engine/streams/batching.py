@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twin.engine.alarm import Alarm
+from twin.engine.compute.collisions import bunched_rate
+from twin.engine.compute.processor import Processor
 from twin.engine.draws import Draws
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
@@ -171,10 +173,21 @@ class DelayingPort(Port):
             return  # its segments are the bursts
         leaving = max(1.0, min(batch, per_s * flush_s))
         consumer: Task | None = None
+        on: dict[Processor, int] = {}
+        takers: list[Task] = []
         for index, weight in enumerate(self.deal.weights):
             if weight > 0.0 and isinstance(taker := self.paths[index].inbox.task, Task):  # else state is on its way
                 path, consumer = self.paths[index], taker
                 self.bursts[consumer].size = leaving
+                here = consumer.processor
+                on[here] = on.get(here, 0) + 1
+                takers.append(consumer)
+        flushed = min(1.0, per_s * flush_s) if per_s * flush_s < batch else 0.0
+        for taker in takers:
+            here = taker.processor
+            if here.shared:
+                scv = taker.hidden.tuple_scv / leaving
+                taker.bunched_speed = bunched_rate(here.capacity, flushed * on[here], scv)
         if (
             consumer is not None and consumer.queued < batch
         ):  # a backlogged consumer would be as busy with tuples one by one
