@@ -108,8 +108,8 @@ def crowded_rate(capacity: float, tasks: float, demand: float) -> float:
 def bunched_rate(capacity: float, tasks: float, scv: float) -> float:
     """Cores that each of so many tasks gets on average while it is busy, which all get their work at one moment. <= 1
 
-    scv: of the work of each. Where it is 0 they share the cores to the end; where it is 1, as of exponential work, those
-    that are left share them; in between goes by the deviation.
+    scv: of the work of each. Where it is 0 they share the cores to the end; where it is 1, as of exponential work,
+    those that are left share them; in between goes by the deviation.
     """
     most = min(1.0, capacity)
     if tasks <= max(1.0, capacity):
