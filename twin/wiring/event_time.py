@@ -130,18 +130,18 @@ def finish(wiring: Wiring) -> None:
     world, times = wiring.world, wiring.event_times
     live = set[str]()
     for operator in wiring.query.topological:
-        if operator.name in times.heeding:
+        if operator.name in times.heeding and operator.name in world.tasks:
             for index, task in enumerate(world.tasks[operator.name]):
                 _align(wiring, operator.name, index, task, live)
     for name in times.timed:
         for task in world.tasks[name]:
             assert isinstance(task.logic, TimedLogic)
-            task.logic.shippings = _shippings(wiring, name, task)
+            task.logic.shippings = shippings(wiring, name, task)
         if wiring.query.operator(name).hands_over == "partials":
             _share(wiring, name)
 
 
-def _as_far(_kind: str, _value: float) -> None:
+def as_far(_kind: str, _value: float) -> None:
     """Nothing is done but to pass it on."""
 
 
@@ -150,19 +150,20 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
     inputs: list[Input] = []
     for side, stream in enumerate(wiring.query.inputs(name)):
         position = wiring.query.outputs(stream.producer).index(stream)
-        for producer in wiring.world.tasks[stream.producer]:
+        for producer in wiring.tasks_of(stream.producer):
             deal = producer.ports[position].deal
             if producer.name in live and (deal.tags or deal.weights[index] > 0.0):
                 inputs.append((side, producer.name))
     if inputs or wiring.query.operator(name).is_source:
         live.add(task.name)
     if inputs:
-        task.alignment = Alignment(inputs, _as_far)
+        task.alignment = Alignment(inputs, as_far)
 
 
-def _shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
+def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
+    """To the consolidates behind a replica."""
     world, found = wiring.world, []
-    for position, stream in enumerate(wiring.query.outputs(name)):
+    for position, stream in enumerate([edge.stream for edge in wiring.job.outputs(name)]):
         consumer = world.tasks[stream.consumer][0].logic
         if isinstance(consumer, ConsolidateLogic):
             copied = world.copied[stream.producer, stream.consumer]

@@ -167,7 +167,7 @@ class Wiring:
         for name, tasks in self.world.tasks.items():
             for task in tasks:
                 together[id(task.processor)].append(task)
-                task.send_s = sum(port.send_s for port in task.ports)
+                task.know_ports()
                 task.hidden.servers = self.servers(name)
                 task.hidden.streams = self._streams(name)
                 if name in overlapping:
