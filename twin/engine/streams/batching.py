@@ -184,7 +184,8 @@ class DelayingPort(Port):
         if consumer.queued < batch:  # else it would be as busy with tuples one by one
             service_s = consumer.service_s + path.inbox.beyond_s + consumer.logic.more_s
             each_s = (service_s + path.fetch_s + consumer.send_s) * consumer.processor.slowdown
-            self._together_s += (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
+            cpu_s = (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
+            self._together_s += max(cpu_s, consumer.logic.turn_s(leaving))
 
     def _announce(self, leaving: float, together: float) -> Path | None:
         """Tells the consumer's replicas how many tuples come at one moment; the path to one of them, if there is any.
