@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from benchmarks.validity.theory_queues import can_share
 from figures.exact_vs_fast import exact_vs_fast
 from figures.numa_times import numa_times
 from figures.theory_ratios import theory_ratios
+from twin.scenario import Fidelity
 from twin.version import VERSION
 
 Table = Sequence[tuple[str, ...]]
@@ -47,11 +48,11 @@ class Report:
         self._parts: list[str] = []
         self._verdicts: list[tuple[str, ...]] = [("section", "limits kept", "of")]
 
-    def theory(self, findings: Sequence[Finding], seeds: int) -> None:
-        """Section a. seeds: runs of each law and fidelity."""
+    def theory(self, findings: Sequence[Finding], seeds: Mapping[Fidelity, int]) -> None:
+        """Section a. seeds: runs of each law, by fidelity."""
         table = theory_table(findings)
         self._title("Theory", table)
-        self._say(f"{words.THEORY} Each law is simulated with {seeds} seeds.")
+        self._say(words.theory(seeds))
         if not can_share():
             self._say("M/M/c is left out: no partitioning lets replicas serve one queue.")
         columns: dict[str, list[object]] = {key: [] for key in ("law", "exact", "exact_error", "fast", "fast_error")}

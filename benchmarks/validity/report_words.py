@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from benchmarks.validity import theory as theory_limits
 from benchmarks.validity.agreement import Comparison
 from benchmarks.validity.busy import LIMIT, LIMIT_POINTS
 from benchmarks.validity.cases import FIRST_SEEDS
 from benchmarks.validity.selection import MIN_OUTPUTS, SMALL, default_scenario, scanned
 from twin.guards.fidelity import settled
+from twin.scenario import Fidelity
 
-THEORY = (
-    "Means over independent seeds with their standard errors, at 1,000 tuples a second unless something else is said. "
-    "Exact runs have to be within 4 standard errors of theory (or 0.5 %), fast ones within 7 % plus 2 standard errors; "
-    "their shares of time busy within 5 % or 2 points. Oracles are Pollaczek-Khinchine, Erlang C, Jackson, the roots "
+ORACLES = (
+    "Oracles are Pollaczek-Khinchine, Erlang C, Jackson, the roots "
     "of the D/M/1 and E_k/M/1 equations, Spitzer's identity, insensitivity of processor sharing, the utilisation law, "
     "and for the blocking tandem and for two operators on one core small Markov chains solved exactly. Where replicas "
     "deal in turn to replicas there is no theory, and fast runs are held against exact ones."
 )
+
+
+def theory(seeds: Mapping[Fidelity, int]) -> str:
+    """What is compared with theory, and within which limits. seeds: runs of each law, by fidelity."""
+    exact = seeds["exact"]
+    return (
+        f"Means over independent seeds, {exact} of exact runs and {seeds['fast']} of fast ones, with their standard "
+        "errors, at 1,000 tuples a second unless something else is said. Exact runs have to be within "
+        f"{theory_limits.limit_se(exact):.1f} standard errors of theory (or 0.5 %): as unlikely by chance, for "
+        f"standard errors that are estimated from {exact} seeds, as {theory_limits.EXACT_LIMIT_SE:g} would be if they "
+        "were known. Fast ones have to be within 7 % plus 2 standard errors; their shares of time busy within 5 % or 2 "
+        f"points. {ORACLES}"
+    )
+
+
 ABOUT = {
     "costream": "",
     "shared": (

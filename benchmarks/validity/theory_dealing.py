@@ -94,7 +94,7 @@ def _forward() -> Iterator[Check]:
 
 def _between_replicas() -> Iterator[Check]:
     """Several producers deal to each replica, each in turn: nearly Poisson, but no theory is exact."""
-    for replicas, load in ((2, 0.6), (4, 0.6), (4, 0.85), (16, 0.6)):
+    for replicas, load in ((2, 0.6), (4, 0.6), (4, 0.85), (4, 0.9), (16, 0.6)):
         service_s = replicas * load / RATE_PER_S
         yield from with_busy(
             Check(

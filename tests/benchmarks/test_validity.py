@@ -13,7 +13,7 @@ from benchmarks.validity.cases import FAMILIES, FIRST_SEEDS, KINDS, case_of
 from benchmarks.validity.invariants import WAYS
 from benchmarks.validity.laws import laws_of
 from benchmarks.validity.selection import FILE, chosen, exact_jobs, fast_job
-from benchmarks.validity.theory import checks
+from benchmarks.validity.theory import EXACT_LIMIT_SE, SEEDS, checks, limit_se
 from twin.rates.model import RateModel
 
 
@@ -36,6 +36,16 @@ def test_oracles_agree_where_they_meet() -> None:
     assert all(0.4 < each < 1 - idle for each in oracles.busy_shared_core(1.0, (2.5, 2.5)))
     # the first of two operators on a core needs half of it at least; with no work in the second, all
     assert oracles.sojourn_shared_core(1.0, (2.0, 1e6)) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_limits_of_estimated_standard_errors_raise_no_more_false_alarms_than_known_ones() -> None:
+    """Means of normal seeds, judged by their own scatter; at a limit of two, where chance can be seen in a test."""
+    seeds = SEEDS["small"]["exact"]
+    drawn = np.random.default_rng(1).normal(size=(40_000, seeds))
+    off = np.abs(drawn.mean(axis=1)) / (drawn.std(axis=1, ddof=1) / np.sqrt(seeds))
+    assert np.mean(off > limit_se(seeds, 2.0)) == pytest.approx(0.0455, rel=0.05)
+    assert EXACT_LIMIT_SE < limit_se(seeds) < limit_se(3)
+    assert limit_se(100_000) == pytest.approx(EXACT_LIMIT_SE, rel=1e-3)
 
 
 def test_sets_are_disjoint_in_their_ranges_and_reproducible() -> None:

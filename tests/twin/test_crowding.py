@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twin.worlds import HOST, chain
+from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
-from twin.engine.compute.collisions import crowded_rate
+from twin.engine.compute.collisions import bunched_rate, crowded_rate
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -23,6 +23,16 @@ def test_nobody_is_slowed_where_there_is_a_core_each(capacity: float, tasks: flo
     assert 0.0 <= rate <= min(1.0, capacity)
     if tasks <= max(1.0, capacity):
         assert rate == min(1.0, capacity)
+
+
+@pytest.mark.parametrize("scv", [0.05, 0.25, 1.0])
+@pytest.mark.parametrize(("cores", "tasks"), [(4.0, 8), (0.5, 3), (4.0, 5), (4.0, 4)])
+def test_tasks_that_begin_together_share_until_the_last_has_ended(cores: float, tasks: int, scv: float) -> None:
+    """By hand: gamma-distributed work; with each that ends the others get more."""
+    work = np.sort(np.random.default_rng(1).gamma(1 / scv, scv, (4000, tasks)), axis=1)
+    steps = np.diff(work, axis=1, prepend=0.0)
+    ends = np.cumsum(steps * np.maximum(1 / min(1.0, cores), np.arange(tasks, 0, -1) / cores), axis=1)
+    assert bunched_rate(cores, tasks, scv) == pytest.approx(work.sum() / ends.sum(), rel=0.04)
 
 
 @given(st.integers(2, 16), st.integers(1, 60), st.floats(0.05, 0.95), st.floats(0.0, 0.04))
@@ -64,3 +74,28 @@ def test_busy_shares_are_those_of_exact_runs(replicas: int, operators: int, load
 def _busy(job: Deployment, settings: RunSettings) -> float:
     run = simulate(Scenario.of(job, settings))
     return float(np.mean([each.busy for each in run.operators if each.operator.startswith("q")]))
+
+
+def test_what_comes_late_by_the_clock_is_not_older_for_it() -> None:
+    """Windows are evaluated long after their ends here, as segments are long, and their results wait for no one."""
+    window = {"policy": "time", "size_s": 0.2, "slide_s": 0.2}
+    job = deployment(
+        [
+            source(),
+            {"kind": "aggregate", "name": "count", "group_by": "int", "groups": 200, "window": window},
+            sink(service_time_s=0.3e-3, service_scv=1.0),
+        ],
+        [("source", "count"), ("count", "sink")],
+        {"source": 800.0},
+        hosts=[HOST | {"cpu_percent": 200}],
+        placement={"source": ["h"] * 2, "count": ["h"] * 12, "sink": ["h"] * 6},
+    )
+    brief = RunSettings(horizon_s=6, warmup_s=1, period_s=1, seed=1)
+    exact, fast = (
+        simulate(Scenario.of(job, brief.model_copy(update=more)))
+        for more in ({"fidelity": "exact"}, {"fidelity": "fast", "segments": 120})
+    )
+    assert fast.metrics.e2e_latency_s is not None
+    assert exact.metrics.e2e_latency_s is not None
+    assert fast.metrics.e2e_latency_s.mean == pytest.approx(exact.metrics.e2e_latency_s.mean, rel=0.1)
+    assert fast.metrics.e2e_latency_s.p95 == pytest.approx(exact.metrics.e2e_latency_s.p95, rel=0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.twin.test_rate_batches import job
+from tests.twin.worlds import chain
 from twin.guards.fidelity import settled
 from twin.profiles import STORM
 from twin.query import Map, Sink, Source
@@ -64,3 +65,19 @@ def test_what_runs_as_one_is_judged_by_all_of_its_work(share, fidelity):
     apart = crowd(share)
     fused = apart.with_plan(apart.plan.model_copy(update={"fused": (("work", "out"),)}))
     assert settled(fused).run.fidelity == fidelity
+
+
+@pytest.mark.parametrize(("groups", "held_up"), [(100, False), (1000, True)])
+def test_sources_that_fall_behind_in_bursts_are_told_of(groups: int, held_up: bool) -> None:
+    """A window of more results than the channels hold blocks its task, and that the source, which catches up."""
+    window = {"policy": "time", "size_s": 1, "slide_s": 1}
+    count = {"kind": "aggregate", "name": "count", "group_by": "int", "groups": groups, "window": window}
+    slow = {"kind": "map", "name": "slow", "service_time_s": 1e-3}
+    engine = STORM.model_copy(update={"channel_tuples": 64}).model_dump(mode="json")
+    job = chain([count, slow], 500.0, engine=engine)
+    brief = RunSettings(horizon_s=20, warmup_s=4, period_s=4)
+    for fidelity in ("exact", "fast"):
+        run = simulate(Scenario.of(job, brief.model_copy(update={"fidelity": fidelity})))
+        assert not run.metrics.backpressured
+        told = any("source: it keeps up, but is blocked" in line for line in run.warnings)
+        assert told == (held_up and fidelity == "fast")

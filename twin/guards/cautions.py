@@ -12,6 +12,7 @@ from twin.guards.crowding import crowded
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
 from twin.keys import KeySkew
+from twin.metrics import BACKPRESSURE_SHARE
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
 from twin.wiring.resolution import PARTS, resolution
@@ -19,6 +20,8 @@ from twin.wiring.world import World
 
 BLOCKED_SHARE = 0.02
 """Of the time: a window that is blocked for longer needs segments that are short against its slide."""
+HELD_UP = 0.05
+"""Of the time: a source that is blocked for longer, and keeps up, falls behind with each burst."""
 CHANCY = 0.97
 """Of a crowded host in use: beyond, even exact runs of ordinary length differ from seed to seed."""
 
@@ -38,6 +41,7 @@ def cautions(
     return (
         *_dropped(rows),
         *_coarse(job, settings, rows),
+        *_catching_up(job, settings, rows),
         *_nearly_full(job, settings, hosts),
         *unevaluated.values(),
         *_idle(job),
@@ -69,6 +73,24 @@ def _coarse(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
         f"of {slide_s:.2g} s: throughput and latencies may be far off; set run.segments to {enough}, or fidelity: exact"
     )
     return [line]
+
+
+def _catching_up(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
+    """That sources are held up by bursts of results, and catch up in between: how far they fall behind is uncertain."""
+    if settings.fidelity == "exact" or not any(isinstance(each, Windowed) for each in job.query.operators):
+        return []
+    lines = []
+    for source in job.sources:
+        mine = [row for row in rows if row["operator"] == source.name and row["start_s"] >= settings.warmup_s]
+        arrived, taken = (sum(row[key] for row in mine) for key in ("arrived", "numRecordsIn"))
+        held_up = sum(row["backPressuredTimeMsPerSecond"] for row in mine) / max(1, len(mine)) / 1000
+        if held_up > HELD_UP and arrived - taken <= BACKPRESSURE_SHARE * arrived:
+            lines.append(
+                f"{source.name}: it keeps up, but is blocked for {100 * held_up:.0f} % of the time: how far it falls "
+                "behind in bursts is smoothed by segments, so end-to-end latencies, high percentiles above all, may be "
+                "half or twice of what they are; set fidelity: exact"
+            )
+    return lines
 
 
 def _dropped(rows: Sequence[Row]) -> list[str]:

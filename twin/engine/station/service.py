@@ -24,7 +24,9 @@ class Service(Intake):
     """`current`: the segment in service; when that began and ends on the axis of the stamps; how long it takes."""
 
     __slots__ = (
+        "_job_lag_s",
         "_job_since_s",
+        "bunched_speed",
         "busy_s",
         "confluence",
         "current",
@@ -42,8 +44,10 @@ class Service(Intake):
         self.current: tuple[Segment, float, float, float] = _NOTHING
         self.finish_alarm = Alarm(self.env, self._finish)
         self.busy_s = 0.0
+        self.bunched_speed = 1.0  # at most, on a shared processor whose other tasks get theirs at the same moments
         self.in_service_work_s = 0.0  # core-seconds of the last service taken up
         self._job_since_s = 0.0
+        self._job_lag_s = 0.0  # by which the clock was ahead of the stamps then
 
     @property
     def in_service(self) -> int:
@@ -54,9 +58,10 @@ class Service(Intake):
         """Whether it is busy with no tuple."""
         return False
 
-    def start_job(self, work_s: float) -> None:
-        """What it has to do is work for a shared processor from now on."""
+    def start_job(self, work_s: float, lag_s: float = 0.0) -> None:
+        """What it has to do is work for a shared processor from now on, or on the axis of the stamps from before."""
         self._job_since_s = self.env.now
+        self._job_lag_s = lag_s
         self.processor.start(self.share, work_s, self._job_done)
 
     def share_out(self, segment: Segment, work_s: float, speed: float, keeps_up: bool) -> None:
@@ -84,18 +89,23 @@ class Service(Intake):
         if left_s > 0.0:
             segment, start_s, end_s, _ = self.current
             self.current = (segment, start_s, end_s, (work_s - left_s) / speed)  # of which it was busy before
-            self.start_job(left_s)
+            lag_s = 0.0
+            if end_s <= now:  # it comes late by the clock: it would have been done as fast when it was due
+                due_s = end_s - left_s / speed
+                lag_s = now - (due_s if due_s > segment.b_s else segment.b_s)
+            self.start_job(left_s, lag_s)
         else:
             self.complete()
 
     def _job_done(self) -> None:
         segment, start_s, due_s, flat_s = self.current
-        end_s: float = self.env.now
+        now: float = self.env.now
+        end_s = now - self._job_lag_s
         if self.confluence is not None:
             self.confluence.delay(end_s - due_s)
         if self.logic.follows:
             self.logic.corrected(segment, start_s, end_s)
-        self.current = (segment, start_s, end_s, flat_s + max(0.0, end_s - self._job_since_s))
+        self.current = (segment, start_s, end_s, flat_s + max(0.0, now - self._job_since_s))
         self._finish(None)
 
     def _finish(self, _: object) -> None:

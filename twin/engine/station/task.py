@@ -56,7 +56,11 @@ class Task(Interruptible):
         work_s = draws.services(n) * each_s + n * segment.fetch_s + logic.plan(segment) + self.debt_s
         work_s *= processor.slowdown
         self.debt_s = 0.0
-        speed = processor.available(self.share) if processor.shared else processor.speed
+        speed = processor.speed
+        if processor.shared:
+            speed = processor.available(self.share)
+            if speed > self.bunched_speed:
+                speed = self.bunched_speed
         time_s = work_s / speed
         a_s, b_s = segment.a_s, segment.b_s
         width_s, older_s = b_s - a_s, 0.0

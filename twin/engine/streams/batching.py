@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twin.engine.alarm import Alarm
+from twin.engine.compute.collisions import bunched_rate
+from twin.engine.compute.processor import Processor
 from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.segment import Segment
@@ -172,19 +174,39 @@ class DelayingPort(Port):
             self._together_s *= 1.0 - apart * batch / burst
         if task.logic.windowed:
             return  # its segments are the bursts
-        leaving = max(1.0, min(batch, per_s * flush_s))
-        consumer: Task | None = None
-        for index, weight in enumerate(self.deal.weights):
-            if weight > 0.0 and isinstance(taker := self.paths[index].inbox.task, Task):  # else state is on its way
-                path, consumer = self.paths[index], taker
-                self.bursts[consumer].size = leaving
-        if (
-            consumer is not None and consumer.queued < batch
-        ):  # a backlogged consumer would be as busy with tuples one by one
+        coming = per_s * flush_s
+        leaving = max(1.0, min(batch, coming))
+        path = self._announce(leaving, min(1.0, coming) if coming < batch else 0.0)
+        if path is None:
+            return
+        consumer = path.inbox.task
+        assert isinstance(consumer, Task)
+        if consumer.queued < batch:  # else it would be as busy with tuples one by one
             service_s = consumer.service_s + path.inbox.beyond_s + consumer.logic.more_s
             each_s = (service_s + path.fetch_s + consumer.send_s) * consumer.processor.slowdown
             cpu_s = (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
             self._together_s += max(cpu_s, consumer.logic.turn_s(leaving))
+
+    def _announce(self, leaving: float, together: float) -> Path | None:
+        """Tells the consumer's replicas how many tuples come at one moment; the path to one of them, if there is any.
+
+        together: the share of them to which a flush lets tuples go. Those on one processor share it meanwhile.
+        """
+        last: Path | None = None
+        takers: list[Task] = []
+        here: dict[Processor, int] = {}
+        for index, weight in enumerate(self.deal.weights):
+            if weight > 0.0 and isinstance(taker := self.paths[index].inbox.task, Task):  # else state is on its way
+                last = self.paths[index]
+                takers.append(taker)
+                here[taker.processor] = here.get(taker.processor, 0) + 1
+                self.bursts[taker].size = leaving
+        for taker in takers:
+            processor = taker.processor
+            if processor.shared:
+                scv = taker.hidden.tuple_scv / leaving
+                taker.bunched_speed = bunched_rate(processor.capacity, together * here[processor], scv)
+        return last
 
     def _in_step(self, batches: float, load: float) -> float:
         """Share of time in which a burst fills whole batches and leaves nothing.
