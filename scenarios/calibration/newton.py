@@ -8,7 +8,7 @@ parameters, as it is mostly the model's error: taken for exact, they would outwe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +21,8 @@ from twin.scenario import Scenario
 
 DELIVERED_ERROR, LATENCY_ERROR = 0.05, 0.1
 """Of measured rates and latencies, relative, at least."""
+FARAWAY = 6.0
+"""Standard deviations above a bound, where nothing is lost by not looking."""
 COARSE = 6.0
 """Times as large errors are what is begun with."""
 SPREAD, MACHINE_SPREAD = 1.0, 3.0
@@ -82,20 +84,26 @@ def fit(
     """
     calls, found_misses, budget = 0, misses or missed, len(STARTS) + 2 * MOST * (count + 2)
 
-    def off_by(logs_k: np.ndarray) -> list[Miss]:
+    def off_by(logs_k: np.ndarray, but: Mapping[int, list[Miss]]) -> list[list[Miss]]:
         nonlocal calls
         calls += 1
         if report is not None:
             report(min(calls, budget), budget)
-        return [miss for point in points for miss in found_misses(point, apply(point.scenario, logs_k))]
+        each = (but.get(p) or found_misses(point, apply(point.scenario, logs_k)) for p, point in enumerate(points))
+        return [list(misses) for misses in each]
 
     def residuals(logs_k: np.ndarray, error: float) -> np.ndarray:
-        off = [_weighed(miss, error) for miss in off_by(logs_k)]
-        return np.array([*off, *_prior(logs_k, costs, spread)])
+        return _residuals(off_by(logs_k, {}), error, _prior(logs_k, costs, spread))
 
     def slopes(logs_k: np.ndarray, error: float) -> np.ndarray:
-        here = residuals(logs_k, error)
-        return np.stack([(residuals(logs_k + STEP * unit, error) - here) / STEP for unit in np.eye(count)], axis=1)
+        off, columns = off_by(logs_k, {}), []
+        here = _residuals(off, error, _prior(logs_k, costs, spread))
+        still = {p: misses for p, misses in enumerate(off) if misses and all(_far(miss, error) for miss in misses)}
+        for unit in np.eye(count):
+            moved_k = logs_k + STEP * unit
+            moved = _residuals(off_by(moved_k, still), error, _prior(moved_k, costs, spread))
+            columns.append((moved - here) / STEP)
+        return np.stack(columns, axis=1)
 
     def descended(start_k: np.ndarray, error: float) -> Any:
         bounds = (-FARTHEST, FARTHEST)
@@ -110,11 +118,20 @@ def fit(
     if alone and loss(each := min(alone, key=loss)) < loss(starts[0]):
         starts.append(each)
     found = min((descended(start_k, COARSE) for start_k in starts), key=lambda end: float(end.cost))
-    error = _typical(off_by(found.x))
+    error = _typical([miss for misses in off_by(found.x, {}) for miss in misses])
     if error < COARSE / 2.0:
         found = descended(found.x, error)
     covariance_kk = np.linalg.pinv(found.jac.T @ found.jac)
     return NewtonFit(found.x, covariance_kk, asked(points))
+
+
+def _residuals(off: Sequence[Sequence[Miss]], error: float, prior: Sequence[float]) -> np.ndarray:
+    return np.array([*(_weighed(miss, error) for misses in off for miss in misses), *prior])
+
+
+def _far(miss: Miss, error: float) -> bool:
+    """Whether a reading is a bound that no small step comes near."""
+    return miss.bound and miss.off > FARAWAY * error
 
 
 def _weighed(miss: Miss, error: float) -> float:
