@@ -97,7 +97,8 @@ def main() -> None:
             parser.exit(2, f"{count} runs: {error}\n")
     rows.append(["rates, the true constants", "", *judged(rates(real[: given.judged]), unseen), ""])
     if given.again:
-        again = _again(runs, real[: given.judged], file)
+        others = None if given.keep is None else given.keep / f"hidden-{given.engine}-again.jsonl"
+        again = _again(runs, real[: given.judged], others)
         rows.append(["the engine itself, another seed", "", *judged(again, unseen), ""])
     title = f"hidden engine {given.engine}, simulated: q-errors (median/95 %) on {given.judged} other runs"
     print_table(title, ["predictor", "runs", *SHOWN, "RO", "CPU s"], rows)
