@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
+from twin.engine.dealing.in_turn import SCAN_REPLICAS, Deal
+from twin.engine.dealing.turns import Turns
+from twin.engine.dealing.two_choice import second_choice, settled_shares
 from twin.engine.segment import Segment
-from twin.engine.streams.partition import SCAN_REPLICAS, Deal
-from twin.engine.streams.turns import Turns
-from twin.engine.streams.two_choice import second_choice, settled_shares
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
 from twin.profiles import STORM

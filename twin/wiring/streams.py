@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.alignment import parts
+from twin.engine.dealing.by_key import AlignedDeal, KeyedDeal
+from twin.engine.dealing.choice import deal
+from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.measure.way import Way
 from twin.engine.station.task import Task
@@ -16,7 +19,6 @@ from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.confluence import round_of
-from twin.engine.streams.partition import AlignedDeal, Deal, KeyedDeal, deal
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
 from twin.job import Edge
@@ -88,7 +90,7 @@ def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
         return Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
 
     if each.consumer in wiring.world.owners:
-        return timed_deal(wiring.world, each, draws(), index * consumers // len(producers), len(producers))
+        return timed_deal(wiring, each, draws(), index * consumers // len(producers), len(producers))
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
         return deal(edge.how, consumer, len(producers), index, consumers, draws)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import simpy
 
@@ -71,6 +71,7 @@ class Wiring:
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.places: dict[Task, Location] = {}
         self.event_times = EventTimes(self.query)
+        self.announced: Callable[[], None] = lambda: None  # told of changes of form; no checkpoint is older then
 
     def build(self) -> World:
         """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""

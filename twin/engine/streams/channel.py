@@ -17,10 +17,10 @@ from twin.engine.segment import Segment
 from twin.engine.streams.confluence import Lane
 
 if TYPE_CHECKING:
+    from twin.engine.dealing.in_turn import Deal
     from twin.engine.station.task import Task
     from twin.engine.streams.control import Mark
     from twin.engine.streams.network import Nic
-    from twin.engine.streams.partition import Deal
     from twin.engine.streams.route import Leg
 
 
