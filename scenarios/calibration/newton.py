@@ -39,6 +39,9 @@ MOST = 8
 CLOSE = 1e-2
 """A step that changes parameters or the loss by less, relatively, is the last."""
 
+REFINED, SAME = 3, 0.75
+"""Times that errors are looked at again, and by which factor they must have shrunk to go on."""
+
 Apply = Callable[[Scenario, np.ndarray], Scenario]
 """A scenario under parameters: logs of ratios to what the profile says."""
 
@@ -118,8 +121,11 @@ def fit(
     if alone and loss(each := min(alone, key=loss)) < loss(starts[0]):
         starts.append(each)
     found = min((descended(start_k, COARSE) for start_k in starts), key=lambda end: float(end.cost))
-    error = _typical([miss for misses in off_by(found.x, {}) for miss in misses])
-    if error < COARSE / 2.0:
+    error = COARSE
+    for _ in range(REFINED):
+        before, error = error, _typical([miss for misses in off_by(found.x, {}) for miss in misses])
+        if error > SAME * before:
+            break
         found = descended(found.x, error)
     covariance_kk = np.linalg.pinv(found.jac.T @ found.jac)
     return NewtonFit(found.x, covariance_kk, asked(points))
