@@ -123,7 +123,7 @@ def _scenario(file: Path, records: RunRecords, notes: tuple[str, ...], join_inpu
 
 
 def _clock_hz(record: HostRecord, hosts: Sequence[HostRecord]) -> float:
-    """What a machine runs at when it has work; idle ones are slower: the fastest of its kind, at least the reference."""
+    """What it runs at with work to do, as idle machines are slower: the fastest of its kind, at least the reference."""
     alike = (each.clock_hz for each in hosts if (each.cores, each.memory_bytes) == (record.cores, record.memory_bytes))
     return max(*alike, REFERENCE_CLOCK_HZ)
 
