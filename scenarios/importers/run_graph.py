@@ -7,7 +7,7 @@ Everything else that was measured is kept beside the scenario, to compare. See d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -109,9 +109,7 @@ def _scenario(file: Path, records: RunRecords, notes: tuple[str, ...], join_inpu
             name=file.stem,
             description=f"A real Flink run, imported from {file.name}. Hosts: {hosts}.{mended}",
             query=_query(records, join_input),
-            cluster=Cluster(
-                hosts=tuple(_host(host, names[host.id], _clock_hz(host, records.hosts)) for host in records.hosts)
-            ),
+            cluster=Cluster(hosts=tuple(_host(host, names[host.id]) for host in records.hosts)),
             plan=ExecutionPlan(placement=_placement(records, names)),
             workload=Workload(arrivals={each.name: Constant(rate_per_s=each.sent_per_s) for each in sources}),
             engine=FLINK,
@@ -122,16 +120,10 @@ def _scenario(file: Path, records: RunRecords, notes: tuple[str, ...], join_inpu
         raise BadInput(f"{file}: this graph is not a query that can run: {reason}") from None
 
 
-def _clock_hz(record: HostRecord, hosts: Sequence[HostRecord]) -> float:
-    """What it runs at with work to do, as idle machines are slower: the fastest of its kind, at least the reference."""
-    alike = (each.clock_hz for each in hosts if (each.cores, each.memory_bytes) == (record.cores, record.memory_bytes))
-    return max(*alike, REFERENCE_CLOCK_HZ)
-
-
-def _host(record: HostRecord, name: str, clock_hz: float) -> Host:
+def _host(record: HostRecord, name: str) -> Host:
     return Host(
         name=name,
-        cpu_percent=100.0 * record.cores * clock_hz / REFERENCE_CLOCK_HZ,
+        cpu_percent=100.0 * record.cores * record.clock_hz / REFERENCE_CLOCK_HZ,
         ram_mb=record.memory_bytes / 1e6,
         bandwidth_mbps=record.link_mbps,
         latency_ms=LATENCY_MS,
