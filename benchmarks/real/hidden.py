@@ -3,7 +3,8 @@
     python -m benchmarks.real.hidden A --runs 20 50 200 --keep runs      # A: constants unknown; B: structure, too
 
 Simulated, both (`benchmarks.real.hidden_engines`). Known of each run are rates, host CPU and mean latency. With
---physics only what needs no learning is judged, which is quick.
+--physics only what needs no learning is judged, which is quick; with --again, too, what another seed of the engine
+itself says of the runs that are judged: chance, which nobody can tell.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from scenarios.spaces.families import RandomScenarios
 from twin.errors import BadInput
 from twin.metrics import METRICS
 from twin.rates.model import RateModel
-from twin.scenario import RunSettings
+from twin.scenario import RunSettings, Scenario
 
 JUDGED_FROM = 100_000
 """Index of the first run that is judged; none before is."""
@@ -41,7 +42,7 @@ def judged(costs: Costs, unseen: Sequence[Measured]) -> list[object]:
     shown: list[object] = []
     for metric in SHOWN.values():
         truth = labels[:, METRICS.index(metric)]
-        known = np.isfinite(truth)
+        known = np.isfinite(truth) & np.isfinite(costs[metric])
         q50, q95 = np.quantile(q_error(truth[known], np.maximum(costs[metric][known], 1e-9)), [0.5, 0.95])
         shown.append(f"{q50:.3f}/{q95:.2f}")
     right = (costs["backpressured"] > 0.5) == (labels[:, METRICS.index("backpressured")] > 0.5)
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=[20], help="how many are seen; each a block of rows")
     parser.add_argument("--judged", type=int, default=100, help="how many other runs are predicted")
     parser.add_argument("--physics", action="store_true", help="leave out all that learns")
+    parser.add_argument("--again", action="store_true", help="judge another seed of the engine itself")
     parser.add_argument("--keep", type=Path, help="a folder that simulated runs are kept in")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -94,8 +96,18 @@ def main() -> None:
         except BadInput as error:
             parser.exit(2, f"{count} runs: {error}\n")
     rows.append(["rates, the true constants", "", *judged(rates(real[: given.judged]), unseen), ""])
+    if given.again:
+        others = None if given.keep is None else given.keep / f"hidden-{given.engine}-again.jsonl"
+        again = _again(runs, real[: given.judged], others)
+        rows.append(["the engine itself, another seed", "", *judged(again, unseen), ""])
     title = f"hidden engine {given.engine}, simulated: q-errors (median/95 %) on {given.judged} other runs"
     print_table(title, ["predictor", "runs", *SHOWN, "RO", "CPU s"], rows)
+
+
+def _again(runs: Sequence[Measured], real: Sequence[Scenario], file: Path | None) -> Costs:
+    others = [each.with_run(seed=each.run.seed + 1) for each in real]
+    labels = np.array([each.labels for each in measured([each.known for each in runs[: len(real)]], others, file)])
+    return dict(zip(METRICS, labels.T, strict=True))
 
 
 def _rows(seen: Sequence[Measured], unseen: Sequence[Measured], names: Sequence[str]) -> list[list[object]]:

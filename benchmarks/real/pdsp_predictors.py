@@ -82,11 +82,11 @@ def point(row: Row, read: float) -> Point:
     return Point(name=row["run_id"], scenario=job, taken_per_s=taken, latency_s=latency_ms / 1000.0)
 
 
-def misses(point: Point, job: Scenario) -> list[float]:
+def misses(point: Point, job: Scenario) -> list[newton.Miss]:
     """As the calibration's own, with the data's latency."""
     assert point.latency_s is not None
     off = newton.missed(replace(point, latency_s=None), job)
-    return [*off, float(np.log(ages_ms(job) / 1000.0 / point.latency_s)) / newton.LATENCY_ERROR]
+    return [*off, newton.older(ages_ms(job) / 1000.0, point.latency_s)]
 
 
 def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from scenarios.calibration import newton, posterior
+from scenarios.calibration.calls import CALL, of_calls, with_calls
 from scenarios.calibration.design import work_of
 from scenarios.calibration.estimate import Estimate, from_linear, from_logs
 from scenarios.calibration.point import KEEPS_UP, Point, check
@@ -53,7 +54,7 @@ def under(
     scenario: Scenario, structure: Structure, exponent: float, costs: Mapping[str, float], hidden: Mapping[str, float]
 ) -> Scenario:
     """The scenario under calibrated constants."""
-    found = with_power(charged(scenario, costs), exponent)
+    found = with_calls(with_power(charged(scenario, costs), exponent), hidden)
     found = found.model_copy(update={"engine": _with_hidden(found.engine, hidden)})
     return own_cores(found) if structure.own_cores else found
 
@@ -164,7 +165,8 @@ def _hidden_costs(engine: EngineProfile, points: Sequence[Point]) -> list[UnitCo
     timed = any(point.latency_s is not None or point.markers_s for point in points)
     names = [*([_capacity(engine)] if slowed else []), *([SCV] if timed else [])]
     units = {"channel_tuples": "tuples", "channel_buffers": "buffers", "gate_buffers": "buffers", SCV: ""}
-    return [UnitCost(name, units[name], max(float(getattr(engine, name)), 1e-3)) for name in names]
+    found = [UnitCost(name, units[name], max(float(getattr(engine, name)), 1e-3)) for name in names]
+    return found + (of_calls(points) if slowed or timed else [])
 
 
 def _capacity(engine: EngineProfile) -> str:
@@ -183,7 +185,7 @@ def _values(costs: Sequence[UnitCost], logs_k: np.ndarray) -> dict[str, float]:
 
 
 def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EngineProfile:
-    values: dict[str, float | int] = dict(hidden)
+    values: dict[str, float | int] = {name: each for name, each in hidden.items() if not name.startswith(CALL)}
     if "channel_tuples" in values:
         values["channel_tuples"] = max(1, round(values["channel_tuples"]))
     if SCV in values:

@@ -1,24 +1,30 @@
 """What CPU time does not show, by Gauss and Newton on the rate model: channels, uneven services, or all costs.
 
 Parameters are logarithms of ratios to the profile. The prior keeps each near a common factor, that of the machine,
-which is nearly free. A source that keeps up only bounds costs from above: the likelihood is censored there.
+which is nearly free. A source that keeps up only bounds costs from above: the likelihood is censored there (Tobin,
+"Estimation of relationships for limited dependent variables", 1958). How far off readings are is found with the
+parameters, as it is mostly the model's error: taken for exact, they would outweigh the prior and those that keep up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special, stats
 
 from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.predicting import predict
 from twin.scenario import Scenario
 
 DELIVERED_ERROR, LATENCY_ERROR = 0.05, 0.1
-"""Of measured rates and latencies, relative."""
+"""Of measured rates and latencies, relative, at least."""
+FARAWAY = 6.0
+"""Standard deviations above a bound, where nothing is lost by not looking."""
+COARSE = 6.0
+"""Times as large errors are what is begun with."""
 SPREAD, MACHINE_SPREAD = 1.0, 3.0
 """Of a parameter around the machine's factor, and of that around 1; in logs."""
 STEP = 0.05
@@ -33,9 +39,21 @@ MOST = 8
 CLOSE = 1e-2
 """A step that changes parameters or the loss by less, relatively, is the last."""
 
+REFINED, SAME = 3, 0.75
+"""Times that errors are looked at again, and by which factor they must have shrunk to go on."""
+
 Apply = Callable[[Scenario, np.ndarray], Scenario]
 """A scenario under parameters: logs of ratios to what the profile says."""
-Misses = Callable[[Point, Scenario], Sequence[float]]
+
+
+class Miss(NamedTuple):
+    """How far a prediction is above a reading, in its standard deviations. bound: being above is no miss."""
+
+    off: float
+    bound: bool = False
+
+
+Misses = Callable[[Point, Scenario], Sequence[Miss]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +83,73 @@ def fit(
     """The parameters that explain what sources deliver, and latencies.
 
     costs: the first so many share the machine's factor; the others stand for themselves. misses: how far off a point is
-    under a scenario, in standard deviations of its readings. spread: of a parameter, a priori.
+    under a scenario. spread: of a parameter, a priori.
     """
-    calls, found_misses = 0, misses or missed
+    calls, found_misses, budget = 0, misses or missed, len(STARTS) + 2 * MOST * (count + 2)
 
-    def residuals(logs_k: np.ndarray) -> np.ndarray:
+    def off_by(logs_k: np.ndarray, but: Mapping[int, list[Miss]]) -> list[list[Miss]]:
         nonlocal calls
         calls += 1
         if report is not None:
-            report(min(calls, _budget(count)), _budget(count))
-        off = [miss for point in points for miss in found_misses(point, apply(point.scenario, logs_k))]
-        return np.array([*off, *_prior(logs_k, costs, spread)])
+            report(min(calls, budget), budget)
+        each = (but.get(p) or found_misses(point, apply(point.scenario, logs_k)) for p, point in enumerate(points))
+        return [list(misses) for misses in each]
 
-    def slopes(logs_k: np.ndarray) -> np.ndarray:
-        here = residuals(logs_k)
-        return np.stack([(residuals(logs_k + STEP * unit) - here) / STEP for unit in np.eye(count)], axis=1)
+    def residuals(logs_k: np.ndarray, error: float) -> np.ndarray:
+        return _residuals(off_by(logs_k, {}), error, _prior(logs_k, costs, spread))
 
-    def descended(start_k: np.ndarray) -> Any:
+    def slopes(logs_k: np.ndarray, error: float) -> np.ndarray:
+        off, columns = off_by(logs_k, {}), []
+        here = _residuals(off, error, _prior(logs_k, costs, spread))
+        still = {p: misses for p, misses in enumerate(off) if misses and all(_far(miss, error) for miss in misses)}
+        for unit in np.eye(count):
+            moved_k = logs_k + STEP * unit
+            moved = _residuals(off_by(moved_k, still), error, _prior(moved_k, costs, spread))
+            columns.append((moved - here) / STEP)
+        return np.stack(columns, axis=1)
+
+    def descended(start_k: np.ndarray, error: float) -> Any:
         bounds = (-FARTHEST, FARTHEST)
-        tolerances = {"max_nfev": MOST, "xtol": CLOSE, "ftol": CLOSE}
-        return optimize.least_squares(residuals, start_k, jac=slopes, bounds=bounds, loss="soft_l1", **tolerances)
+        limits = {"max_nfev": MOST, "xtol": CLOSE, "ftol": CLOSE, "args": (error,)}
+        return optimize.least_squares(residuals, start_k, jac=slopes, bounds=bounds, loss="soft_l1", **limits)
 
     def loss(start_k: np.ndarray) -> float:
-        return _robust(residuals(start_k))
+        return _robust(residuals(start_k, COARSE))
 
     together, alone = _together(count, costs), _alone(count, costs)
     starts = [min(together, key=loss)]
     if alone and loss(each := min(alone, key=loss)) < loss(starts[0]):
         starts.append(each)
-    found = min((descended(start_k) for start_k in starts), key=lambda end: float(end.cost))
+    found = min((descended(start_k, COARSE) for start_k in starts), key=lambda end: float(end.cost))
+    error = COARSE
+    for _ in range(REFINED):
+        before, error = error, _typical([miss for misses in off_by(found.x, {}) for miss in misses])
+        if error > SAME * before:
+            break
+        found = descended(found.x, error)
     covariance_kk = np.linalg.pinv(found.jac.T @ found.jac)
     return NewtonFit(found.x, covariance_kk, asked(points))
+
+
+def _residuals(off: Sequence[Sequence[Miss]], error: float, prior: Sequence[float]) -> np.ndarray:
+    return np.array([*(_weighed(miss, error) for misses in off for miss in misses), *prior])
+
+
+def _far(miss: Miss, error: float) -> bool:
+    """Whether a reading is a bound that no small step comes near."""
+    return miss.bound and miss.off > FARAWAY * error
+
+
+def _weighed(miss: Miss, error: float) -> float:
+    """A residual whose square is minus twice the log-likelihood, of readings that are `error` times as far off."""
+    off = miss.off / error
+    return float(np.sqrt(-2.0 * special.log_ndtr(off))) if miss.bound else off
+
+
+def _typical(off: Sequence[Miss]) -> float:
+    """How far off readings that are no bounds are, robustly, in their standard deviations; at least 1."""
+    sizes = [abs(miss.off) for miss in off if not miss.bound]
+    return max(1.0, float(np.median(sizes)) / float(stats.norm.ppf(0.75))) if sizes else 1.0
 
 
 def _together(count: int, costs: int) -> list[np.ndarray]:
@@ -106,10 +160,6 @@ def _together(count: int, costs: int) -> list[np.ndarray]:
 def _alone(count: int, costs: int) -> list[np.ndarray]:
     """Starts with a factor on one cost."""
     return [np.where(np.arange(count) == k, start, 0.0) for k in range(costs) for start in ALONE]
-
-
-def _budget(count: int) -> int:
-    return len(STARTS) + MOST * (count + 2)
 
 
 def _robust(residuals_r: np.ndarray) -> float:
@@ -123,20 +173,22 @@ def _prior(logs_k: np.ndarray, costs: int, spread: float) -> list[float]:
     return [*(each / spread for each in own), machine / MACHINE_SPREAD]
 
 
-def missed(point: Point, scenario: Scenario) -> list[float]:
-    """What sources deliver and latencies of a point, against the rate model's, in standard deviations of readings."""
-    predicted, found = predict(scenario), []
-    for source, share in point.delivered.items():
-        found.append(behind(predicted.margin[source], share))
+def missed(point: Point, scenario: Scenario) -> list[Miss]:
+    """What sources deliver and latencies of a point, against the rate model's."""
+    predicted = predict(scenario)
+    found = [behind(predicted.margin[source], share) for source, share in point.delivered.items()]
     if point.latency_s is not None and point.latency_s > 0 and np.isfinite(predicted.latency_s):
-        found.append(_older(predicted.latency_s, point.latency_s))
-    return [*found, *(_older(predicted.markers_s[name], age_s) for name, age_s in point.markers_s.items() if age_s > 0)]
+        found.append(older(predicted.latency_s, point.latency_s))
+    return [*found, *(older(predicted.markers_s[name], age_s) for name, age_s in point.markers_s.items() if age_s > 0)]
 
 
-def _older(predicted_s: float, measured_s: float) -> float:
-    return float(np.log(max(predicted_s, 1e-9) / measured_s)) / LATENCY_ERROR
+def behind(margin: float, share: float) -> Miss:
+    """Of a source that delivers that share. It is censored: one that keeps up has a margin of 0 or more."""
+    if share < KEEPS_UP:
+        return Miss((margin - float(np.log(max(share, 1e-9)))) / DELIVERED_ERROR)
+    return Miss(margin / DELIVERED_ERROR, bound=True)
 
 
-def behind(margin: float, share: float) -> float:
-    """How far off a source is that delivers that share. It is censored: one that keeps up has a margin of 0 or more."""
-    return (margin - float(np.log(max(share, 1e-9))) if share < KEEPS_UP else min(0.0, margin)) / DELIVERED_ERROR
+def older(predicted_s: float, measured_s: float) -> Miss:
+    """Of a latency."""
+    return Miss(float(np.log(max(predicted_s, 1e-9) / measured_s)) / LATENCY_ERROR)

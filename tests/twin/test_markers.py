@@ -35,7 +35,7 @@ def test_a_window_does_not_hold_markers_up(fidelity: str) -> None:
         "window": {"policy": "time", "size_s": 1.0},
         "service_time_s": 4e-4,
     }
-    found = ages(chain([work("before", 0.5), window | {"service_scv": 1}], 1000), fidelity)
+    found = ages(chain([work("before", 0.5), window | {"service_scv": 1}], 1000), fidelity, 20)
     expected_s = 0.5 * 1e-3 + 0.4 * 4e-4 / 0.6
     assert found["window"] == pytest.approx(expected_s, rel=0.2)
     assert found["sink"] == pytest.approx(found["window"], abs=1e-6)

@@ -13,10 +13,12 @@ from twin.cluster import Cluster, Host
 from twin.deployment import Deployment
 from twin.flow import flows
 from twin.plan import ExecutionPlan
-from twin.profiles import STORM
-from twin.query import AnyOperator, CountWindow, Filter, Join, Query, Sink, Source, Stream, TimeWindow, Window
+from twin.profiles import FLINK, STORM
+from twin.query import AnyOperator, CountWindow, Filter, Join, Map, Query, Sink, Source, Stream, TimeWindow, Window
 from twin.rates.model import RateModel
-from twin.rates.throttle import fair_rate
+from twin.rates.throttle import fair_rates
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 from twin.workload import Poisson, Workload
 
 HORIZON_S = 240.0
@@ -69,10 +71,50 @@ def answer(deployment: Deployment, *plans: ExecutionPlan):
     return RateModel(HORIZON_S).answer(deployment, plans or [deployment.plan])
 
 
-@given(st.lists(st.floats(0.1, 1e4), min_size=1, max_size=5), st.floats(1.0, 50.0))
-def test_streams_that_meet_share_what_is_left_fairly(rates, over):
-    level = float(fair_rate(np.array(rates)[:, None], np.array([over]))[0])
-    assert np.minimum(rates, level).sum() == pytest.approx(sum(rates) / over)
+@given(st.lists(st.tuples(st.floats(0.1, 1e4), st.floats(0.01, 1.0)), min_size=1, max_size=5), st.floats(1.0, 50.0))
+def test_streams_that_meet_share_what_is_left_fairly(streams, over):
+    rates, weights = np.array(streams).T
+    allowed = fair_rates(rates[:, None], np.array([over]), weights[:, None])[:, 0]
+    assert np.minimum(rates, allowed).sum() == pytest.approx(rates.sum() / over)
+    assert allowed / weights == pytest.approx(allowed[0] / weights[0])
+
+
+def meeting(left_per_s, right_per_s, **buffers):
+    """One replica of a, and four of b, before work that takes 2,000 tuples/s."""
+    operators = (
+        Source(name="a", service_time_s=0.0),
+        Source(name="b", service_time_s=0.0),
+        Map(name="work", service_time_s=1e-3),
+        Sink(name="sink", service_time_s=0.0),
+    )
+    pairs = (("a", "work"), ("b", "work"), ("work", "sink"))
+    plan = ExecutionPlan(placement={"a": "h", "b": ("h",) * 4, "work": ("h", "h"), "sink": "h"})
+    given = job(operators, pairs, {"a": left_per_s, "b": right_per_s}, (host("h", cores=32),))
+    return given.model_copy(update={"plan": plan, "engine": FLINK.model_copy(update=buffers)})
+
+
+@pytest.mark.parametrize(("gate", "shares"), [(0.0, (1, 4)), (8.0, (10, 16))])
+def test_of_buffers_streams_of_more_replicas_have_more_so_they_get_more(gate, shares):
+    """One line before an overloaded operator: what a stream holds of it decides, also in a simulation."""
+    buffers = {"channel_buffers": 1.0 if gate == 0 else 2.0, "gate_buffers": gate, "buffer_bytes": 1000.0}
+    given = meeting(4000.0, 4000.0, **buffers)
+    expected = [2000.0 * share / sum(shares) for share in shares]
+    found = RateModel(1e6).answer(given, [given.plan])
+    assert found.ingested[0] * 4000.0 == pytest.approx(expected, rel=1e-5)
+    run = simulate(Scenario.of(given, RunSettings(horizon_s=10, warmup_s=4, period_s=2)))
+    taken = {each.operator: each.rate_in_per_s for each in run.operators}
+    assert [taken["a"], taken["b"]] == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("rates", [(1500.0, 1500.0), (800.0, 1500.0), (3000.0, 300.0)])
+def test_where_streams_meet_channels_of_both_fill_whichever_is_slowed_in_the_end(rates):
+    """From empty: what waits in one line is of both, so the one that will be slowed is so later than by itself."""
+    given = meeting(*rates, channel_buffers=2.0, gate_buffers=8.0, buffer_bytes=5000.0)
+    scenario = Scenario.of(given, RunSettings(horizon_s=10, warmup_s=0, period_s=5))
+    found, run = RateModel().answer(scenario, [scenario.plan]), simulate(scenario)
+    taken = {each.operator: each.rate_in_per_s for each in run.operators}
+    assert found.delivered[0] == pytest.approx([taken["a"] / rates[0], taken["b"] / rates[1]], rel=0.06)
+    assert found.costs["processing_latency_s"][0] == pytest.approx(run.metrics.processing_latency_s.mean, rel=0.1)
 
 
 @pytest.mark.parametrize(("left", "right", "taken"), [(100, 3000, (100, 900)), (800, 3000, (500, 500))])

@@ -32,7 +32,7 @@ def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray)
     job = layout.job
     if not full_sn.any():
         return np.zeros((len(job.sources), layout.size))
-    excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
+    excess_sn = _excess_sn(layout, offered, reached)
     each_sn = np.where(full_sn, credits_sn(layout) / np.maximum(excess_sn, 1e-9), np.inf)
     until_on = np.zeros((len(job.names), layout.size))
     for o in reversed(range(len(job.names))):
@@ -40,6 +40,19 @@ def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray)
             onward = np.min([each_sn[s] + until_on[job.consumer_s[s]] for s in job.outputs[o]], axis=0)
             until_on[o] = np.where(np.isfinite(onward), onward, 0.0)
     return until_on[job.sources]
+
+
+def _excess_sn(layout: Layout, offered: Load, reached: Load) -> np.ndarray:
+    """Tuples a second that a stream's channels gain. Where streams meet, those of all wait in one line: each gains by
+    what it brings, whichever will be slowed in the end. [S, N]"""
+    job = layout.job
+    excess_sn = layout.carried_sn(offered.out_on - reached.out_on)
+    sent_sn = layout.carried_sn(offered.out_on) + np.zeros(layout.size)
+    for streams in job.inputs:
+        if len(streams) > 1:
+            brought = np.maximum(sent_sn[streams].sum(axis=0), 1e-300)
+            excess_sn[streams] = excess_sn[streams].sum(axis=0) * sent_sn[streams] / brought
+    return excess_sn
 
 
 class Measured(NamedTuple):

@@ -169,7 +169,7 @@ def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, n
     jam_on = None if found.cells is None else layout.mean(np.where(found.cells.cpu_cn > FULL, 1.0, 0.0))
     if not throttled.any():
         return blocked_on, full_sn, jam_on
-    felt_sn = felt(job, found)[1]
+    felt_sn = felt(layout, found)[1]
     for o in reversed(range(len(job.names))):
         for s in job.outputs[o]:
             blocked_on[o] |= full_sn[s]

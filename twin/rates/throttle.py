@@ -2,19 +2,20 @@
 
 Pressure travels upstream: an operator has to be slowed down by the worst of its own pressure and that of its output
 streams and consumers. Where several streams meet, their tuples wait in one line, of which each stream holds at most
-its credits; so the operator takes from all streams at the same rate, but from those that bring less all they bring
-(max-min fairness), and only the streams above that level are slowed.
+its credits; so the operator takes from all streams in proportion to these, but from those that bring less all they
+bring (weighted max-min fairness), and only the streams above that level are slowed. Credits are the same for all
+streams where they are given in tuples; in buffers, streams of more replicas have more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from twin.rates.arrays import JobArrays
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, pressure
+from twin.rates.room import room_sn
 
 ROUNDS = 40
 CLOSE = 1e-7
@@ -27,11 +28,12 @@ FARTHEST, LEAST = 2.0, -30.0
 """Longest step, and lowest share, in logs."""
 
 
-def felt(job: JobArrays, now: Load) -> tuple[np.ndarray, np.ndarray]:
+def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
     """By which factor inputs are too many: of operators, at the worst of all that lies downstream, and of streams.
 
     Of an operator with several inputs the too fast feel more, those below the fair level less. [O, N], [S, N]
     """
+    job = layout.job
     felt_on, felt_sn, sent_sn = pressure(job, now), np.empty_like(now.nic_sn), job.sent_sn(now.out_on)
     for o in reversed(range(len(job.names))):
         for s in job.outputs[o]:
@@ -40,20 +42,32 @@ def felt(job: JobArrays, now: Load) -> tuple[np.ndarray, np.ndarray]:
             felt_sn[job.inputs[o][0]] = felt_on[o]
         elif job.inputs[o]:
             rates = sent_sn[job.inputs[o]]
-            felt_sn[job.inputs[o]] = rates / np.maximum(fair_rate(rates, felt_on[o]), 1e-12)
+            weights = _weights(layout, job.inputs[o])
+            felt_sn[job.inputs[o]] = rates / np.maximum(fair_rates(rates, felt_on[o], weights), 1e-12)
     return felt_on, felt_sn
 
 
-def fair_rate(rates: np.ndarray, over: np.ndarray) -> np.ndarray:
-    """Rate up to which streams are let through, so that all together make the sum of their rates over `over`. [N]
+def _weights(layout: Layout, streams: Sequence[int]) -> np.ndarray:
+    """Credits of some streams into one operator, over the most of any of them. [K, 1 or N]"""
+    if layout.job.deployment.engine.channel_buffers is None:
+        return np.ones((len(streams), 1))
+    room_kn = np.maximum(room_sn(layout)[streams], 1.0)
+    return np.asarray(room_kn / room_kn.max(axis=0))
 
-    rates: [K, N]. Where over < 1, all that the streams bring: the fastest one's rate over `over`.
+
+def fair_rates(rates: np.ndarray, over: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Rates up to which streams are let through, so that all together make the sum of their rates over `over`. [K, N]
+
+    rates, weights: [K, N]. Those that bring more than their share by weight are slowed to it. Where over < 1, all that
+    the streams bring: for the one that is fastest beside its weight its rate over `over`.
     """
     over = np.maximum(over, 1e-12)
-    slower = rates[None] < rates[:, None]
+    levels = rates / weights
+    slower = levels[None] < levels[:, None]
     capacity = rates.sum(axis=0) / over
-    shared = (capacity - (slower * rates[None]).sum(axis=1)) / (len(rates) - slower.sum(axis=1))
-    return np.where(over >= 1.0, shared.max(axis=0), rates.max(axis=0) / over)
+    heavy = weights.sum(axis=0) - (slower * weights[None]).sum(axis=1)
+    shared = (capacity - (slower * rates[None]).sum(axis=1)) / heavy
+    return np.asarray(weights * np.where(over >= 1.0, shared.max(axis=0), levels.max(axis=0) / over))
 
 
 def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -75,11 +89,11 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     share = np.zeros((len(names), part.size))  # in logs
     inverse = np.tile(np.eye(len(names))[:, :, None], part.size)  # of the Jacobian
     moved = off = np.zeros_like(share)
-    worst = felt(job, offered)[0][job.sources][:, active]
+    worst = felt(layout, offered)[0][job.sources][:, active]
     for turn in range(ROUNDS):
         if turn:
             flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
-            worst = felt(job, load(part, flow, slow_on))[0][job.sources]
+            worst = felt(part, load(part, flow, slow_on))[0][job.sources]
         off, before = np.maximum(share, np.log(np.maximum(worst, 1e-12))), off
         done = np.abs(off).max(axis=0) < CLOSE
         if turn:
@@ -114,7 +128,7 @@ def _relaxed(part: Layout, slow_on: np.ndarray, stalled: Mapping[str, np.ndarray
 
     def worst(share: np.ndarray) -> np.ndarray:
         flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
-        return np.log(np.maximum(felt(job, load(part, flow, slow_on))[0][job.sources], 1e-12))
+        return np.log(np.maximum(felt(part, load(part, flow, slow_on))[0][job.sources], 1e-12))
 
     share = np.clip(share, LEAST, 0.0)
     for _ in range(RELAXED):

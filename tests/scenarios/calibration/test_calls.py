@@ -1,0 +1,57 @@
+"""Calls to systems outside: how long they take is found from latencies, and from what a full operator lets through."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios.calibration import profile_file
+from scenarios.calibration.calibrate import calibrate
+from scenarios.calibration.predicting import predict
+from tests.scenarios.calibration.engines import at_rates, job, simulated
+from twin.scenario import Scenario
+
+KNOWN = job(
+    [
+        {"kind": "source", "name": "source"},
+        {"kind": "async", "name": "ask", "latency_s": 0.02, "capacity": 10, "service_time_s": 1e-4},
+        {"kind": "lookup-join", "name": "look", "latency_s": 0.01, "hit_ratio": 0.5},
+        {"kind": "sink", "name": "sink"},
+    ],
+    [("source", "ask"), ("ask", "look"), ("look", "sink")],
+    {"source": 50},
+    {"source": "h", "ask": ["h", "h"], "look": ["h", "h"], "sink": "h"},
+)
+TRUE = {"ask": 0.08, "look": 0.004}
+
+
+def hidden(scenario: Scenario) -> Scenario:
+    """With calls four times as slow, and less than half."""
+    query = scenario.query
+    operators = tuple(
+        each.model_copy(update={"latency_s": TRUE.get(each.name, 0.0)}) if each.name in TRUE else each
+        for each in query.operators
+    )
+    return scenario.model_copy(update={"query": query.model_copy(update={"operators": operators})})
+
+
+def test_how_long_calls_take_is_told_apart_by_what_a_full_operator_lets_through() -> None:
+    """One operator's calls limit the job, to 10 of 80 ms a replica; what is left of the latency is the other's."""
+    points = []
+    for factor in (1.0, 4.0, 40.0):
+        known = at_rates(KNOWN, factor)
+        points.append(simulated(f"x{factor:g}", known, hidden(known), cpu={}))
+    found = calibrate(points)
+    estimates = {each.name: each for each in found.estimates}
+    assert estimates["call_s.ask"].value == pytest.approx(TRUE["ask"], rel=0.06) and estimates["call_s.ask"].known
+    assert estimates["call_s.look"].unit == "s" and estimates["call_s.look"].prior == 0.01
+    profile = profile_file.profile_of(KNOWN, found, (), len(points), "")
+    asked = profile_file.applied(profile, KNOWN).query.operator("ask")
+    assert asked.latency_s == found.hidden["call_s.ask"] and asked.capacity == 10
+    unseen = at_rates(KNOWN, 2.5)
+    run = simulated("x2.5", unseen, hidden(unseen))
+    assert predict(found.applied(unseen)).latency_s == pytest.approx(run.latency_s, rel=0.1)
+
+
+def test_points_that_say_nothing_of_latencies_leave_calls_as_they_are() -> None:
+    points = [simulated(f"x{f:g}", at_rates(KNOWN, f), at_rates(KNOWN, f), cpu={}, latency_s=None) for f in (1.0, 2.0)]
+    assert "call_s.ask" not in calibrate(points).hidden
