@@ -11,7 +11,7 @@ import numpy as np
 from models.columns import encode
 from models.facts import LOADS, HostFacts, OperatorFacts, host_loads, operator_facts, replica_counts
 from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, raw_row, require_learned
-from models.physics import host_states, operator_states, plan_state
+from models.physics import base_costs, host_states, operator_states, plan_state
 from twin.deployment import Deployment
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
@@ -81,7 +81,7 @@ def joint_graph(
         streams=streams,
         placements=tuple((int(o), node_of[int(h)]) for o, h in zip(*np.nonzero(counts_OxH), strict=True)),
         context=[column.raw(plan) for column in CONTEXT],
-        rates=plan.costs,
+        rates=base_costs(answer)[0].tolist(),
     )
 
 

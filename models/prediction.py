@@ -23,7 +23,7 @@ from models.gnn import CostNetwork
 from models.graph import HORIZON_S, GraphTable, graph_table
 from models.labels import RELATIVE, in_units
 from models.layers import NetworkConfig, Parameters
-from models.physics import PLAN_STATE, plan_arrays
+from models.physics import base_costs
 from models.plan_groups import groups
 from models.ranges import outside
 from models.scoring import PlanSide, score, scoring_job
@@ -187,7 +187,7 @@ class LearnedCostModel:
             ]
             rates_PxA = np.ones((len(plans), len(METRICS)))
             if answer is not None:
-                rates_PxA = plan_arrays(answer.result(), length_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
+                rates_PxA = base_costs(answer.result())
             values: dict[str, np.ndarray] = {}
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
                 values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_PxA)

@@ -65,15 +65,26 @@ class Ages(NamedTuple):
     filling_rn: np.ndarray
 
 
-def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: Measured) -> Ages:
+class Queues(NamedTuple):
+    """Service, that of all that runs as one from there on, and mean wait of a tuple. [O, N] each"""
+
+    service_on: np.ndarray
+    line_on: np.ndarray
+    wait_on: np.ndarray
+
+
+def result_ages_s(
+    layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: Measured, queues: Queues | None = None
+) -> Ages:
     """Ages along the streams, at most the horizon at the sinks.
 
-    found: the load after throttling; share: the ingested share of each source's offered rate [sources, N].
+    found: the load after throttling; share: the ingested share of each source's offered rate [sources, N]. queues: in
+    front of operators; None: those that last.
     """
     job = layout.job
     blocked_on, full_sn, jam_on = _full(layout, found, share)
     filling_rn = filling_s(layout, offered, found, full_sn)
-    link_sn, (service_on, line_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
+    link_sn, (service_on, line_on, wait_on) = _links_s(layout, found), queues or queues_s(layout, found)
     channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
@@ -121,8 +132,8 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
-def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Service, that of all that runs as one from there on, and mean wait of a tuple. [O, N] each
+def queues_s(layout: Layout, found: Load) -> Queues:
+    """Those that last, of what is not overloaded.
 
     Where sockets differ, means over them. Only the first of fused operators has a line.
     """
@@ -148,7 +159,7 @@ def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray, np.n
         wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
     if layout.fusing is not None:
         wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
-    return service_on, line_on, wait_on
+    return Queues(service_on, line_on, wait_on)
 
 
 def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

@@ -62,6 +62,15 @@ class Load:
         """Pressure on the streams: the highest utilisation among cards, links and credits. [S, N]"""
         return np.maximum(self.nic_sn, self.credits_sn)
 
+    def select(self, rows: np.ndarray) -> Load:
+        """The same for some of the plans (a mask [N])."""
+        columns: dict[str, Any] = {
+            field.name: _part(getattr(self, field.name), rows) for field in fields(Load) if field.name != "cells"
+        }
+        if self.cells is not None:
+            columns["cells"] = Cells(*(_part(each, rows) for each in self.cells))
+        return Load(**columns)
+
     def with_part(self, rows: np.ndarray, part: Load) -> Load:
         """The same with the plans in `rows` (a mask [N]) as in another one, which has these alone."""
         names = [field.name for field in fields(Load) if field.name != "cells"]
@@ -70,6 +79,10 @@ class Load:
             pairs = zip(self.cells, part.cells, strict=True)
             columns["cells"] = Cells(*(_with_part(mine, rows, other) for mine, other in pairs))
         return Load(**columns)
+
+
+def _part(whole: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(whole, (len(whole), len(rows)))[:, rows]
 
 
 def _with_part(mine: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -92,10 +105,13 @@ def offered_flow(job: JobArrays) -> dict[str, Flow]:
 
 
 def flow_at(
-    job: JobArrays, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
+    job: JobArrays,
+    rates: Mapping[str, np.ndarray],
+    stalls_s: Mapping[str, np.ndarray] | None = None,
+    passes: Passes | None = None,
 ) -> dict[str, Flow]:
-    """What flows at given rates of the sources. stalls_s: see `twin.flow.Channels`."""
-    channels = job.channels if not stalls_s else job.channels._replace(stalls_s=stalls_s)
+    """What flows at given rates of the sources. stalls_s, passes: see `twin.flow.Channels`."""
+    channels = job.channels._replace(stalls_s=stalls_s or {}, passes=passes or {})
     return flows(job.deployment.query, rates, True, channels)
 
 
@@ -178,6 +194,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     )
 
 
+Passes = Mapping[str | tuple[str, str], np.ndarray]
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
 
 

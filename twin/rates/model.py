@@ -21,8 +21,8 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.bursts import stalls
+from twin.rates.early import Reached, Results, results
 from twin.rates.filling import Measured, held_back
-from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
 from twin.rates.placements import CountedPlans, Placements
@@ -113,30 +113,22 @@ class RateModel:
     def _answer(self, layout: Layout, measured: Measured) -> RateAnswer:
         job = layout.job
         slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job))
-        offered, reached, share = _loads(layout, slowdown_on)
-        ages = result_ages_s(layout, offered, reached, share, measured)
-        processing_s, e2e_s, lag_s = ages.results_s
-        throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * held_back(lag_s, measured))
+        state = _loads(layout, slowdown_on)
+        offered, reached, share = state.offered, state.reached, state.share
+        ages = state.ages(measured)
+        of_run, lasting = results(state, ages, measured)
         offered_on = pressure(job, offered)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
-        results = throughput * measured.length_s
-        chances = _chances(reached.fires_on, throughput, measured.length_s)
-        success = 1.0 - 0.5**chances  # one expected output: one half
-        throughput = np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0)
-        costs = {
-            "throughput_per_s": throughput,
-            "processing_latency_s": processing_s,
-            "e2e_latency_s": e2e_s,
-            "backpressured": backpressured,
-            "success": success,
-        }
+        costs, chances = _costs(of_run, crashed, backpressured, reached, measured)
+        known = (costs, chances) if lasting is of_run else _costs(lasting, crashed, backpressured, reached, measured)
         return RateAnswer(
             operators=job.names,
             sources=tuple(job.names[o] for o in job.sources),
             hosts=tuple(host.name for host in job.deployment.cluster.hosts),
-            costs=Estimates(costs, spread=np.zeros(layout.size)),
+            costs=costs,
+            lasting=known[0],
             offered_in_per_s=_plans_first(offered.in_on, layout.size),
             offered_out_per_s=_plans_first(offered.out_on, layout.size),
             offered_pressure=offered_on.T,
@@ -159,10 +151,27 @@ class RateModel:
             memory=memory_hn.T,
             ingested=share.T,
             delivered=_delivered(share, ages.filling_rn, measured).T,
-            lag_s=lag_s,
-            results=results,
-            chances=chances,
+            lag_s=ages.results_s[2],
+            results=np.where(crashed, 0.0, lasting.per_s) * measured.length_s,
+            chances=known[1],
         )
+
+
+def _costs(
+    found: Results, crashed: np.ndarray, backpressured: np.ndarray, reached: Load, measured: Measured
+) -> tuple[Estimates, np.ndarray]:
+    """And the chances of a result [N]; see `RateAnswer`."""
+    throughput = np.where(crashed, 0.0, found.per_s)
+    chances = _chances(reached.fires_on, throughput, measured.length_s)
+    success = 1.0 - 0.5**chances  # one expected output: one half
+    costs = {
+        "throughput_per_s": np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0),
+        "processing_latency_s": found.ages_s[0],
+        "e2e_latency_s": found.ages_s[1],
+        "backpressured": backpressured,
+        "success": success,
+    }
+    return Estimates(costs, spread=np.zeros(len(throughput))), chances
 
 
 def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.ndarray:
@@ -187,8 +196,8 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
     return np.minimum(np.minimum(throughput, windowed.min(axis=0, initial=np.inf)) * horizon_s, 1000.0)
 
 
-def _loads(layout: Layout, slowdown_on: np.ndarray) -> tuple[Load, Load, np.ndarray]:
-    """The loads offered and reached, and the ingested share of each source [sources, N]."""
+def _loads(layout: Layout, slowdown_on: np.ndarray) -> Reached:
+    """The loads offered and reached, and the ingested share of each source."""
     job = layout.job
     offered = load(layout, offered_flow(job), slowdown_on)
     stalls_s = stalls(layout, offered)
@@ -198,11 +207,12 @@ def _loads(layout: Layout, slowdown_on: np.ndarray) -> tuple[Load, Load, np.ndar
     share = throttle(layout, slowdown_on, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():
-        return offered, offered, share
+        return Reached(layout, slowdown_on, stalls_s, offered, offered, share)
     names = [job.names[o] for o in job.sources]
     rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
     flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()})
-    return offered, offered.with_part(slowed, load(layout.select(slowed), flow, slowdown_on[:, slowed])), share
+    reached = offered.with_part(slowed, load(layout.select(slowed), flow, slowdown_on[:, slowed]))
+    return Reached(layout, slowdown_on, stalls_s, offered, reached, share)
 
 
 def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:
