@@ -11,12 +11,15 @@ import numpy as np
 
 from twin.flow import Channels
 from twin.job import Job
+from twin.keys import group_count
 from twin.plan import Location
 from twin.query import Windowed
 from twin.rates.inputs import Inputs
 from twin.rates.sockets import Sockets
 
 MEGA = 1e6
+MANY = 10**9
+"""Replicas, more than any plan has."""
 
 
 class JobArrays:
@@ -39,6 +42,8 @@ class JobArrays:
         self.sinks = [job.number[each.name] for each in job.sinks]
         self.broadcast_s = [each.how.copies for each in edges]
         self.forward_s = [each.how.paired for each in edges]
+        self.fed_o = np.array([self._most_fed(job, o) for o in range(len(components))])
+        """Most replicas that get any tuples: of keys with few values, as many as values."""
         self.shared_o = [job.one_queue(name) for name in self.names]
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
@@ -73,6 +78,13 @@ class JobArrays:
         self.ram_h = np.array([host.ram_mb for host in hosts])
         self.has_sockets = any(host.sockets for host in hosts)
         self._job = job
+
+    def _most_fed(self, job: Job, o: int) -> float:
+        ways = [job.edges[s].how for s in self.inputs[o]]
+        if not ways or not all(way.by_key and way.keeps_keys for way in ways):
+            return np.inf
+        name, operator = self.names[o], self.operators[o]
+        return np.inf if group_count(job.deployment.query, name, MANY) is not None else float(operator.values(MANY))
 
     def _passed(self, o: int) -> np.ndarray | None:
         """By input of an operator, whether its tuples leave in results; None: those of all do. [K]"""

@@ -125,7 +125,7 @@ class PlacementCoefficients:
         """factor: on the rates of all sources, > 0."""
         job = JobArrays(compile(deployment))
         flow = flow_at(job, {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()})
-        replicas_o = np.array([float(deployment.plan.replicas(name)) for name in job.names])
+        replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.fed_o)
         operators = _operators(job, flow, replicas_o)
         return cls(
             deployment=deployment,

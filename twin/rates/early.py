@@ -89,8 +89,9 @@ def _blended(
     before = Measured(measured.start_s, np.minimum(until_n, measured.end_s))
     after = Measured(np.clip(until_n, measured.start_s, measured.end_s * (1.0 - 1e-6)), measured.end_s)
     early = _early(state, before)
-    late_s = state.ages(after).results_s[:2]
-    late_s = lasting.ages_s + (late_s - lasting.ages_s) * weight / early_n
+    late_s = lasting.ages_s
+    if (until_n < measured.end_s).any():
+        late_s = late_s + (state.ages(after).results_s[:2] - late_s) * weight / early_n
     counts = weight * early.per_s, (1.0 - weight) * lasting.per_s
     total = np.maximum(counts[0] + counts[1], 1e-300)
     return Results(counts[0] + counts[1], (counts[0] * early.ages_s + counts[1] * late_s) / total)
@@ -99,7 +100,7 @@ def _blended(
 def _early(state: Reached, before: Measured) -> Results:
     """At the replicas' own paces, over that part of a run."""
     layout = state.layout
-    paces = own_paces(layout, state.slowdown_on, state.stalls_s)
+    paces = own_paces(layout, state.offered, state.slowdown_on, state.stalls_s)
     middle_s = (before.start_s + before.end_s) / 2.0
     ages = result_ages_s(
         layout, paces.load, paces.load, np.ones_like(state.share), before, _growing(layout, paces, middle_s)
@@ -112,16 +113,48 @@ def _growing(layout: Layout, paces: Paces, at_s: np.ndarray) -> Queues:
     """Queues of which those that are nearly or more than full have grown for so long, but for `lateness`."""
     load, rows = paces.load, layout.operator_c
     lasting = queues_s(layout, load)
-    if len(paces.over_kn) > len(rows):
+    host = _processors(layout, paces)
+    if len(paces.over_kn) > len(rows):  # the busiest replicas, each by itself
         rows = np.concatenate([rows, np.arange(len(layout.job.names))])
+        alone = np.zeros((len(layout.job.names), layout.size))
+        host = Shared(*(np.concatenate([each, alone]) for each in host))
     over = np.maximum(paces.over_kn, 1e-6)
     servers = np.where(np.array(layout.job.shared_o)[:, None], layout.replicas_on, 1.0)
     varied = (lasting.line_on * (layout.gap_scv_on + load.line_scv_on) / servers)[rows] * over
     came_s = at_s / np.maximum(over, 1.0)
-    grown = grown_wait_s(over - 1.0, varied, came_s) - np.maximum(over - 1.0, 0.0) * came_s
-    wait_kn = np.where(over < NEAR, lasting.wait_on[rows], grown)
+    pooled = host.used > NEAR
+    grown = grown_wait_s(over - 1.0, np.where(pooled, host.varied_s, varied), came_s)
+    grown -= np.maximum(over - 1.0, 0.0) * came_s
+    steady = lasting.wait_on[rows] * np.where(pooled, host.begun(at_s), 1.0)
+    wait_kn = np.where(over < np.where(pooled, 1.0, NEAR), steady, grown)
     worked = paces.worked_kn
     wait_on = paces.by_operator(layout, worked * wait_kn) / np.maximum(paces.by_operator(layout, worked), 1e-12)
     if layout.fusing is not None:
         wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
     return lasting._replace(wait_on=wait_on)
+
+
+class Shared(NamedTuple):
+    """Of the processor of a cell, if its tasks slow each other down, else 0: used: demand over capacity; varied_s: the
+    variance of the work that comes, a second. [K, N] each"""
+
+    used: np.ndarray
+    varied_s: np.ndarray
+
+    def begun(self, at_s: np.ndarray) -> np.ndarray:
+        """Waits after so long, of those that last."""
+        less = np.clip(1.0 - self.used, 1e-6, 1.0)
+        lasting_s = np.maximum(self.varied_s, 1e-12) / (2.0 * less)
+        return np.asarray(np.minimum(grown_wait_s(-less, np.maximum(self.varied_s, 1e-12), at_s) / lasting_s, 1.0))
+
+
+def _processors(layout: Layout, paces: Paces) -> Shared:
+    load, rows = paces.load, layout.operator_c
+    busy_cn = load.busy_on[rows] if load.cells is None else load.cells.busy_cn
+    speed_cn = load.speed_on[rows] if load.cells is None else load.cells.speed_cn
+    each_cn = (load.service_on * (layout.gap_scv_on + load.scv_on))[rows]
+    asked_cn = np.where(layout.here_cn, busy_cn * layout.count_cn, 0.0)
+    shared = speed_cn < 0.999 * np.minimum(1.0, layout.capacity_cn)
+    used = layout.on_sockets(asked_cn) / layout.capacity_cn
+    varied_s = layout.on_sockets(asked_cn * each_cn) / layout.capacity_cn**2
+    return Shared(np.where(shared, used, 0.0), np.where(shared, varied_s, 0.0))

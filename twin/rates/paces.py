@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.rates.layout import Layout
-from twin.rates.load import Load, Passes, flow_at, load
+from twin.rates.load import Load, flow_at, load
 
-ROUNDS = 4
-"""Of what replicas get of a host when what comes to its others has changed: nearly all of the change is in two."""
+ROUNDS, CLOSE = 2, 2e-3
+"""Of what replicas get of a host when what comes to its others has changed; the change of a share that is none."""
 
 class Paces(NamedTuple):
     """load: at the rates that are worked off. over_kn: by which factor more comes than that, if above 1; share_kn: of
@@ -41,20 +41,21 @@ class Paces(NamedTuple):
         return np.asarray(self.share_kn / np.maximum(self.over_kn, 1.0))
 
 
-def own_paces(layout: Layout, slowdown_on: np.ndarray, stalls_s: Mapping[str, np.ndarray]) -> Paces:
-    """Under plans that start empty, when every source offers all it has. slowdown_on, stalls_s: as of `load`, `flows`."""
+def own_paces(layout: Layout, offered: Load, slowdown_on: np.ndarray, stalls_s: Mapping[str, np.ndarray]) -> Paces:
+    """Under plans that start empty, when every source offers all it has. offered: if all kept up. slowdown_on, stalls_s:
+    as of `load` and `flows`."""
     job = layout.job
     rates = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
-    passed_on = np.ones((len(job.names), layout.size))
-    passes: Passes = {}
+    ends = [(each.producer, each.consumer) for each in job.streams]
+    found, passed_on = _paces(layout, offered), np.ones((len(job.names), layout.size))
     for _ in range(ROUNDS):
-        now = load(layout, flow_at(job, rates, stalls_s, passes), slowdown_on)
-        found = _paces(layout, now)
-        passed_on = found.by_operator(layout, found.worked_kn)
-        ends = [(each.producer, each.consumer) for each in job.streams]
+        before_on, passed_on = passed_on, found.by_operator(layout, found.worked_kn)
+        if np.abs(passed_on - before_on).max() < CLOSE:
+            break
         sent = zip(ends, 1.0 / np.maximum(found.over_sn, 1.0), strict=True)
         passes = {**dict(zip(job.names, passed_on, strict=True)), **dict(sent)}
-    return found._replace(load=replace(now, in_on=now.in_on * passed_on))
+        found = _paces(layout, load(layout, flow_at(job, rates, stalls_s, passes), slowdown_on))
+    return found._replace(load=replace(found.load, in_on=found.load.in_on * passed_on))
 
 
 def _paces(layout: Layout, now: Load) -> Paces:
