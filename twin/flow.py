@@ -47,7 +47,8 @@ class Channels(NamedTuple):
     of its inputs.
     stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
     input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run. passes: by operator, or
-    the two ends of a stream, the share of what comes that it works off; absent: all of it. [N]
+    the two ends of a stream, the share of what comes that it works off; absent: all of it, [N]. replicas: of operators with
+    count windows; absent: one. [N]
     """
 
     credits: float
@@ -55,6 +56,7 @@ class Channels(NamedTuple):
     stalls_s: Mapping[str, np.ndarray] = {}
     horizon_s: float = np.inf
     passes: Mapping[str | tuple[str, str], np.ndarray] = {}
+    replicas: Mapping[str, np.ndarray] = {}
 
 
 def flows(
@@ -84,6 +86,8 @@ def flows(
                 services_s=channels.services_s[operator.name],
                 stalls_s=channels.stalls_s.get(operator.name),
                 horizon_s=channels.horizon_s,
+                replicas=channels.replicas.get(operator.name, 1.0),
+                whole=tuple(query.partitioning(stream).copies for stream in query.inputs(operator.name)),
             )
         found[operator.name] = _through(operator, inputs, coming or never, mixing, passes.get(operator.name))
     return found

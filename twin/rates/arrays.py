@@ -48,6 +48,7 @@ class JobArrays:
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
+        self.counting = [o for o in self.windowed if self.operators[o].window.policy == "count"]
         self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
         self.bytes_o = np.array([each.bytes_out for each in components])
         self.held_bytes = Inputs.of(job, lambda edge: edge.bytes_each, lambda component: component.bytes_in)

@@ -114,7 +114,7 @@ def result_ages_s(
         if (passed := job.passed[o]) is not None:
             rates = rates * passed[:, None]  # only what leaves is of an age
         mixed = _mixed(rates, arriving)
-        held = Held(found.in_on[o], found.window_on[o], found.groups_on[o])
+        held = Held(_taken(layout, found, o), found.window_on[o], found.groups_on[o])
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
@@ -123,6 +123,13 @@ def result_ages_s(
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
     return Ages(np.minimum(results, measured.end_s), ages, channel_on, queue_on, window_on, blocked_on, filling_rn)
+
+
+def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
+    """What comes to an operator; with count windows, to each replica. [N]"""
+    if layout.job.names[o] not in layout.counted:
+        return found.in_on[o]
+    return np.asarray(found.fires_on[o] * layout.job.operators[o].window.slide / layout.replicas_on[o])
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:

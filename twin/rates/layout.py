@@ -157,6 +157,12 @@ class Layout:
         return found
 
     @cached_property
+    def counted(self) -> dict[str, np.ndarray]:
+        """Replicas of operators with count windows, if they are several under any plan. By name, [N]"""
+        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.counting}
+        return {name: replicas for name, replicas in found.items() if (replicas > 1.0).any()}
+
+    @cached_property
     def latency_sn(self) -> np.ndarray:
         """Mean network latency of a stream's tuples, 0 for those that stay on their host. [S, N]"""
         if self.links is not None:

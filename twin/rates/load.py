@@ -99,9 +99,11 @@ def pressure(job: JobArrays, load: Load) -> np.ndarray:
     return worst_on
 
 
-def offered_flow(job: JobArrays) -> dict[str, Flow]:
-    """What flows if every source keeps up; arrays of one entry, as it is the same under all plans."""
-    return flow_at(job, {name: np.array([rate]) for name, rate in job.offered_per_s.items()})
+def offered_flow(job: JobArrays, counted: Mapping[str, np.ndarray] | None = None) -> dict[str, Flow]:
+    """What flows if every source keeps up; arrays of one entry, as it is the same under all plans, but for count
+    windows of several replicas. counted: see `Layout.counted`."""
+    size = max((len(each) for each in (counted or {}).values()), default=1)
+    return flow_at(job, {name: np.full(size, rate) for name, rate in job.offered_per_s.items()}, counted=counted)
 
 
 def flow_at(
@@ -109,9 +111,11 @@ def flow_at(
     rates: Mapping[str, np.ndarray],
     stalls_s: Mapping[str, np.ndarray] | None = None,
     passes: Passes | None = None,
+    counted: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, Flow]:
-    """What flows at given rates of the sources. stalls_s, passes: see `twin.flow.Channels`."""
-    channels = job.channels._replace(stalls_s=stalls_s or {}, passes=passes or {})
+    """What flows at given rates of the sources. stalls_s, passes, counted: see `twin.flow.Channels`, of which the last
+    are the replicas."""
+    channels = job.channels._replace(stalls_s=stalls_s or {}, passes=passes or {}, replicas=counted or {})
     return flows(job.deployment.query, rates, True, channels)
 
 
@@ -226,6 +230,8 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     job, law = layout.job, layout.job.deployment.engine.memory
     state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     window_on = np.stack([flow[name].window_tuples for name in job.names])
+    if layout.counted:
+        window_on = window_on * np.stack([layout.counted.get(name, np.ones(layout.size)) for name in job.names])
     in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
     rows = zip(job.operators, in_on, strict=True)
     window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])

@@ -34,7 +34,20 @@ CHUNK = 16_384
 need (`twin.rates.throttle`); their states must fit in memory."""
 PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
-SEEN = frozenset({"fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"})
+SEEN = frozenset(
+    {
+        "fusion",
+        "sockets",
+        "links",
+        "skew",
+        "assignment",
+        "broadcast",
+        "shared",
+        "two-choice",
+        "batches",
+        "counting",
+    }
+)
 """Of what is beyond a plain job (`twin.blindness`)."""
 LASTING_S = 86_400.0
 """Of a run in the long run: a day."""
@@ -112,7 +125,7 @@ class RateModel:
 
     def _answer(self, layout: Layout, measured: Measured) -> RateAnswer:
         job = layout.job
-        slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job))
+        slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job, layout.counted))
         state = _loads(layout, slowdown_on)
         offered, reached, share = state.offered, state.reached, state.share
         ages = state.ages(measured)
@@ -199,19 +212,20 @@ def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> 
 def _loads(layout: Layout, slowdown_on: np.ndarray) -> Reached:
     """The loads offered and reached, and the ingested share of each source."""
     job = layout.job
-    offered = load(layout, offered_flow(job), slowdown_on)
+    offered = load(layout, offered_flow(job, layout.counted), slowdown_on)
     stalls_s = stalls(layout, offered)
     if stalls_s:
         rates = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
-        offered = load(layout, flow_at(job, rates, stalls_s), slowdown_on)
+        offered = load(layout, flow_at(job, rates, stalls_s, counted=layout.counted), slowdown_on)
     share = throttle(layout, slowdown_on, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():
         return Reached(layout, slowdown_on, stalls_s, offered, offered, share)
     names = [job.names[o] for o in job.sources]
     rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
-    flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()})
-    reached = offered.with_part(slowed, load(layout.select(slowed), flow, slowdown_on[:, slowed]))
+    part = layout.select(slowed)
+    flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()}, counted=part.counted)
+    reached = offered.with_part(slowed, load(part, flow, slowdown_on[:, slowed]))
     return Reached(layout, slowdown_on, stalls_s, offered, reached, share)
 
 

@@ -54,7 +54,7 @@ def own_paces(layout: Layout, offered: Load, slowdown_on: np.ndarray, stalls_s: 
             break
         sent = zip(ends, 1.0 / np.maximum(found.over_sn, 1.0), strict=True)
         passes = {**dict(zip(job.names, passed_on, strict=True)), **dict(sent)}
-        found = _paces(layout, load(layout, flow_at(job, rates, stalls_s, passes), slowdown_on))
+        found = _paces(layout, load(layout, flow_at(job, rates, stalls_s, passes, layout.counted), slowdown_on))
     return found._replace(load=replace(found.load, in_on=found.load.in_on * passed_on))
 
 
