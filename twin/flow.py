@@ -47,8 +47,8 @@ class Channels(NamedTuple):
     of its inputs.
     stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
     input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run. passes: by operator, or
-    the two ends of a stream, the share of what comes that it works off; absent: all of it, [N]. replicas: of operators with
-    count windows; absent: one. [N]
+    the two ends of a stream, the share of what comes that it works off; absent: all of it, [N]. replicas: of operators
+    with count windows; absent: one. [N]
     """
 
     credits: float
@@ -73,11 +73,17 @@ def flows(
     for operator in query.topological:
         producers = [stream.producer for stream in query.inputs(operator.name)]
         passes = {} if channels is None else channels.passes
-        inputs = tuple(_sent(query, found, name, operator.name) * passes.get((name, operator.name), 1.0) for name in producers)
+        inputs = tuple(
+            _sent(query, found, name, operator.name) * passes.get((name, operator.name), 1.0) for name in producers
+        )
         inputs = inputs or (source_rate_per_s[operator.name],)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
         never = [np.full_like(inputs[0], np.inf)] * len(inputs)
-        mixing = Mixing(by_chance=bursts, passed=tuple(operator.passed_from(name) for name in producers))
+        mixing = Mixing(
+            by_chance=bursts,
+            passed=tuple(operator.passed_from(name) for name in producers),
+            pieces_s=tuple(query.operator(name).piece_s for name in producers),
+        )
         if bursts and producers:
             mixing = mixing._replace(burst_s=np.max([found[name].burst_s for name in producers], axis=0))
         if channels is not None:

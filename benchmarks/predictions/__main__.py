@@ -1,9 +1,9 @@
 """How far the rate model is off exact runs of random jobs of Flink's, by quantity: factors of at least 1.
 
-Run: python -m benchmarks.predictions [--set dev|heldout] [--jobs] [--choose]. Exact runs are kept in exact/, part of the
-repository, so that only those that are missing are made (at most 30 CPU seconds each), and an interrupted call goes on.
-Of 30 jobs each, with sources of 100 to 200,000 tuples a second, replicas by the dozen, unions, windows, joins, two
-sinks, and 10 to 130 % of what the most loaded resource can take. Goals: T 1.02 median and 1.10 at 95 %, Lp 1.10 and 1.6.
+Run: python -m benchmarks.predictions [--set dev|heldout] [--jobs] [--choose]. Exact runs are kept in exact/, part of
+the repository, so that only those that are missing are made (30 CPU seconds each at most), and an interrupted call goes
+on. Of 30 jobs each, with sources of 100 to 200,000 tuples a second, replicas by the dozen, unions, windows, joins, two
+sinks, and 10 to 130 % of what the most loaded resource can take. Goals: T 1.02 median and 1.10 at 95 %, Lp 1.10, 1.6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The analytic model of runs in which channels are still filling: by law, and as exact runs of tiny worlds have them."""
+"""The analytic model of runs in which channels are still filling: by law, and beside exact runs of tiny worlds."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,14 +26,16 @@ def host(name: str, cores: float) -> dict[str, object]:
     return {"name": name, "cpu_percent": 100 * cores, "ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 0.01}
 
 
-def lopsided(*behind: dict[str, object], engine: object = DEEP, rate_per_s: float = 100.0, law: str = "constant") -> Deployment:
+def lopsided(
+    *behind: dict[str, object], engine: object = DEEP, rate_per_s: float = 100.0, law: str = "constant"
+) -> Deployment:
     """Two replicas of a map get 50 tuples a second each, of 15 ms: on half a core 1.5 times too many, on one 0.75."""
     work = {"kind": "map", "name": "work", "selectivity": 1, "service_time_s": SERVICE_S, "service_scv": 0}
     operators = [source(), work, *behind, sink()]
     names = [str(each["name"]) for each in operators]
     return deployment(
         operators,
-        list(zip(names, names[1:], strict=False)),
+        list(pairwise(names)),
         {"source": {"law": law, "rate_per_s": rate_per_s}},
         hosts=[host("h", 8), host("slow", 0.5), host("fast", 1)],
         placement={"work": ["slow", "fast"]},
@@ -40,7 +44,9 @@ def lopsided(*behind: dict[str, object], engine: object = DEEP, rate_per_s: floa
 
 
 def scenario(job: Deployment, horizon_s: float = 2 * HALF_S, warmup_s: float = 0.0) -> Scenario:
-    settings = RunSettings(horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, fidelity="exact", noise=False)
+    settings = RunSettings(
+        horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, fidelity="exact", noise=False
+    )
     return Scenario.of(job, settings)
 
 
@@ -117,8 +123,8 @@ def test_nothing_grows_where_all_keep_up():
 @pytest.mark.parametrize("full_s", [8.0, 32.0])
 def test_both_halves_of_a_run_count_by_their_results(full_s):
     """Channels that fill midway: an excess of 16.7 a second fills so many credits in that time."""
-    credits = round(50 * (1 - 1 / 1.5) * full_s)
-    job = scenario(lopsided(engine=DEEP.model_copy(update={"channel_tuples": credits})))
+    room = round(50 * (1 - 1 / 1.5) * full_s)
+    job = scenario(lopsided(engine=DEEP.model_copy(update={"channel_tuples": room})))
     found, run = said(job), seen(job)
     early = full_s / (2 * HALF_S)
     rate_per_s = early * (50 + 50 / 1.5) + (1 - early) * 100 / 1.5

@@ -97,9 +97,11 @@ def together(parts: Sequence[RateAnswer]) -> RateAnswer:
         for field in fields(RateAnswer)
         if isinstance(getattr(first, field.name), np.ndarray)
     }
-    estimates = {
-        "costs": Estimates.together(part.costs for part in parts),
-        "lasting": Estimates.together(part.lasting for part in parts),
-    }
-    names = {"operators": first.operators, "sources": first.sources, "hosts": first.hosts}
-    return RateAnswer(**names, **estimates, **columns)
+    return RateAnswer(
+        operators=first.operators,
+        sources=first.sources,
+        hosts=first.hosts,
+        costs=Estimates.together(part.costs for part in parts),
+        lasting=Estimates.together(part.lasting for part in parts),
+        **columns,
+    )

@@ -14,6 +14,7 @@ from twin.job import Job
 from twin.keys import group_count
 from twin.plan import Location
 from twin.query import Windowed
+from twin.rates.disorder import disorder_of
 from twin.rates.inputs import Inputs
 from twin.rates.sockets import Sockets
 
@@ -25,7 +26,7 @@ MANY = 10**9
 class JobArrays:
     """What all plans of a job have in common: its components, edges, sockets and hosts as arrays."""
 
-    def __init__(self, job: Job, horizon_s: float = np.inf) -> None:
+    def __init__(self, job: Job, horizon_s: float = np.inf, own_windows: bool = True) -> None:
         job = job.apart
         hosts, components, edges = job.deployment.cluster.hosts, job.components, job.edges
         self.deployment = job.deployment
@@ -48,7 +49,16 @@ class JobArrays:
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
-        self.counting = [o for o in self.windowed if self.operators[o].window.policy == "count"]
+        self.slides = {
+            o: float(each.window.slide)
+            for o, each in enumerate(self.operators)
+            if own_windows and isinstance(each, Windowed) and each.window.policy == "count"
+        }
+        """Of count windows, by operator."""
+        self.piece_o = [
+            max((self.operators[self.producer_s[s]].piece_s for s in s_k), default=0.0) for s_k in self.inputs
+        ]
+        self.disorder_o = [disorder_of(job.deployment, name) for name in self.names]
         self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
         self.bytes_o = np.array([each.bytes_out for each in components])
         self.held_bytes = Inputs.of(job, lambda edge: edge.bytes_each, lambda component: component.bytes_in)

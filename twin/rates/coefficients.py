@@ -126,7 +126,7 @@ class PlacementCoefficients:
         job = JobArrays(compile(deployment))
         rates = {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()}
         replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.fed_o)
-        flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.counting})
+        flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.slides})
         operators = _operators(job, flow, replicas_o)
         return cls(
             deployment=deployment,
@@ -209,7 +209,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     )
     rows = zip(job.operators, in_on, strict=True)
     state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
-    window_on[job.counting] *= replicas_o[job.counting, None]
+    window_on[list(job.slides)] *= replicas_o[list(job.slides), None]
     held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
     skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
@@ -243,8 +243,8 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) ->
     if not isinstance(operator, Windowed):
         return 0.0
     taken = np.maximum(found.in_per_s, 1e-12)
-    if o in job.counting:  # each replica has a window of its own
-        taken = found.fires_per_s * operator.window.slide / replicas
+    if o in job.slides:  # each replica has a window of its own
+        taken = found.fires_per_s * job.slides[o] / replicas
     if operator.joins:
         return float(length_s(operator.window, taken)[0][0])
     return float(group_age_s(operator.window, Held(taken, found.window_tuples, found.groups_per_fire))[0])

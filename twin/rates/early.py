@@ -101,7 +101,7 @@ def _early(state: Reached, before: Measured) -> Results:
     """At the replicas' own paces, over that part of a run."""
     layout = state.layout
     paces = own_paces(layout, state.offered, state.slowdown_on, state.stalls_s)
-    middle_s = (before.start_s + before.end_s) / 2.0
+    middle_s = np.asarray((before.start_s + before.end_s) / 2.0)
     ages = result_ages_s(
         layout, paces.load, paces.load, np.ones_like(state.share), before, _growing(layout, paces, middle_s)
     )

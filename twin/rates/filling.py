@@ -43,13 +43,13 @@ def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray)
 
 
 class Measured(NamedTuple):
-    """The part of a run, from an empty start at 0, over which means are taken."""
+    """The part of a run, from an empty start at 0, over which means are taken; of each plan its own where arrays."""
 
-    start_s: float
-    end_s: float
+    start_s: float | np.ndarray
+    end_s: float | np.ndarray
 
     @property
-    def length_s(self) -> float:
+    def length_s(self) -> float | np.ndarray:
         """Of that part."""
         return self.end_s - self.start_s
 

@@ -114,7 +114,8 @@ def result_ages_s(
         if (passed := job.passed[o]) is not None:
             rates = rates * passed[:, None]  # only what leaves is of an age
         mixed = _mixed(rates, arriving)
-        held = Held(_taken(layout, found, o), found.window_on[o], found.groups_on[o])
+        taken = _taken(layout, found, o)
+        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o])
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
@@ -129,7 +130,7 @@ def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
     """What comes to an operator; with count windows, to each replica. [N]"""
     if layout.job.names[o] not in layout.counted:
         return found.in_on[o]
-    return np.asarray(found.fires_on[o] * layout.job.operators[o].window.slide / layout.replicas_on[o])
+    return np.asarray(found.fires_on[o] * layout.job.slides[o] / layout.replicas_on[o])
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:

@@ -159,7 +159,7 @@ class Layout:
     @cached_property
     def counted(self) -> dict[str, np.ndarray]:
         """Replicas of operators with count windows, if they are several under any plan. By name, [N]"""
-        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.counting}
+        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.slides}
         return {name: replicas for name, replicas in found.items() if (replicas > 1.0).any()}
 
     @cached_property

@@ -2,8 +2,8 @@
 
 In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
 until nothing is overloaded (`twin.rates.throttle`); (3) the age of results is added up along the streams
-(`twin.rates.latency`). Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise,
-waits for batches, and `context_switch`.
+(`twin.rates.latency`); (4) until channels have filled, sources are not slowed and queues grow (`twin.rates.early`).
+Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise and `context_switch`.
 """
 
 from __future__ import annotations
@@ -35,18 +35,7 @@ need (`twin.rates.throttle`); their states must fit in memory."""
 PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
 SEEN = frozenset(
-    {
-        "fusion",
-        "sockets",
-        "links",
-        "skew",
-        "assignment",
-        "broadcast",
-        "shared",
-        "two-choice",
-        "batches",
-        "counting",
-    }
+    {"fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches", "counting"}
 )
 """Of what is beyond a plain job (`twin.blindness`)."""
 LASTING_S = 86_400.0
@@ -60,11 +49,13 @@ class RateModel:
     """Satisfies twin.metrics.CostModel.
 
     horizon_s: length of the run that is predicted, from an empty start and without warm-up, > 0; None: that of the
-    scenario, measured after its warm-up, and of a deployment the usual one.
+    scenario, measured after its warm-up, and of a deployment the usual one. own_windows: whether each replica has a
+    count window of its own, as it has in runs.
     """
 
     horizon_s: float | None = None
     name: str = "rates"
+    own_windows: bool = True
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the scenario."""
@@ -72,7 +63,8 @@ class RateModel:
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """In words, what of the scenario makes no difference to it."""
-        horizon_s, words = self.run_s(scenario), unseen_of(scenario, SEEN)
+        seen = SEEN if self.own_windows else SEEN - {"counting"}
+        horizon_s, words = self.run_s(scenario), unseen_of(scenario, seen)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
@@ -95,7 +87,7 @@ class RateModel:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
         if isinstance(plans, Placements | CountedPlans) and not plans.given.key_groups:  # counts say nothing of those
             return self.answer_counts(deployment, plans.socket_counts(deployment))
-        job = JobArrays(compile(deployment), self.run_s(deployment))
+        job = JobArrays(compile(deployment), self.run_s(deployment), self.own_windows)
         some = plans[:: 1 + len(plans) // 64]
         most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
         return self._answers(
@@ -107,7 +99,7 @@ class RateModel:
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
-        job = JobArrays(compile(deployment), self.run_s(deployment))
+        job = JobArrays(compile(deployment), self.run_s(deployment), self.own_windows)
         shape = (len(job.names), len(job.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
@@ -203,7 +195,7 @@ def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.n
     return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
 
 
-def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> np.ndarray:
+def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float | np.ndarray) -> np.ndarray:
     """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
     windowed = fires_on[(fires_on > 0).any(axis=1)]
     return np.minimum(np.minimum(throughput, windowed.min(axis=0, initial=np.inf)) * horizon_s, 1000.0)

@@ -20,6 +20,7 @@ from twin.rates.load import Load, flow_at, load
 ROUNDS, CLOSE = 2, 2e-3
 """Of what replicas get of a host when what comes to its others has changed; the change of a share that is none."""
 
+
 class Paces(NamedTuple):
     """load: at the rates that are worked off. over_kn: by which factor more comes than that, if above 1; share_kn: of
     what comes to the operator, what comes to the part; [K, N] each. over_sn: the same of a stream. [S, N]"""
@@ -42,8 +43,10 @@ class Paces(NamedTuple):
 
 
 def own_paces(layout: Layout, offered: Load, slowdown_on: np.ndarray, stalls_s: Mapping[str, np.ndarray]) -> Paces:
-    """Under plans that start empty, when every source offers all it has. offered: if all kept up. slowdown_on, stalls_s:
-    as of `load` and `flows`."""
+    """Under plans that start empty, when every source offers all it has.
+
+    offered: if all kept up. slowdown_on, stalls_s: as of `load` and `flows`.
+    """
     job = layout.job
     rates = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
     ends = [(each.producer, each.consumer) for each in job.streams]
@@ -53,7 +56,8 @@ def own_paces(layout: Layout, offered: Load, slowdown_on: np.ndarray, stalls_s: 
         if np.abs(passed_on - before_on).max() < CLOSE:
             break
         sent = zip(ends, 1.0 / np.maximum(found.over_sn, 1.0), strict=True)
-        passes = {**dict(zip(job.names, passed_on, strict=True)), **dict(sent)}
+        passes: dict[str | tuple[str, str], np.ndarray] = dict(zip(job.names, passed_on, strict=True))
+        passes |= dict(sent)
         found = _paces(layout, load(layout, flow_at(job, rates, stalls_s, passes, layout.counted), slowdown_on))
     return found._replace(load=replace(found.load, in_on=found.load.in_on * passed_on))
 
@@ -78,7 +82,7 @@ def _over(layout: Layout, now: Load) -> np.ndarray:
     else:
         over_cn = np.where(layout.here_cn, now.cells.busy_cn / np.maximum(now.cells.speed_cn, 1e-12), 0.0)
         speed_cn = np.where(layout.here_cn, now.cells.speed_cn, 0.0)
-        for o in np.flatnonzero(job.shared_o):  # whoever is free takes
+        for o in np.flatnonzero(job.shared_o).tolist():  # whoever is free takes
             rows = layout.cells(o)
             asked = layout.mean(np.where(layout.here_cn, now.cells.busy_cn, 0.0))[o]
             over_cn[rows] = asked / np.maximum(layout.mean(speed_cn)[o], 1e-12)

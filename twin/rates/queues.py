@@ -69,10 +69,10 @@ def irregularity(gap_scv: np.ndarray, service_scv: np.ndarray, load: np.ndarray)
 
 
 def grown_wait_s(drift: np.ndarray, variance_s: np.ndarray, time_s: np.ndarray) -> np.ndarray:
-    """Mean of a reflected Brownian motion after a time, from 0: the wait in a queue that starts empty, in heavy traffic.
+    """Mean of a reflected Brownian motion after a time, from 0: the wait in a queue that starts empty, when busy.
 
-    drift: load - 1, of any sign. variance_s: of the work that comes, a second: load * service time * (scv of gaps and of
-    services). It is that of the highest point so far of the free motion (Harrison 1985, section 1.8), and comes to
+    drift: load - 1, of any sign. variance_s: of the work that comes, a second: load * service time * (scv of gaps and
+    of services). It is that of the highest point so far of the free motion (Harrison 1985, section 1.8), and comes to
     variance / (2 (1 - load)) below 1, as Kingman has it.
     """
     spread = np.maximum(np.sqrt(variance_s * time_s), 1e-12)
