@@ -32,10 +32,9 @@ _RAGGED = ("streams", "updates", "placements")
 @cache
 def code_version() -> str:
     """12 hex digits over the source of everything that decides an encoding."""
-    paths = [_HERE / f"{name}.py" for name in _FILES] + [_RATES.parent / "profiles.py", _RATES.parent / "query.py"]
-    source = b"".join(
-        path.read_bytes() for path in [*paths, *sorted(_RATES.glob("*.py")), *sorted(_KINDS.glob("*.py"))]
-    )
+    own = [*(_HERE / f"{name}.py" for name in _FILES), _RATES.parent / "query.py"]
+    rooms = (path for room in (_RATES.parent / "profiles", _RATES, _KINDS) for path in sorted(room.glob("*.py")))
+    source = b"".join(path.read_bytes() for path in (*own, *rooms))
     return hashlib.sha256(source).hexdigest()[:12]
 
 

@@ -126,7 +126,7 @@ def logits(metrics: Sequence[str], rates_GxA: np.ndarray, scale: LabelScale) -> 
 
 
 def in_units(metrics: Sequence[str], outputs_GxM: np.ndarray, rates_GxA: np.ndarray, scaling: Scaling) -> np.ndarray:
-    """Network outputs as log cost (regressions) or probability (binaries), [G, M]."""
+    """Network outputs as log cost (regressions) or probability (binaries), [G, M]; of several networks [..., G, M]."""
     if scaling.gate:
         outputs_GxM = outputs_GxM * np.array(scaling.gate)[kinds_of_plans(rates_GxA)]
     values = outputs_GxM * np.array(scaling.deviation) + np.array(scaling.mean)

@@ -232,5 +232,5 @@ def _apply(parameters: Parameters, batch: Batch, *, config: NetworkConfig, capac
 
 
 def _by_metric(ensemble: Ensemble, outputs_KxNxM: np.ndarray, rates_NxA: np.ndarray) -> dict[str, np.ndarray]:
-    values = [in_units(ensemble.metrics, outputs_NxM, rates_NxA, ensemble.scaling) for outputs_NxM in outputs_KxNxM]
-    return {metric: np.stack([value[:, m] for value in values]) for m, metric in enumerate(ensemble.metrics)}
+    values_KxNxM = in_units(ensemble.metrics, outputs_KxNxM, rates_NxA, ensemble.scaling)
+    return {metric: values_KxNxM[:, :, m] for m, metric in enumerate(ensemble.metrics)}

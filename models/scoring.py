@@ -2,9 +2,9 @@
 
 Which states differ is worked out in `models.sharing`. The first layer of an update is linear, so it is applied to the
 states of producers and of the operator itself before they are combined, when they are fewer. Rows go through the
-other layers in blocks of a few fixed sizes that fit a core's cache: no query needs another compiled program.
-Equality with the flat network is a test. Only the head needs what the rate model says of the plans, which may be on its
-way while the rest is computed.
+other layers in blocks that fit a core's cache; nothing is compiled, so that the first plans are scored as fast as the
+last. Equality with the flat network is a test. Only the head needs what the rate model says of the plans, which may be
+on its way while the rest is computed.
 
 Axes: N rows, P plans, U different hosts, O operators in data-flow order, F inputs, D hidden features, M metrics.
 """
@@ -15,25 +15,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-import flax.linen as nn
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from models.blockwise import Layers, Summands, blocks, leaky, mlp, product, summed, terms
 from models.columns import Column, encode, selected
 from models.facts import LOADS, HostFacts, OperatorFacts, host_loads
 from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, raw_row
-from models.layers import Array, NetworkConfig, Parameters
+from models.layers import NetworkConfig, Parameters
 from models.physics import HOST_STATE, OPERATOR_STATE, PLAN_STATE, host_arrays, operator_arrays, plan_arrays
 from models.sharing import Sharing, in_rows, share
 from twin.deployment import Deployment
 from twin.rates.answer import RateAnswer
-
-BLOCKS = (64, 256, 1024)
-"""Rows that go through a network's layers at a time."""
-
-Layers = tuple[tuple[jax.Array, jax.Array], ...]
-"""Kernel and bias of each linear layer of an MLP."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +134,7 @@ class Weights:
 
 def _layers(parameters: Parameters) -> Layers:
     layers = (parameters[f"layer_{index}"] for index in range(len(parameters)))
-    return tuple((jnp.asarray(layer["kernel"]), jnp.asarray(layer["bias"])) for layer in layers)
+    return tuple((np.ascontiguousarray(layer["kernel"]), np.asarray(layer["bias"])) for layer in layers)
 
 
 def score(config: NetworkConfig, weights: Weights, job: Job) -> np.ndarray:
@@ -165,20 +157,38 @@ def score(config: NetworkConfig, weights: Weights, job: Job) -> np.ndarray:
     for kind, placed, flowing in zip(job.kinds, own, sharing.flowing, strict=True):
         inbox = [(states[u], row_N[:, None]) for u, row_N in zip(flowing.producers, flowing.rows_SxN, strict=True)]
         states.append(_update(config, weights.flow[kind], inbox, placed, flowing.own_N) if inbox else placed)
-    readout += [(state, flowing.kind_P[:, None]) for state, flowing in zip(states, sharing.flowing, strict=True)]
-    if not config.context.size:
-        return _by_block(partial(_mlp, weights.head, linear_end=True), readout, sharing.plans)
-    summed_PxD = _by_block(lambda x: x, readout, sharing.plans)
-    seen_Px2D = np.hstack([summed_PxD, _encoded(weights.context, job.context_PxF())])
-    return _by_block(partial(_mlp, weights.head, linear_end=True), [(seen_Px2D, _each(seen_Px2D))], sharing.plans)
+    all_states = terms([*readout, *_collected(sharing, states)])
+    head = [_output(config, weights, job, summed(all_states, rows), rows) for rows in blocks(sharing.plans)]
+    return np.concatenate(head)
 
 
-Summands = list[tuple[np.ndarray, np.ndarray]]
-"""Tables [_, D], and for each of N results the rows [N, R] of it to add up; the row after the last one is zero."""
+def _collected(sharing: Sharing, states: Sequence[np.ndarray]) -> Summands:
+    """What adds up to the sum of all operators' states: each adds that of what only it was sent to its own, and does
+    so once for all plans under which it is in one state."""
+    sums: list[np.ndarray] = []
+    unread: set[int] = set()
+    for operator, (state, flowing) in enumerate(zip(states, sharing.flowing, strict=True)):
+        taken = [
+            (sums[u], row_N)
+            for u, row_N in dict(zip(flowing.producers, flowing.rows_SxN, strict=True)).items()
+            if u in unread
+        ]
+        unread = (unread - {*flowing.producers}) | {operator}
+        parts = [state[rows] + summed(taken, rows) for rows in blocks(len(state))] if taken else [state]
+        sums.append(np.concatenate(parts))
+    return [(sums[operator], sharing.flowing[operator].kind_P[:, None]) for operator in sorted(unread)]
+
+
+def _output(config: NetworkConfig, weights: Weights, job: Job, summed_NxD: np.ndarray, rows: slice) -> np.ndarray:
+    """[N, M] what the head makes of these plans."""
+    if config.context.size:
+        context_NxD = mlp(weights.context, job.context_PxF()[rows], linear_end=False)
+        summed_NxD = np.hstack([summed_NxD, context_NxD])
+    return mlp(weights.head, summed_NxD, linear_end=True)
 
 
 def _encoded(layers: Layers, inputs_NxF: np.ndarray) -> np.ndarray:
-    return _by_block(partial(_mlp, layers, linear_end=False), [(inputs_NxF, _each(inputs_NxF))], len(inputs_NxF))
+    return np.concatenate([mlp(layers, inputs_NxF[rows], linear_end=False) for rows in blocks(len(inputs_NxF))])
 
 
 def _update(
@@ -186,64 +196,19 @@ def _update(
 ) -> np.ndarray:
     """[N, D] new states. inbox: what is summed up. own_N: rows of `own_MxD`, the states before."""
     kernel, bias = layers[0]
-    halves = (kernel, kernel) if config.combine == "sum" else jnp.split(kernel, 2)
-    summands = [(_linear(halves[0], table), rows_NxR) for table, rows_NxR in inbox]
-    summands.append((_linear(halves[1], own_MxD) + np.asarray(bias), own_N[:, None]))
-    rest = partial(_after_first, layers[1:], linear_end=config.residual)
-    new_NxD = _by_block(rest, summands, len(own_N))
-    return own_MxD[own_N] + new_NxD if config.residual else new_NxD
+    halves = (kernel, kernel) if config.combine == "sum" else np.split(kernel, 2)
+    sent = terms([(product(table, halves[0]), rows_NxR) for table, rows_NxR in inbox])
+    first = [*sent, (product(own_MxD, halves[1]) + bias, own_N)]
+    return np.concatenate(
+        [_changed(config, layers[1:], summed(first, rows), own_MxD, own_N[rows]) for rows in blocks(len(own_N))]
+    )
 
 
-def _linear(kernel: jax.Array, table: np.ndarray) -> np.ndarray:
-    return _by_block(partial(_product, kernel), [(table, _each(table))], len(table))
-
-
-def _by_block(function: Callable[[np.ndarray], Array], summands: Summands, count: int) -> np.ndarray:
-    """`function` of the summed rows, block by block."""
-    columns = [
-        (_with_zero(table) if rows_NxR.max(initial=0) == len(table) else table, row_N)
-        for table, rows_NxR in summands
-        for row_N in rows_NxR.T
-    ]
-    width = summands[0][0].shape[1]
-    total, term = np.zeros((2, BLOCKS[-1], width), np.float32)
-    results: list[np.ndarray] = []
-    for start in range(0, count, BLOCKS[-1]):
-        stop = min(start + BLOCKS[-1], count)
-        for index, (table, row_N) in enumerate(columns):
-            # "clip" spares a copy; no row is outside
-            np.take(table, row_N[start:stop], axis=0, out=(term if index else total)[: stop - start], mode="clip")
-            if index:
-                total[: stop - start] += term[: stop - start]
-        size = next(each for each in BLOCKS if each >= stop - start)
-        results.append(np.array(function(total[:size]))[: stop - start])
-    return np.concatenate(results)
-
-
-def _each(table: np.ndarray) -> np.ndarray:
-    """Every row once."""
-    return np.arange(len(table))[:, None]
-
-
-def _with_zero(table: np.ndarray) -> np.ndarray:
-    return np.vstack([table, np.zeros_like(table[:1])])
-
-
-@jax.jit
-def _product(kernel: jax.Array, x_NxD: jax.Array) -> jax.Array:
-    return x_NxD @ kernel
-
-
-@partial(jax.jit, static_argnames=("linear_end",))
-def _mlp(layers: Layers, x_NxF: jax.Array, *, linear_end: bool) -> jax.Array:
-    """As models.layers.MLP."""
-    for index, (kernel, bias) in enumerate(layers):
-        x_NxF = x_NxF @ kernel + bias
-        x_NxF = x_NxF if linear_end and index == len(layers) - 1 else nn.leaky_relu(x_NxF)
-    return x_NxF
-
-
-@partial(jax.jit, static_argnames=("linear_end",))
-def _after_first(layers: Layers, x_NxD: jax.Array, *, linear_end: bool) -> jax.Array:
-    """The rest of an MLP whose first layer is done."""
-    return _mlp(layers, x_NxD if linear_end and not layers else nn.leaky_relu(x_NxD), linear_end=linear_end)
+def _changed(
+    config: NetworkConfig, layers: Layers, first_NxD: np.ndarray, own_MxD: np.ndarray, own_N: np.ndarray
+) -> np.ndarray:
+    """[N, D] the states after an MLP' whose first layer is done."""
+    if layers or not config.residual:
+        first_NxD = leaky(first_NxD)
+    new_NxD = mlp(layers, first_NxD, linear_end=config.residual)
+    return own_MxD.take(own_N, axis=0) + new_NxD if config.residual else new_NxD

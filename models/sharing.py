@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twin.rates.placements import distinct_rows
+from models.distinct import distinct
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,23 @@ def share(counts_PxOxH: np.ndarray, streams: Sequence[tuple[int, int]], inputs_P
     """From the replicas of each operator on each host. streams: (producer, consumer). inputs_P: equal for plans under
     which all nodes have the same inputs, apart from what follows from these replicas."""
     plans, operators, hosts = counts_PxOxH.shape
-    plan_N, host_N = np.nonzero(counts_PxOxH.any(axis=1))
+    on_OxPxH = np.ascontiguousarray((counts_PxOxH > 0).swapaxes(0, 1))
+    plan_N, host_N = np.nonzero(on_OxPxH.any(axis=0))
     counts_NxO = counts_PxOxH[plan_N, :, host_N].astype(np.int64)
-    first_U, kind_N = distinct_rows(np.column_stack([inputs_P[plan_N], host_N, counts_NxO]))
+    first_U, kind_N = distinct([inputs_P[plan_N], host_N, *counts_NxO.T])
     nothing = len(first_U)
     kind_PxH = np.full((plans, hosts), nothing)
     kind_PxH[plan_N, host_N] = kind_N
     placed, placed_plan, flowing = [], [], list[Flowing]()
     for operator in range(operators):
-        owner_N, where_N = np.nonzero(counts_PxOxH[:, operator])
+        owner_N, where_N = np.nonzero(on_OxPxH[operator])
         hosts_PxR = in_rows(owner_N, kind_PxH[owner_N, where_N], plans, nothing)
-        first_N, placed_P = distinct_rows(hosts_PxR)
+        first_N, placed_P = distinct(hosts_PxR.T)
         placed.append(hosts_PxR[first_N])
         placed_plan.append(first_N)
         producers = tuple(producer for producer, consumer in streams if consumer == operator)
         rows_SxP = np.array([*(flowing[producer].kind_P for producer in producers), placed_P])
-        first_N, kind_P = distinct_rows(rows_SxP.T)
+        first_N, kind_P = distinct(rows_SxP)
         flowing.append(Flowing(producers, rows_SxP[:-1, first_N], placed_P[first_N], kind_P))
     used_PxK = in_rows(plan_N, kind_N, plans, nothing)
     kinds = (plan_N[first_U], host_N[first_U], counts_NxO[first_U])

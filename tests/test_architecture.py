@@ -28,16 +28,28 @@ FACADE = {"twin.job", "twin.run", "twin.simulation", "twin.service_times"}
 """Files at the top of `twin` that stand on its rooms; the others there are its vocabulary, which stands on nothing."""
 
 BELOW = {
-    "twin": {"twin.arrivals", "twin.event_windows", "twin.kinds", "twin.partitionings"},
+    "twin": {"twin.arrivals", "twin.event_windows", "twin.kinds", "twin.partitionings", "twin.profiles"},
     "twin.arrivals": {"twin"},
     "twin.event_windows": {"twin"},
     "twin.kinds": {"twin", "twin.event_windows"},
     "twin.partitionings": {"twin"},
-    "twin.job": {"twin", "twin.kinds", "twin.partitionings"},
+    "twin.profiles": {"twin", "twin.kinds"},
+    "twin.job": {"twin", "twin.kinds", "twin.partitionings", "twin.profiles"},
     "twin.rates": {"twin", "twin.event_windows", "twin.kinds", "twin.job"},
-    "twin.engine": {"twin", "twin.kinds", "twin.arrivals", "twin.event_windows", "twin.partitionings", "twin.rates"},
-    "twin.wiring": {"twin", "twin.kinds", "twin.event_windows", "twin.job", "twin.rates", "twin.engine"},
-    "twin.change": {"twin", "twin.kinds", "twin.event_windows", "twin.engine", "twin.wiring"},
+    "twin.engine": {
+        *("twin", "twin.kinds", "twin.arrivals", "twin.event_windows", "twin.partitionings", "twin.profiles"),
+        "twin.rates",
+    },
+    "twin.wiring": {
+        "twin",
+        "twin.kinds",
+        "twin.event_windows",
+        "twin.profiles",
+        "twin.job",
+        "twin.rates",
+        "twin.engine",
+    },
+    "twin.change": {"twin", "twin.kinds", "twin.event_windows", "twin.profiles", "twin.engine", "twin.wiring"},
     "twin.corpus": {"twin", "twin.kinds"},
     "twin.guards": {"twin", "twin.event_windows", "twin.kinds", "twin.job", "twin.rates", "twin.engine", "twin.wiring"},
     "twin.precision": {"twin", "twin.kinds", "twin.job", "twin.engine", "twin.wiring", "twin.guards", "twin.run"},

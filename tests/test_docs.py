@@ -126,6 +126,7 @@ def test_every_name_of_the_guide_is_where_it_says():
     assert not wrong_names((ROOT / "docs" / "extending.md").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_wrong_name_in_the_guide_would_be_noticed():
     assert wrong_names("a `Joiner` with `_columns_out`") == {"Joiner", "_columns_out"}
     assert wrong_names("in `MECHANISMS`, `twin/wiring/wiring.py`") == {"MECHANISMS in twin/wiring/wiring.py"}

@@ -53,6 +53,7 @@ def twin(folder: Path, *arguments: str, root: Path = ROOT) -> subprocess.Complet
     return python(folder, f"{NOT_EDITABLE}from streamtwin.cli import main; main()", *arguments, root=root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -42,17 +42,13 @@ class Combine(Timed):
     strategy: Literal["disruptive", "smooth"] = "smooth"
 
 
-def check_timed_events(events: Iterable[Timed], deployment: Deployment, failing: bool) -> None:
+def check_timed_events(events: Iterable[Timed], deployment: Deployment) -> None:
     """Raises ValueError, naming the event, if one cannot be done to operators over event time.
 
-    failing: whether a host fails. What is combined is followed through the events, in the order of their times.
+    What is combined is followed through the events, in the order of their times.
     """
     query = deployment.query
     timed = [operator.name for operator in query.operators if operator.needs_event_time]
-    if timed and failing:
-        raise ValueError(
-            f"a host fails, and state over event time, as that of {timed[0]!r}, is in no checkpoint; leave failures out"
-        )
     combined = {name for name in timed if is_combined(query, name)}
     for index, event in sorted(enumerate(events), key=lambda each: each[1].at_s):
         _check(f"events.{index} ({getattr(event, 'kind', '')})", event, deployment, combined)

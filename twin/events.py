@@ -192,8 +192,7 @@ def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
                 _check_skew(where, event, deployment)
             case Repartition() | Split() | Combine():
                 _operator(where, event.operator, deployment)
-    failing = any(isinstance(event, Failure) for event in events)
-    check_timed_events(events, deployment, failing)
+    check_timed_events(events, deployment)
 
 
 def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from twin import markers
 from twin.engine.measure.sketch import merge, quantile_s
 from twin.engine.measure.standard_errors import UNKNOWN, StandardErrors
 from twin.engine.measure.statistics import Row
 from twin.kinds.registry import SINKS, SOURCES
+from twin.markers import MarkerAge
 from twin.metrics import TABLE, Latency, Metrics, Totals
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class Run:
     link_rows: tuple[Row, ...] = ()
     event_rows: tuple[Row, ...] = ()
     links: tuple[LinkTotals, ...] = ()
+    markers: tuple[MarkerAge, ...] = ()  # of latency markers, after the warm-up
     standard_errors: StandardErrors = UNKNOWN  # of the metrics, as far as chance goes
     duplicates: int = 0  # results that reached a sink twice, because of a replay
 
@@ -88,6 +91,7 @@ class Run:
             "operators": {each.operator: _without(each, "operator") for each in self.operators},
             "hosts": {each.host: _without(each, "host") for each in self.hosts},
             "links": {each.link: _without(each, "link") for each in self.links},
+            "markers": markers.by_source(self.markers),
             "duplicates": self.duplicates,
             "events": [dict(row) for row in self.event_rows],
             "warnings": list(self.warnings),

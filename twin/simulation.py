@@ -29,6 +29,7 @@ from twin.guards.conservation import OverbookedError
 from twin.guards.effort import require_feasible
 from twin.guards.fidelity import settled
 from twin.job import Job, compile
+from twin.markers import marker_ages, means_s
 from twin.precision.batches import batches_of
 from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
@@ -143,6 +144,7 @@ def _outcome(
         link_rows=tuple(statistics.link_rows),
         event_rows=tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s)),
         links=link_totals(statistics.link_rows, warmup_s),
+        markers=marker_ages(scenario.query, means_s(statistics.way_rows, warmup_s)),
         duplicates=world.ledger.duplicates,
     )
 

@@ -161,7 +161,7 @@ def _at_work(points: Sequence[Point], costs: Sequence[UnitCost]) -> list[UnitCos
 def _hidden_costs(engine: EngineProfile, points: Sequence[Point]) -> list[UnitCost]:
     """What CPU time does not show, and the readings have to do with."""
     slowed = any(share < KEEPS_UP for point in points for share in point.delivered.values())
-    timed = any(point.latency_s is not None for point in points)
+    timed = any(point.latency_s is not None or point.markers_s for point in points)
     names = [*([_capacity(engine)] if slowed else []), *([SCV] if timed else [])]
     units = {"channel_tuples": "tuples", "channel_buffers": "buffers", "gate_buffers": "buffers", SCV: ""}
     return [UnitCost(name, units[name], max(float(getattr(engine, name)), 1e-3)) for name in names]

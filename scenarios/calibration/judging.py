@@ -31,7 +31,7 @@ class Figures(Spec):
 
     keeps_up: share of sources of which it says rightly whether they keep up. delivered: q-error of what sources take,
     median and 95 %; of those behind, slowed. cpu, busy: errors in points of a share, medians and highest. latency:
-    q-error, median and 95 %.
+    q-error, median and 95 %; markers: of their ages, over operators.
     """
 
     predictor: str
@@ -46,6 +46,8 @@ class Figures(Spec):
     busy_max: Error = None
     latency: Ratio = None
     latency_p95: Ratio = None
+    markers: Ratio = None
+    markers_p95: Ratio = None
 
 
 def held_out(
@@ -97,7 +99,7 @@ def _capped(point: Point, cap: float) -> Predicted:
     """What one number says of a point."""
     plan = point.scenario.plan
     delivered = {name: min(1.0, cap * plan.replicas(name) / point.offered_per_s(name)) for name in point.delivered}
-    return Predicted(delivered=delivered, margin={}, busy={}, cpu={}, latency_s=np.nan)
+    return Predicted(delivered=delivered, margin={}, busy={}, cpu={}, latency_s=np.nan, markers_s={})
 
 
 def figures(name: str, pairs: Sequence[tuple[Point, Predicted]]) -> Figures:
@@ -109,6 +111,9 @@ def figures(name: str, pairs: Sequence[tuple[Point, Predicted]]) -> Figures:
     cpu = [abs(p.cpu[host] - share) for point, p in pairs for host, share in point.cpu.items() if host in p.cpu]
     busy = [abs(p.busy[each] - share) for point, p in pairs for each, share in point.busy.items() if each in p.busy]
     latency = [_q(point.latency_s, p.latency_s) for point, p in pairs if point.latency_s and np.isfinite(p.latency_s)]
+    ages = [
+        _q(age_s, p.markers_s[each]) for point, p in pairs for each, age_s in point.markers_s.items() if p.markers_s
+    ]
     delivered = [_q(*pair) for pair in shares]
     return Figures(
         predictor=name,
@@ -123,6 +128,8 @@ def figures(name: str, pairs: Sequence[tuple[Point, Predicted]]) -> Figures:
         busy_max=_quantile(busy, 1.0),
         latency=_quantile(latency, 0.5),
         latency_p95=_quantile(latency, 0.95),
+        markers=_quantile(ages, 0.5),
+        markers_p95=_quantile(ages, 0.95),
     )
 
 

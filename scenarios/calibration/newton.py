@@ -49,7 +49,7 @@ class NewtonFit:
 
 def asked(points: Sequence[Point]) -> int:
     """How many readings there are that costs can be found from without CPU time."""
-    return sum(len(point.delivered) + (point.latency_s is not None) for point in points)
+    return sum(len(point.delivered) + (point.latency_s is not None) + len(point.markers_s) for point in points)
 
 
 def fit(
@@ -124,13 +124,17 @@ def _prior(logs_k: np.ndarray, costs: int, spread: float) -> list[float]:
 
 
 def missed(point: Point, scenario: Scenario) -> list[float]:
-    """What sources deliver and the latency of a point, against the rate model's, in standard deviations of readings."""
+    """What sources deliver and latencies of a point, against the rate model's, in standard deviations of readings."""
     predicted, found = predict(scenario), []
     for source, share in point.delivered.items():
         found.append(behind(predicted.margin[source], share))
     if point.latency_s is not None and point.latency_s > 0 and np.isfinite(predicted.latency_s):
-        found.append(float(np.log(max(predicted.latency_s, 1e-9) / point.latency_s)) / LATENCY_ERROR)
-    return found
+        found.append(_older(predicted.latency_s, point.latency_s))
+    return [*found, *(_older(predicted.markers_s[name], age_s) for name, age_s in point.markers_s.items() if age_s > 0)]
+
+
+def _older(predicted_s: float, measured_s: float) -> float:
+    return float(np.log(max(predicted_s, 1e-9) / measured_s)) / LATENCY_ERROR
 
 
 def behind(margin: float, share: float) -> float:

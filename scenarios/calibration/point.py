@@ -25,7 +25,8 @@ class Point:
 
     scenario: the job as it ran, with the offered rates as its arrivals. taken_per_s, emitted_per_s: tuples by operator,
     all replicas together; what a source takes is what it delivers. busy, backpressured: shares of time, means over
-    an operator's replicas. cpu: by host, share of its cores. latency_s: of the results, mean, from their ingestion.
+    an operator's replicas. markers_s: mean age of latency markers by operator. cpu: by host, share of its cores.
+    latency_s: of the results, mean, from their ingestion.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Point:
     emitted_per_s: Mapping[str, float] = field(default_factory=dict)
     busy: Mapping[str, float] = field(default_factory=dict)
     backpressured: Mapping[str, float] = field(default_factory=dict)
+    markers_s: Mapping[str, float] = field(default_factory=dict)
     cpu: Mapping[str, float] = field(default_factory=dict)
     latency_s: float | None = None
 
@@ -60,6 +62,7 @@ class Point:
             "tuples/s out of {}": self.emitted_per_s,
             "busy share of {}": self.busy,
             "backpressured share of {}": self.backpressured,
+            "age of latency markers (s) at {}": self.markers_s,
             "cpu of host {}": self.cpu,
         }
         found = {text.format(name): value for text, each in named.items() for name, value in each.items()}
@@ -86,9 +89,14 @@ def check(points: Sequence[Point]) -> None:
 def _check_names(point: Point) -> None:
     operators = [each.name for each in point.scenario.query.operators]
     hosts = [each.name for each in point.scenario.cluster.hosts]
-    for name in {*point.taken_per_s, *point.emitted_per_s, *point.busy, *point.backpressured}:
+    for name in {*point.taken_per_s, *point.emitted_per_s, *point.busy, *point.backpressured, *point.markers_s}:
         if name not in operators:
             raise BadInput(f"point {point.name}: unknown operator {name!r}; {suggest(name, operators)}")
+    for name in point.markers_s:
+        if point.scenario.query.operator(name).is_source:
+            raise BadInput(
+                f"point {point.name}: latency markers begin at a source, so {name} has none; leave marker_s out"
+            )
     for name in point.cpu:
         if name not in hosts:
             raise BadInput(f"point {point.name}: unknown host {name!r}; {suggest(name, hosts)}")

@@ -29,6 +29,7 @@ NUMBERS = {
     "out_per_s": "operator",
     "busy": "operator",
     "backpressured": "operator",
+    "marker_s": "operator",
     "busyTimeMsPerSecond": "operator",
     "backPressuredTimeMsPerSecond": "operator",
     "cpu": "host",
@@ -66,7 +67,7 @@ def points_of(rows: Sequence[Row], scenario: Scenario, where: str) -> list[Point
 
 
 def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scenario) -> Point:
-    found: dict[str, dict[str, float]] = {key: {} for key in ("in", "out", "busy", "backpressured", "cpu")}
+    found: dict[str, dict[str, float]] = {key: {} for key in ("in", "out", "busy", "backpressured", "marker", "cpu")}
     offered: dict[str, float] = {}
     latency_s = None
     for place, row in rows:
@@ -98,6 +99,7 @@ def _point(name: str, rows: Sequence[tuple[str, dict[str, Any]]], scenario: Scen
         emitted_per_s=found["out"],
         busy=found["busy"],
         backpressured=found["backpressured"],
+        markers_s=found["marker"],
         cpu=found["cpu"],
         latency_s=latency_s,
     )
@@ -110,6 +112,7 @@ READ = (
     ("busyTimeMsPerSecond", "busy", 1e-3),
     ("backpressured", "backpressured", 1.0),
     ("backPressuredTimeMsPerSecond", "backpressured", 1e-3),
+    ("marker_s", "marker", 1.0),
     ("cpu", "cpu", 1.0),
 )
 """Column, what it is of a point, and the factor to get there."""

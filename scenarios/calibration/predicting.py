@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twin.markers import by_operator
 from twin.query import Query
+from twin.rates.markers import markers_of
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -18,7 +20,8 @@ SLOWED = 1.0 - 1e-3
 @dataclass(frozen=True, slots=True)
 class Predicted:
     """Of one point. delivered: share of the offer by source. margin: its logarithm where a source is slowed; where it
-    is not, by how much (log) its offer could grow. busy: by operator; cpu: by host; latency_s: of results, mean.
+    is not, by how much (log) its offer could grow. busy: by operator; cpu: by host; latency_s: of results, mean;
+    markers_s: ages of latency markers by operator.
     """
 
     delivered: Mapping[str, float]
@@ -26,6 +29,7 @@ class Predicted:
     busy: Mapping[str, float]
     cpu: Mapping[str, float]
     latency_s: float
+    markers_s: Mapping[str, float]
 
 
 def predict(scenario: Scenario) -> Predicted:
@@ -44,6 +48,7 @@ def predict(scenario: Scenario) -> Predicted:
         busy=dict(zip(answer.operators, busy_o.tolist(), strict=True)),
         cpu=dict(zip(answer.hosts, np.minimum(answer.cpu[0], 1.0).tolist(), strict=True)),
         latency_s=float(answer.costs["processing_latency_s"][0]),
+        markers_s=by_operator(markers_of(answer, scenario.query)),
     )
 
 

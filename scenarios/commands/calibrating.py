@@ -41,8 +41,8 @@ def calibrate(
 ) -> None:
     """Fits an engine's constants to measured operating points: busy times, host CPU, rates, latencies; any of these.
 
-    A row is of a `point` and an `operator` (offered_per_s, in_per_s, out_per_s, busy, backpressured; shares from 0
-    to 1), a `host` (cpu), or neither (latency_s). Columns with dots set a value of the scenario at that point.
+    A row is of a `point` and an `operator` (offered_per_s, in_per_s, out_per_s, marker_s, busy, backpressured; shares
+    from 0 to 1), a `host` (cpu), or neither (latency_s). Columns with dots set a value of the scenario at that point.
 
     Examples: `twin calibrate job.yaml points.csv --out measured.yaml`, then
     `twin use-profile job.yaml measured.yaml --out calibrated.yaml` · `twin calibrate smart-grid runs --by kind`
@@ -170,6 +170,8 @@ def _judged(profile: CalibratedProfile) -> Wide:
         "busy_max": "max ",
         "latency": "latency q50",
         "latency_p95": "q95 ",
+        "markers": "markers q50",
+        "markers_p95": " q95",
     }
     shares = ("keeps_up", "cpu", "cpu_max", "busy", "busy_max")
     rows = []

@@ -23,6 +23,10 @@ PATIENCE_S = 10.0
 REFRESHED_S = 30.0
 """How long fresh metrics are waited for; by default a cluster gathers them every 10 s."""
 JOB = "_jobs_id.json"
+MARKERS = "latency_mean"
+"""How the names of these metrics end."""
+AT_A_TIME = 40
+"""Metrics that are asked for by one address."""
 
 Json = Any
 
@@ -31,7 +35,8 @@ Json = Any
 class Answers:
     """What is known of one job. first: an earlier snapshot of the job; None: all counters are since its start.
 
-    details: by vertex, where its subtasks are; absent where nobody asked. managers, config: of the cluster.
+    details: by vertex, where its subtasks are; absent where nobody asked. markers: by vertex, ages of latency markers,
+    if the job has any. managers, config: of the cluster.
     """
 
     where: str
@@ -40,6 +45,7 @@ class Answers:
     plan: Mapping[str, Json]
     details: tuple[Mapping[str, Json] | None, ...]
     managers: Mapping[str, Json]
+    markers: tuple[tuple[Json, ...], ...] = ()
     config: tuple[Mapping[str, Json], ...] = ()
     checkpoints: Mapping[str, Json] | None = None
     version: str = ""
@@ -53,6 +59,7 @@ class Answers:
             "jobmanager_config.json": list(self.config) or None,
             "overview.json": {"flink-version": self.version} if self.version else None,
             **{f"job_v{number}_detail.json": each for number, each in enumerate(self.details)},
+            **{f"job_v{number}_latency_markers.json": list(each) or None for number, each in enumerate(self.markers)},
         }
         return {**files, **{name: each for name, each in optional.items() if each is not None}}
 
@@ -88,6 +95,7 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
         job=last,
         plan=read(f"{name}_jobs_id_plan.json", needed=True),
         details=tuple(read(f"{name}_v{number}_detail.json") for number in range(len(vertices))),
+        markers=tuple(_listed(read(f"{name}_v{number}_latency_markers.json")) for number in range(len(vertices))),
         managers=read("taskmanagers.json", needed=True),
         config=_listed(read("jobmanager_config.json")),
         checkpoints=read(f"{name}_jobs_id_checkpoints.json"),
@@ -116,11 +124,21 @@ def from_endpoint(
         job=last,
         plan=_get(f"{base}/jobs/{found}/plan"),
         details=tuple(_get(f"{base}/jobs/{found}/vertices/{each['id']}") for each in last.get("vertices", ())),
+        markers=tuple(_markers(f"{base}/jobs/{found}/vertices/{each['id']}") for each in last.get("vertices", ())),
         managers=_get(f"{base}/taskmanagers"),
         config=_listed(config),
         checkpoints=_get(f"{base}/jobs/{found}/checkpoints", needed=False),
         version=_version(overview),
     )
+
+
+def _markers(vertex: str) -> tuple[Json, ...]:
+    """The mean ages of latency markers at a vertex, by source and subtask; none where the job sends none."""
+    listed = _listed(_get(f"{vertex}/metrics", needed=False))
+    names = [str(each.get("id")) for each in listed if str(each.get("id")).endswith(MARKERS)]
+    asked = (names[start : start + AT_A_TIME] for start in range(0, len(names), AT_A_TIME))
+    answers = (_listed(_get(f"{vertex}/metrics?get={','.join(part)}", needed=False)) for part in asked)
+    return tuple(each for answer in answers for each in answer)
 
 
 def _version(overview: Json) -> str:

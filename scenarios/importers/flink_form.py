@@ -46,6 +46,11 @@ class Subtask(Form):
     metrics: dict[str, Any] | None = None
 
 
+class Reading(Form):
+    id: str
+    value: Any = None
+
+
 class Detail(Form):
     subtasks: list[Subtask] = []
 
@@ -58,6 +63,7 @@ def check(answers: Answers) -> None:
         ("GET /taskmanagers", Managers, answers.managers),
         ("GET /jobmanager/config", list[Setting], list(answers.config)),
         ("GET /jobs/:id/vertices/:id", list[Detail | None], list(answers.details)),
+        ("GET /jobs/:id/vertices/:id/metrics", list[list[Reading]], [list(each) for each in answers.markers]),
         ("GET /jobs/:id/checkpoints", dict[str, Any] | None, answers.checkpoints),
     ]
     for what, form, answer in forms:

@@ -7,8 +7,9 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
-from scenarios.importers.flink_answers import RUNNING, Answers, Json
+from scenarios.importers.flink_answers import MARKERS, RUNNING, Answers, Json
 from scenarios.importers.flink_form import check
 from twin.errors import BadInput
 
@@ -42,6 +43,7 @@ class Vertex:
     out_bytes_per_s: float
     busy: float | None
     backpressured: float | None
+    marker_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,16 @@ def _vertex(
         out_bytes_per_s=rates["write-bytes"],
         busy=max(0.0, states[STATES[0]] or 0.0) / spent_ms if sound else None,
         backpressured=(states[STATES[1]] or 0.0) / spent_ms if sound else None,
+        marker_s=_marker_s(answers, number),
     )
+
+
+def _marker_s(answers: Answers, number: int) -> float | None:
+    """Mean age of latency markers over sources and subtasks; None where none came."""
+    readings = answers.markers[number] if number < len(answers.markers) else ()
+    values = [_number(each.get("value")) for each in readings if str(each.get("id")).endswith(MARKERS)]
+    known = [value / 1000.0 for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _differences(

@@ -243,4 +243,5 @@ def _reading(name: str, vertex: Vertex, arrivals: Mapping[str, float]) -> dict[s
     if name in arrivals:
         row = {"operator": name, "offered_per_s": arrivals[name], "out_per_s": vertex.out_per_s}
     shares = {"busy": vertex.busy, "backpressured": vertex.backpressured}
-    return {**row, **{key: min(1.0, value) for key, value in shares.items() if value is not None}}
+    row |= {key: min(1.0, value) for key, value in shares.items() if value is not None}
+    return row if vertex.marker_s is None else {**row, "marker_s": vertex.marker_s}

@@ -44,6 +44,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "cpu": Meaning("cpu", "host"),
     "processing_latency_s": Meaning("latency_s", ""),
     "latency_mean": Meaning("latency_s", "", 1e-3),
+    "operator_latency_mean": Meaning("marker_s", "operator", 1e-3),
 }
 FIXED = ("time", "metric", "value")
 NAMES = {"operator": ("operator", "task_name"), "host": ("host",), "": ()}
@@ -85,7 +86,7 @@ def _run(name: str, samples: Sequence[dict[str, Any]], where: str) -> MeasuredRu
     series: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     skipped = set()
     for sample in samples:
-        found = meaning_of(sample["metric"])
+        found = meaning_of(sample)
         if found is None:
             skipped.add(str(sample["metric"]))
             continue
@@ -104,10 +105,16 @@ def _run(name: str, samples: Sequence[dict[str, Any]], where: str) -> MeasuredRu
     )
 
 
-def meaning_of(metric: str) -> str | None:
-    """The known name that a metric's name ends with; None if there is none."""
+def meaning_of(sample: Mapping[str, Any]) -> str | None:
+    """The known name that its metric's name ends with; None if there is none. Latencies of operators are of markers."""
+    metric = str(sample["metric"])
     found = [name for name in MEANINGS if metric == name or metric.endswith((f"_{name}", f".{name}"))]
-    return max(found, key=len) if found else None
+    longest = max(found, key=len) if found else None
+    return f"operator_{longest}" if longest == "latency_mean" and _operator(sample) else longest
+
+
+def _operator(sample: Mapping[str, Any]) -> bool:
+    return any(sample.get(name) not in (None, "") for name in NAMES["operator"])
 
 
 def named(sample: Mapping[str, Any], meaning: Meaning, where: str) -> str:

@@ -20,6 +20,7 @@ COLUMNS = (
     "out_per_s",
     "busy",
     "backpressured",
+    "marker_s",
     "cpu",
     "latency_s",
 )
@@ -32,9 +33,10 @@ def with_point(path: Path, point: str, rows: Sequence[Mapping[str, Any]], text: 
     """
     before = text or (read_text(path) if path.exists() else ",".join(COLUMNS) + "\n")
     reader = csv.DictReader(io.StringIO(before))
-    if tuple(reader.fieldnames or ()) != COLUMNS:
+    kept = list(reader)
+    if "point" not in (reader.fieldnames or ()) or not set(reader.fieldnames or ()) <= set(COLUMNS):
         raise BadInput(f"{path} is another table; name a new file, or one that an import wrote")
-    if any(row["point"] == point for row in reader):
+    if any(row["point"] == point for row in kept):
         raise BadInput(f"{path} has a point {point!r}; name this one with --point")
     known = [key for row in rows for key in row if key not in COLUMNS]
     if known:
@@ -42,5 +44,7 @@ def with_point(path: Path, point: str, rows: Sequence[Mapping[str, Any]], text: 
             f"{path}: this table has no column {known[0]!r}; write the points by hand, or leave --points out"
         )
     lines = io.StringIO()
-    csv.DictWriter(lines, COLUMNS, lineterminator="\n").writerows([{"point": point, **row} for row in rows])
-    return before + lines.getvalue()
+    writer = csv.DictWriter(lines, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([*kept, *({"point": point, **row} for row in rows)])
+    return lines.getvalue()

@@ -90,7 +90,8 @@ class ManifestPart(TypedDict):
 
 @CLOSED
 class RunDocument(TypedDict):
-    """One simulated run. Latencies are null when nothing reached a sink. precision: with --precision alone."""
+    """One simulated run. Latencies are null when nothing reached a sink. markers: by operator and source, the age of
+    latency markers there (s). precision: with --precision alone."""
 
     throughput_per_s: PerSecond
     processing_latency_s: LatencyPart | None
@@ -106,6 +107,7 @@ class RunDocument(TypedDict):
     operators: dict[str, OperatorPart]
     hosts: dict[str, HostPart]
     links: dict[str, LinkPart]
+    markers: dict[str, dict[str, Number]]
     duplicates: int
     events: list[EventPart]
     warnings: list[str]

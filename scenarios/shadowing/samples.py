@@ -10,7 +10,7 @@ def parsed(file: str, content: bytes) -> list[Sample]:
     """The samples of known metrics. Raises BadInput, naming file and line, for what is no table of samples."""
     found = []
     for each in samples_of(file, content):
-        metric = meaning_of(each["metric"])
+        metric = meaning_of(each)
         if metric is not None:
             of = named(each, MEANINGS[metric], file)
             found.append(Sample(each["time"], metric, of, labels(each), each["value"]))

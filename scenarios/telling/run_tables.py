@@ -69,7 +69,10 @@ def _latency(latency: Mapping[str, float], error_s: float | None) -> Iterator[st
 
 
 def _operators(document: Mapping[str, Any]) -> Wide:
-    rows = [{"operator": name, **totals} for name, totals in document["operators"].items()]
+    ages = document.get("markers", {})
+    rows = [
+        {"operator": name, **totals, "marker": _age(ages.get(name))} for name, totals in document["operators"].items()
+    ]
     for row in rows:
         if row["kind"] in SINKS:
             row["rate_in_per_s"] = _results(row["rate_in_per_s"], document)
@@ -82,8 +85,15 @@ def _operators(document: Mapping[str, Any]) -> Wide:
         "busy": "busy",
         "backpressured": "blocked",
         "idle": "idle",
+        "marker": "markers",
     }
     return of_rows("operators", columns, ({**row, **_shares(row, "busy", "backpressured", "idle")} for row in rows))
+
+
+def _age(by_source: Mapping[str, float | None] | None) -> str | None:
+    """Mean age of latency markers over the sources of which it is known."""
+    known = [each for each in (by_source or {}).values() if each is not None]
+    return seconds(sum(known) / len(known)) if known else None
 
 
 def _results(rate_per_s: float, document: Mapping[str, Any]) -> Any:

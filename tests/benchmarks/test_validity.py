@@ -17,6 +17,7 @@ from benchmarks.validity.theory import checks
 from twin.rates.model import RateModel
 
 
+@pytest.mark.slow
 def test_oracles_agree_where_they_meet() -> None:
     assert oracles.wait_m_m_c(1, 0.8, 1.0) == pytest.approx(oracles.wait_m_g_1(0.8, 1.0, 1.0))
     jackson = 0.7e-3 / 0.3 + 0.6e-3 / 0.4

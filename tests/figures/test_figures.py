@@ -101,6 +101,7 @@ MANY = [f"planner {number}" for number in range(9)]
 """More series than there are colours."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 4, 5, 7, 9])
 def test_every_series_is_drawn_and_named_and_none_looks_like_another(count: int) -> None:
     names = MANY[:count]

@@ -97,6 +97,7 @@ def nothing(leaf: np.ndarray) -> np.ndarray:
     return np.full_like(leaf, np.nan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "says"),
     [

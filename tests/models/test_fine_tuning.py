@@ -64,6 +64,7 @@ def test_a_rate_too_small_to_help_changes_nothing_or_helps() -> None:
         np.testing.assert_allclose(one, other, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_result_is_never_worse_on_validation_rows_than_the_start() -> None:
     harmful = FineTuning(epochs=1, rate=1.0)
     dataset, parts = old()
@@ -102,6 +103,7 @@ def test_rehearsal_takes_as_many_old_rows_and_no_test_row() -> None:
     assert set(both.about) == set(known.about)
 
 
+@pytest.mark.slow
 def test_labels_of_one_class_teach_nothing() -> None:
     dataset, parts = new()
     constant = dataset.labels_GxA.copy()

@@ -39,6 +39,7 @@ def noisy(config: NetworkConfig, seed: int = 0) -> Any:
     return jax.tree.map(lambda leaf: leaf + 0.1 * rng.normal(size=leaf.shape).astype(np.float32), initial(config, seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_forward_pass_is_algorithm_1_node_by_node(name: str) -> None:
     config, parameters = CONFIGS[name], noisy(CONFIGS[name])
@@ -56,6 +57,7 @@ def test_prediction_depends_on_no_other_graph_and_on_no_batch_size() -> None:
     np.testing.assert_allclose(forward(SMALL, parameters, stack(GRAPHS[:1])), together[:1], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_padding_adds_nothing_to_prediction_or_gradient() -> None:
     table, parameters = stack(GRAPHS[:3]), noisy(SMALL)
     tight = Capacity.of_flat(3, needs(table).sum(axis=0))
@@ -120,6 +122,7 @@ def rows(graph: JointGraph) -> list[tuple[int, int]]:
     return [(kind, graph.kinds[:index].count(kind)) for index, kind in enumerate(graph.kinds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", FLOWS)
 def test_information_flows_from_sources_to_sinks_and_between_neighbours_on_a_host_only(graph: JointGraph) -> None:
     """After the phases a node knows its hosts' operators, and what these knew of whoever feeds it; nothing else."""

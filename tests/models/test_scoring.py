@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from models.checkpoint import Ensemble
+from models.distinct import distinct
 from models.gnn import initial
 from models.graph import graph_table
 from models.labels import Scaling
@@ -69,16 +70,25 @@ def test_estimate_does_not_depend_on_the_other_plans_or_on_the_jobs_own() -> Non
             np.testing.assert_allclose(alone[metric][0], together[metric][row], rtol=1e-4)
 
 
-def test_another_query_needs_no_compilation() -> None:
-    from models.scoring import _after_first
+@pytest.mark.parametrize("seed", range(3))
+def test_ranking_does_not_depend_on_how_many_plans_are_scored_at_once(seed: int) -> None:
+    deployment = random_deployment(seed, hosts=5)
+    rows = np.random.default_rng(seed).integers(5, size=(1500, len(deployment.query.operators)))
+    cost_model = model(NetworkConfig(hidden=48, outputs=5, estimates=True, residual=True))
+    whole = cost_model.predict_plans(deployment, Placements(deployment, rows)).values
+    for size in (1, 7, 1030):
+        part = cost_model.predict_plans(deployment, Placements(deployment, rows[-size:])).values
+        for metric in METRICS:
+            np.testing.assert_allclose(part[metric], whole[metric][:, -size:], rtol=1e-5, atol=1e-6)
 
-    cost_model = model(CONFIGS["default"])
-    for seed in range(3):
-        cost_model.predict(*plans_of(seed, 3, hosts=3))
-    before = _after_first._cache_size()
-    for seed in range(3, 20):
-        cost_model.predict(*plans_of(seed, 3, hosts=3))
-    assert _after_first._cache_size() == before
+
+@pytest.mark.parametrize("span", [3, 100, 10**7])
+def test_alike_rows_are_of_one_kind_and_others_of_another(span: int) -> None:
+    columns = np.random.default_rng(span).integers(span, size=(4, 500))
+    columns[:, 100:200] = columns[:, :100]
+    row, kind = distinct(columns)
+    np.testing.assert_array_equal(columns[:, row][:, kind], columns)
+    assert len(row) == len({tuple(each) for each in columns.T}) == kind.max() + 1
 
 
 def test_placements_score_as_plan_objects_do() -> None:

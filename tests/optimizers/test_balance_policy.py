@@ -162,6 +162,7 @@ def test_what_a_plan_moves_is_what_it_says() -> None:
 # the loop ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fidelity", "spec"),
     [
@@ -206,6 +207,7 @@ def test_a_band_that_holds_moves_nothing() -> None:
     assert not run(skewed(), BalanceSpec(band=100)).event_rows
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     fidelity=st.sampled_from(["exact", "fast"]),

@@ -59,6 +59,7 @@ def sent(result: Run) -> float:
 # the loop -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @BOTH
 def test_what_belongs_together_comes_together(spec: PolicySpec) -> None:
     """At first all tuples cross the network twice; at last only results do, and serialise as much less."""
@@ -162,6 +163,7 @@ def test_joint_keeps_its_band_with_what_is_saved() -> None:
     assert relieved(balance, found.node_g).load_h(found.node_g) == pytest.approx([20.0, 20.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_joint_is_as_good_as_the_best_of_all_plans(seed: int) -> None:
     """Two migrations on three nodes: of all plans whose loads, with what is saved, stay in the band, the one that

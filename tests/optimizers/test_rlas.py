@@ -106,6 +106,7 @@ def test_none_of_many_random_plans_is_better() -> None:
     assert sustained(job, plans).load_n.max() < load_of(four_sockets(), Rlas())
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(small=small_jobs())
 def test_its_heuristic_placement_is_close_to_brute_force(small: tuple[Deployment, np.ndarray]) -> None:

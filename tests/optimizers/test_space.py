@@ -115,6 +115,7 @@ def _plan(job, counts_ol):
     return as_plans(job, counts_ol[None])[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), space=st.sampled_from((*SPACES[:4], ALL_PLANS)))
 def test_what_is_claimed_of_sockets_is_true_of_all_plans(seed, space):

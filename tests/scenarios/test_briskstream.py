@@ -43,6 +43,7 @@ def test_the_published_throughput_takes_half_of_the_cores_or_more_and_more_is_of
     assert cores > 1.3 * CORES
 
 
+@pytest.mark.slow
 @applications
 def test_the_simulator_and_the_rate_model_agree_where_nothing_is_saturated(name: str) -> None:
     """Operators that emit nothing and operators with several inputs among them."""

@@ -105,6 +105,7 @@ def test_existing_output_is_refused_before_anything_is_done(tmp_path):
     assert list((tmp_path / "here").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_optimized_plan_is_a_scenario_that_runs(tmp_path):
     out = tmp_path / "better.yaml"
     done = twin("optimize", "smart-grid", "--budget", 60, "--out", out, "--json")
@@ -195,6 +196,7 @@ cli.main(["run", "word-count", "--quiet"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "usual_s"),
     [("import twin", 0.03), (UNTIL_IT_RUNS, 0.45), ("from scenarios import cli; cli.main(['list'])", 0.47)],
@@ -206,6 +208,7 @@ def test_commands_start_at_once(code, usual_s):
     assert min(cpu_s(code) for _ in range(3)) < 2 * usual_s * max(1.0, numpy_s / 0.09)
 
 
+@pytest.mark.slow
 def test_what_a_cost_model_does_not_see_is_said_once_and_in_json():
     done = twin("optimize", "failover", "--budget", 5, "--json")
     assert done.stderr.count("cost model rates does not see of failover: events (") == 1
@@ -221,6 +224,7 @@ def test_what_a_cost_model_does_not_see_is_said_once_and_in_json():
     assert "does not see" not in plain.stderr and json.loads(plain.stdout)["blind_to"] == []
 
 
+@pytest.mark.slow
 def test_values_can_be_set_wherever_a_scenario_is_taken():
     shown = twin("show", "smart-grid", "--set", "run.horizon_s=17", "--set", "cluster.hosts.edge-1.cpu_percent=1600")
     assert "horizon_s: 17" in shown.stdout and "cpu_percent: 1600" in shown.stdout
@@ -325,6 +329,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "expected"), MISTAKES, ids=lambda value: " ".join(map(str, value))[:40])
 def test_mistake_is_one_line_and_2(arguments, expected, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -333,6 +338,7 @@ def test_mistake_is_one_line_and_2(arguments, expected, capsys, tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected", "lines"),
     [

@@ -47,6 +47,7 @@ def test_what_is_kept_is_told() -> None:
     assert "goes on" not in in_words(None)
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_ends_with_130_and_one_line_at_once(tmp_path: Path) -> None:
     """While a step is being computed: an interpreter that shuts down waits for it, or crashes."""
     program = subprocess.Popen(

@@ -112,6 +112,7 @@ def test_there_are_two_notebooks_with_their_output():
         assert not [out for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run_and_their_text_is_what_they_say(notebook):
     """Cell by cell in one namespace; the last expression of a cell is what it shows."""

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from optimizers.registry import OPTIMIZERS
 from scenarios.files.scenario_file import load
 
@@ -25,6 +27,7 @@ def test_the_answer_is_json_and_a_scenario_that_loads(tmp_path):
     assert load(str(out)).plan.model_dump(mode="json")["placement"] == answer["placement"]
 
 
+@pytest.mark.slow
 def test_more_than_all_machines_bear_is_said():
     """The library's own rate needs more cores than its three machines have."""
     done = twin("optimize", "numa-cluster", "--optimizer", "milp-hosts", "--json", "--quiet")

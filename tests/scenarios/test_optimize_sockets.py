@@ -18,6 +18,7 @@ def twin(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*TWIN, *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Path) -> None:
     out = tmp_path / "plan.yaml"
     done = twin("optimize", "briskstream-fd", "--optimizer", "rlas", "--time-limit", "3", "--json", "--out", str(out))
@@ -33,6 +34,7 @@ def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Pa
     assert {place.host for name in planned.plan.placement for place in planned.plan.locations(name)} == {"server"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -71,6 +71,7 @@ def test_every_row_of_validate_keeps_to_the_space() -> None:
         assert rows[name]["plan"] == {"sensors": "edge-1", "hot": "edge-1", "dashboard": "cloud-1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "says"),
     [

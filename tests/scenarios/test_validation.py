@@ -67,6 +67,7 @@ def rows_of(scenarios, objective="processing_latency_s", replications=3, **optio
     return validate(scenarios, CONTESTANTS, [RateModel()], fake(), replications, 1, objective=objective, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("references", [0, 20])
 def test_regret_is_never_negative_and_some_plan_has_none(objective, references, scenarios):
@@ -103,6 +104,7 @@ def test_plans_that_break_are_flagged_and_infinitely_worse_than_those_that_run(s
         assert row.regret_ci95 is None
 
 
+@pytest.mark.slow
 def test_rows_are_reproducible_but_for_the_clock(scenarios):
     def timeless(rows):
         return [{**row_as_dict(row), "plan_s": None} for row in rows]

@@ -110,20 +110,20 @@ def test_an_engine_as_it_was_compiled_is_taken(built: Path):
 
 
 def test_a_changed_source_is_run_and_said(built: Path):
-    (built / "twin/engine/streams/turns.py").open("a").write("\n")
+    (built / "twin/engine/dealing/turns.py").open("a").write("\n")
     done = python(WHICH, built)
     assert done.stdout == "python py\n"
     assert done.stderr == (
-        "twin: the compiled engine is older than its source (twin/engine/streams/turns.py); plain Python runs. "
+        "twin: the compiled engine is older than its source (twin/engine/dealing/turns.py); plain Python runs. "
         "'make compiled' compiles it again\n"
     )
     assert not python(WHICH, built, "python").stderr  # nobody asked for it
 
 
 def test_a_removed_source_is_a_changed_one(built: Path):
-    (built / "twin/engine/streams/turns.py").unlink()
+    (built / "twin/engine/dealing/turns.py").unlink()
     (built / "twin/engine/streams/pool.py").open("a").write("\n")
-    assert "streams/pool.py and 1 more" in python(WHICH, built).stderr
+    assert "dealing/turns.py and 1 more" in python(WHICH, built).stderr
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_what_is_asked_for_and_not_there_is_an_error(built: Path, engine: str, s
 
 
 def test_a_stale_engine_that_was_asked_for_is_an_error(built: Path):
-    (built / "twin/engine/streams/turns.py").open("a").write("\n")
+    (built / "twin/engine/dealing/turns.py").open("a").write("\n")
     assert "'make compiled' compiles it again" in python(WHICH, built, "compiled").stderr.splitlines()[-1]
 
 

@@ -121,6 +121,7 @@ def test_poisson_streams_that_meet_wait_as_one(rates: tuple[float, ...], load: f
     assert abs(mean_s - expected_s) < 0.07 * expected_s + 2 * error_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [(2, 2), (4, 4), (4, 2), (2, 3), (8, 16)])
 def test_keys_that_come_at_random_wait_as_in_jacksons_network(replicas: tuple[int, int]) -> None:
     """Replicas that get random shares of Poisson streams are M/M/1 queues, stage after stage."""

@@ -48,6 +48,7 @@ def shared(replicas: int, operators: int, load: float, cores: int) -> Deployment
     return chain(middle, rate, hosts=hosts, placement=placement, engine=engine.model_dump(mode="json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("replicas", "operators", "load", "cores"), [(2, 2, 0.8, 2), (4, 3, 0.6, 4), (8, 2, 0.7, 4), (3, 1, 0.85, 2)]
 )

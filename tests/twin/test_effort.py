@@ -101,6 +101,7 @@ BRIEF = RunSettings(horizon_s=5, warmup_s=1, period_s=1)
 SHORT = RunSettings(horizon_s=30, warmup_s=5, period_s=5, fidelity="fast", segments=100)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(ENGINE == "compiled", reason="compiled code does not look up what is to be counted")
 @pytest.mark.parametrize(
     ("job", "settings"),

@@ -35,6 +35,7 @@ def changing(group: tuple[str, ...], window: dict[str, Any], replicas: int = 1) 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [COUNT, TIME], ids=["count", "time"])
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("fidelity", BOTH)

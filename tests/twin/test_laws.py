@@ -120,6 +120,7 @@ def test_latency_of_a_tumbling_time_window_is_its_oldest_tuples_age(fidelity: st
     assert run.metrics.processing_latency_s.mean == pytest.approx(2.0, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize("policy", ["count", "time"])
 def test_outputs_follow_the_nominal_rates(fidelity: str, policy: str) -> None:
@@ -159,6 +160,7 @@ def test_outputs_follow_the_nominal_rates(fidelity: str, policy: str) -> None:
         assert abs(np.mean(totals[name]) - nominal[name].out_per_s) < 4 * error + 0.02 * nominal[name].out_per_s, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [7, 28, 42, 52, 60])
 def test_fast_agrees_with_exact_on_random_queries(seed: int) -> None:
     """Not on average but for each of a few configurations, saturated ones among them; benchmarks/ has the large set."""

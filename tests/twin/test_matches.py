@@ -206,6 +206,7 @@ def in_blocks(windows: np.ndarray) -> np.ndarray:
     return windows[: len(windows) // BLOCKS * BLOCKS].reshape(BLOCKS, -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "zipf", "rates", "panes", "replicas"),
     [

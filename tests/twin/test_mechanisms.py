@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import chain
 from twin.engine.compute.processor import Processor
+from twin.engine.dealing.choice import deal
 from twin.engine.draws import Draws
 from twin.engine.measure.sketch import GROWTH, add_linear, bucket, merge, quantile_s, representative_s
 from twin.engine.segment import Segment
-from twin.engine.streams.partition import deal
 from twin.engine.windows.history import History
 from twin.engine.windows.oldest import older
 from twin.errors import BadInput

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
+from twin.engine.dealing.in_turn import SCAN_REPLICAS, Deal
+from twin.engine.dealing.turns import Turns
+from twin.engine.dealing.two_choice import second_choice, settled_shares
 from twin.engine.segment import Segment
-from twin.engine.streams.partition import SCAN_REPLICAS, Deal
-from twin.engine.streams.turns import Turns
-from twin.engine.streams.two_choice import second_choice, settled_shares
 from twin.errors import BadInput
 from twin.keys import contiguous, zipf_shares
 from twin.profiles import STORM
@@ -133,6 +133,7 @@ def imbalance(job: Deployment, fidelity: str, seconds: float = 2.0) -> float:
     return float(taken.max() / taken.mean() - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_fast_queue_shared_by_many_is_m_m_c_within_a_tenth_of_the_sojourn(load: float) -> None:
     means = waits_s(pool_job(16, load, cores=18), "fast", seeds=3, horizon_s=30)
@@ -220,6 +221,7 @@ def waits_s(job: Deployment, fidelity: str, seeds: int, horizon_s: float) -> np.
     return np.array(means)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5, 0.8])
 @pytest.mark.parametrize("servers", [2, 3, 8])
 def test_exact_shared_queue_is_m_m_c(servers: int, load: float) -> None:
@@ -228,6 +230,7 @@ def test_exact_shared_queue_is_m_m_c(servers: int, load: float) -> None:
     assert abs(means.mean() - mmc_wait_s(servers, load, 1e-3)) < 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.9])
 @pytest.mark.parametrize("servers", [2, 3, 8])
 def test_fast_shared_queue_is_within_7_percent_of_m_m_c(servers: int, load: float) -> None:
@@ -283,6 +286,7 @@ def test_a_shared_queue_between_hosts_is_refused() -> None:
 # channels that drop -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("servers", "load", "channel"), [(1, 0.8, 4), (1, 1.5, 4), (1, 0.95, 12), (3, 0.9, 2)])
 def test_lost_share_of_an_exact_channel_is_that_of_m_m_c_k(servers: int, load: float, channel: int) -> None:
     """K is the channel and the tuples in service."""

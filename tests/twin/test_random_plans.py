@@ -86,6 +86,7 @@ def _allowed(job: Deployment, stream: Any) -> list[str]:
     return ["rebalance", "broadcast", "global", "hash", *(["forward"] if equal else [])]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(job=jobs(), fidelity=st.sampled_from(["exact", "fast"]), seed=st.integers(0, 1000))
 def test_random_plans_progress_and_conserve(job: Deployment, fidelity: str, seed: int) -> None:

@@ -67,6 +67,7 @@ def vars_of(record: Any) -> tuple[float | None, ...]:
     return record.throughput_per_s, record.processing_latency_s, record.e2e_latency_s
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_long_run_mean(sample: Sample) -> None:
     """Two standard errors: a share of runs that is binomial with 90 % at least, and no error too wide by half."""
     mean = sample.values.mean(axis=0)

@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from twin.change.event_time import furthest_first, go_back, holds_back, in_order, release
+from twin.engine.event_time.audit import History
 from twin.engine.measure.ledger import Buffer
 from twin.engine.segment import Segment
 from twin.engine.snapshot import Snapshot
@@ -26,7 +28,7 @@ class Checkpoint:
     """A job's state. reached: when each task was as it is here, if not at `at_s`. sizes: bytes that it has to fetch.
 
     flying: tuples on the network, waiting to be sent, or held until state has arrived. counted: by sink, results that
-    it had, then or when it last went back here.
+    it had, then or when it last went back here. history: what was noted of windows over event time.
     """
 
     at_s: float
@@ -35,26 +37,28 @@ class Checkpoint:
     counted: dict[Task, int] = field(default_factory=dict)
     reached: dict[Task, float] = field(default_factory=dict)
     sizes: dict[Task, float] = field(default_factory=dict)
+    history: History | None = None
 
 
 def take_checkpoint(world: World) -> Checkpoint:
     """The state of the job now; sources note where they are."""
-    checkpoint = Checkpoint(world.env.now)
+    checkpoint, unsent, sent = Checkpoint(world.env.now), list[Segment](), list[Segment]()
     for task in _tasks(world):
         checkpoint.tasks[task] = task.snapshot()
         checkpoint.counted[task] = counted(task)
         for port in task.ports:
             for path, segment in port.unsent():
-                unsent = segment.copy()
-                unsent.inbox, unsent.fetch_s = path.inbox, path.fetch_s
-                checkpoint.flying.append(unsent)
-    for segment in world.in_flight():
+                unsent.append(segment.copy())
+                unsent[-1].inbox, unsent[-1].fetch_s = path.inbox, path.fetch_s
+    timed = bool(world.owners)
+    for segment in furthest_first(world.in_flight()) if timed else world.in_flight():
         inbox = destination(segment)
         if inbox is not None and isinstance(inbox.task, Task | Buffer):
-            checkpoint.flying.append(segment.copy())
-            checkpoint.flying[-1].inbox = inbox
-    held = [segment for buffer in world.ledger.buffers for segment in buffer.segments]
-    checkpoint.flying += [segment.copy() for segment in held]
+            sent.append(segment.copy())
+            sent[-1].inbox = inbox
+    held = [segment.copy() for buffer in world.ledger.buffers for segment in buffer.segments]
+    checkpoint.flying = in_order(unsent, sent, held) if timed else [*unsent, *sent, *held]
+    checkpoint.history = world.history() if timed else None
     return checkpoint
 
 
@@ -67,6 +71,8 @@ def complete(checkpoint: Checkpoint, now_s: float) -> None:
 def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
     """Puts tasks, which are stopped, back to a checkpoint; the tuples that sources will read again."""
     replayed, there = 0, set(tasks)
+    if checkpoint.history is not None:
+        go_back(world, checkpoint.history)
     kept = {task: snapshot for task, snapshot in checkpoint.tasks.items() if task in there}
     for task, snapshot in kept.items():
         again = task.restore(snapshot, checkpoint.reached.get(task, checkpoint.at_s), world.env.now)
@@ -74,7 +80,8 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
         replayed += again
     everything = len(kept) == len(checkpoint.tasks)
     flying = [segment for segment in checkpoint.flying if everything or _home(segment) in there]
-    waiting = [*flying, *(segment for snapshot in kept.values() for segment in snapshot.queue)]
+    queued = [segment for snapshot in kept.values() for segment in snapshot.queue if not holds_back(segment)]
+    waiting = [*flying, *queued] if checkpoint.history is None else [*queued, *flying]
     for segment in waiting:
         _enqueue(world, segment)
     world.ledger.due += sum(segment.n for segment in waiting)
@@ -88,6 +95,7 @@ def finish(checkpoint: Checkpoint, tasks: Collection[Task]) -> None:
     for task, snapshot in checkpoint.tasks.items():
         if task in tasks:
             task.finish(snapshot)
+    release(tasks)
 
 
 def counted(task: Task) -> int:

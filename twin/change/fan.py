@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from twin.engine.dealing.by_key import AlignedDeal
 from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
-from twin.engine.streams.partition import AlignedDeal
 from twin.randomness import stream as random_stream
 from twin.wiring.streams import make_inboxes, make_port, room_of
 

@@ -90,6 +90,7 @@ class Recovery:
         self.checkpoint = take_checkpoint(self.world)
         change.on_change = self.take
         change.on_arrival = self.arrived
+        change.wiring.announced = self.take
         self.env.process(self._run(outages(failures)))
 
     def take(self) -> None:
@@ -108,7 +109,7 @@ class Recovery:
             if due_s > self.env.now:
                 yield self.env.timeout(due_s - self.env.now)
                 self.take()
-            yield self.env.timeout(outage.start_s - self.env.now)
+            yield self.env.timeout(max(0.0, outage.start_s - self.env.now))  # floor(x / y) * y may be more than x
             hosts = [host for host in outage.hosts if self._used(host)]
             component = ", ".join(dict.fromkeys(outage.hosts))
             record = self.world.ledger.record("failure", component, self.env.now)

@@ -87,12 +87,11 @@ class Reconfigurer:
         match event:
             case Repartition():
                 flows = migrations.to_owners(Member(self, event.operator), event.owners)
-                yield from migrations.move_groups(self, event.operator, flows, event.strategy, record)
+                return (yield from migrations.move_groups(self, event.operator, flows, event.strategy, record))
             case Split():
-                yield from migrations.split(self, event.operator, event.owners, record)
+                return (yield from migrations.split(self, event.operator, event.owners, record))
             case Combine():
-                yield from migrations.combine(self, event.operator, event.strategy, record)
-        return True
+                return (yield from migrations.combine(self, event.operator, event.strategy, record))
 
     def _whole(
         self,
@@ -107,8 +106,7 @@ class Reconfigurer:
             yield turn
             done = False
             while not done:
-                while self.outage is not None:
-                    yield self.outage
+                yield from self.up()
                 self.on_begin()
                 done = yield from attempt()
                 for record in records if not done else ():
@@ -151,8 +149,8 @@ class Reconfigurer:
                 flows = migration.group_flows(fan, move.key_groups, fan.index(target))
                 work = migrations.move_groups(self, move.operator, flows, move.strategy, record)
                 begun.append(self.env.process(work))
-        yield self.env.all_of(begun)
-        return True
+        done = yield self.env.all_of(begun)
+        return all(done.values())
 
     def _receiver(self, move: Move, record: EventRecord) -> Task | None:
         """The replica that key groups move to, made if there is none at their place; None if there is no such one."""
@@ -214,12 +212,22 @@ class Reconfigurer:
 
     def together(self, flows: Sequence[tuple[migration.Flow, EventRecord]], fan: Fan) -> Process:
         """Carries out flows of state at the same time, each for a record; whether all were done."""
-        processes = [self.env.process(_caught(migration.move_part(self, fan, *each))) for each in flows]
+        done = yield from self.all_done([migration.move_part(self, fan, *each) for each in flows])
+        migration.reshare(fan)
+        return done
+
+    def all_done(self, works: Sequence[Process]) -> Process:
+        """Does works at the same time, which a failure ends early; whether all were done."""
+        processes = [self.env.process(_caught(work)) for work in works]
         self._transfers += processes
         results = yield self.env.all_of(processes)
         self._transfers = [other for other in self._transfers if other not in processes]
-        migration.reshare(fan)
         return all(results.values())
+
+    def up(self) -> Process:
+        """Waits until no outage is left."""
+        while self.outage is not None:
+            yield self.outage
 
     def interrupt(self) -> None:
         """A failure: whatever is being moved is back where it was."""

@@ -16,7 +16,8 @@ class Segment:
     which the analytic residual wait needs; a burst (a_s = b_s) has none. `fetch_s` is what the consumer pays per tuple
     for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
     on the clock when a task that asks for it got the segment. `inbox`: where it goes, or the hop that stands for it
-    on the way. `sender`: the task that sent it there.
+    on the way. `sender`: the task that sent it there. `left_s`: how old (since `taken`) the tuples were on average when
+    their producer was done with them.
     """
 
     __slots__ = (
@@ -28,6 +29,7 @@ class Segment:
         "fetch_s",
         "gap_scv",
         "inbox",
+        "left_s",
         "n",
         "sender",
         "taken0_s",
@@ -59,6 +61,7 @@ class Segment:
         self.fetch_s = fetch_s
         self.waited = waited
         self.came_s = 0.0
+        self.left_s = 0.0
         self.inbox: Any = None
         self.sender: Any = None
 
@@ -76,7 +79,7 @@ class Segment:
             self.fetch_s,
             self.waited,
         )
-        again.came_s, again.inbox, again.sender = self.came_s, self.inbox, self.sender
+        again.came_s, again.inbox, again.sender, again.left_s = self.came_s, self.inbox, self.sender, self.left_s
         return again
 
     def collapse(self, at: float) -> None:
@@ -102,7 +105,7 @@ class Segment:
         if n == 1:
             low = high = (low + high) / 2
         span, born, taken = self.b_s - self.a_s, self.born1_s - self.born0_s, self.taken1_s - self.taken0_s
-        return Segment(
+        piece = Segment(
             n,
             self.a_s + low * span,
             self.a_s + high * span,
@@ -112,3 +115,9 @@ class Segment:
             self.taken0_s + high * taken,
             self.gap_scv,
         )
+        piece.left_s = self.left_s + ((low + high) / 2 - 0.5) * (span - taken)
+        return piece
+
+    def age_s(self) -> float:
+        """Of its tuples where they are on the line, since they were taken; their mean."""
+        return (self.a_s + self.b_s - self.taken0_s - self.taken1_s) / 2

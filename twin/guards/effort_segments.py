@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from twin.engine.dealing.in_turn import BURST_PARTS, SPLIT_AT_LEAST
 from twin.engine.streams.channel import DEEP, FINER, LOTS
-from twin.engine.streams.partition import BURST_PARTS, SPLIT_AT_LEAST
 from twin.events import AnyEvent, Scale
 from twin.guards.effort_rates import Outlook
 from twin.job import Edge, Job

@@ -9,10 +9,10 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
-from twin.engine.event_time.audit import Audit
-from twin.engine.event_time.timed import TimedLogic
+from twin.engine.event_time.audit import Audit, History
 from twin.event_windows.instances import completed
 from twin.event_windows.window import EventWindow
 from twin.query import Query
@@ -111,16 +111,34 @@ def in_time(query: Query, name: str) -> bool:
 
 
 def violation(query: Query, world: World) -> str:
-    """What is wrong with the windows of an exact run; empty if all are right."""
-    for name, audit in world.audits.items():
+    """What is wrong with the windows of an exact run, also with those that failures undid; empty if all are right."""
+    histories = [*world.undone, world.history()]
+    found = (_wrong(query, history) for history in histories)
+    return next((wrong for wrong in found if wrong), "") or _unlike(histories)
+
+
+def _unlike(histories: list[History]) -> str:
+    """A window that comes again, after a failure, is what it was the first time if what is read again is the same."""
+    for before, after in pairwise(histories):
+        for name, audit in after.audits.items():
+            if not audit.keys:
+                continue
+            first, again = emitted(before.audits[name])[0], emitted(audit)[0]
+            for key in [key for key in first if key in again and again[key] != first[key]]:
+                return f"{name!r} emitted {first[key]} for {key}, and {again[key]} after a failure"
+    return ""
+
+
+def _wrong(query: Query, history: History) -> str:
+    for name, audit in history.audits.items():
         if query.operator(name).hands_over != "windows":
             continue
-        audits = [world.audits[each] for each in computes_of(query, name)]
+        audits = [history.audits[each] for each in computes_of(query, name)]
         sure = in_time(query, name)
         if sure and any(each.late for each in audits):
             return f"{name!r} dropped tuples as late, though the slack of all sources covers their disorder"
         came = Came(audits, sure)
-        far_us = [task.logic.watermark_us for task in world.tasks[name] if isinstance(task.logic, TimedLogic)]
+        far_us = history.far_us[name]
         found, twice = emitted(audit)
         if twice:
             return f"{name!r} emitted the window [{twice[0][0]}, {twice[0][1]}) us of key {twice[0][2]} more than once"

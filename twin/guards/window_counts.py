@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import accumulate
 
-from twin.engine.event_time.audit import Tally
-from twin.engine.event_time.timed import TimedLogic
+from twin.engine.event_time.audit import History, Tally
 from twin.event_windows.instances import completed
 from twin.event_windows.window import EventWindow
 from twin.guards.event_windows import computes_of, in_time
@@ -41,20 +40,26 @@ class Came:
 
 
 def violation(query: Query, world: World) -> str:
-    """What is wrong with the windows of a fast run; empty if all are right.
+    """What is wrong with the windows of a fast run, also with those that failures undid; empty if all are right.
 
     Where the slack of a source does not cover its disorder nothing is said: what is late may still be under way.
     """
-    for name, tally in world.tallies.items():
+    copied = {ends for ends, each in world.copied.items() if each.n}
+    found = (_violation(query, history, copied) for history in (*world.undone, world.history()))
+    return next((wrong for wrong in found if wrong), "")
+
+
+def _violation(query: Query, history: History, to_both: set[tuple[str, str]]) -> str:
+    for name, tally in history.tallies.items():
         if query.operator(name).hands_over != "windows" or not in_time(query, name):
             continue
         computes = computes_of(query, name)
-        if any(world.tallies[each].late for each in computes):
+        if any(history.tallies[each].late for each in computes):
             return f"{name!r} dropped tuples as late, though the slack of all sources covers their disorder"
-        copied = any(world.copied[stream.producer, each].n for each in computes for stream in query.inputs(each))
-        far_us = [task.logic.watermark_us for task in world.tasks[name] if isinstance(task.logic, TimedLogic)]
+        copied = any((stream.producer, each) in to_both for each in computes for stream in query.inputs(each))
         windows: tuple[EventWindow, ...] = tuple(dict.fromkeys(getattr(query.operator(name), "windows", ())))
-        wrong = _wrong(windows, tally, Came(world.tallies[each] for each in computes), far_us, copied)
+        came = Came(history.tallies[each] for each in computes)
+        wrong = _wrong(windows, tally, came, history.far_us[name], copied)
         if wrong:
             return f"{name!r} {wrong}"
     return ""

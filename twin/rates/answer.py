@@ -62,6 +62,8 @@ class RateAnswer:
     """[P, O] Of `age_s`, the mean over its inputs that the way here took: network and full channel; 0 of sources."""
     queue_s: np.ndarray
     """[P, O] Of `age_s`, service and the wait for it."""
+    line_s: np.ndarray
+    """[P, O] Of `queue_s`, the wait for service."""
     window_s: np.ndarray
     """[P, O] Of `age_s`, what the window adds to the mean age of what comes in; 0 without one."""
 

@@ -51,7 +51,7 @@ THROTTLED = 1.0 - 1e-3
 class Ages(NamedTuple):
     """In seconds. results_s: processing, end-to-end and lag of the results over the sinks, [3, N].
 
-    ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s and window_s [O, N] (see RateAnswer).
+    ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s, line_s and window_s [O, N] (see RateAnswer).
     blocked_on: whether an operator's input channels are full, and jam_on those of which share of its replicas. [O, N]
     filling_rn: how long that takes, by source [R, N].
     """
@@ -60,6 +60,7 @@ class Ages(NamedTuple):
     ages_s: np.ndarray
     channel_s: np.ndarray
     queue_s: np.ndarray
+    line_s: np.ndarray
     window_s: np.ndarray
     blocked_on: np.ndarray
     filling_rn: np.ndarray
@@ -89,7 +90,7 @@ def result_ages_s(
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
-    ages, channel_on, queue_on, window_on = np.zeros((3, *size)), np.zeros(size), np.zeros(size), np.zeros(size)
+    ages, (channel_on, queue_on, waited_on, window_on) = np.zeros((3, *size)), np.zeros((4, *size))
     sent_sn = job.sent_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
     batch_sn, turn_on = batch_waits_s(layout, found, burst_on, line_on)
@@ -104,7 +105,8 @@ def result_ages_s(
             ages[1, o] += behind
             continue
         producers = [job.producer_s[s] for s in streams]
-        queue_on[o] += np.where(blocked_on[o], 0.0, wait_on[o] + turn_on[o])
+        waited_on[o] = np.where(blocked_on[o], 0.0, wait_on[o] + turn_on[o])
+        queue_on[o] += waited_on[o]
         if o in job.calling:
             queue_on[o] += away_s(job.calling[o], found.in_on[o], layout.replicas_on[o], blocked_on[o])
         arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
@@ -123,7 +125,8 @@ def result_ages_s(
     weights = found.in_on[job.sinks]
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
-    return Ages(np.minimum(results, measured.end_s), ages, channel_on, queue_on, window_on, blocked_on, filling_rn)
+    parts = channel_on, queue_on, waited_on, window_on
+    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn)
 
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:

@@ -148,6 +148,7 @@ class RateModel:
             e2e_age_s=ages.ages_s[1].T,
             channel_s=ages.channel_s.T,
             queue_s=ages.queue_s.T,
+            line_s=ages.line_s.T,
             window_s=ages.window_s.T,
             offered_cpu=offered.cpu_hn.T,
             cpu=reached.cpu_hn.T,

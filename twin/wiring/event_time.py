@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from twin.engine.event_time.audit import Audit, Tally
 from twin.engine.event_time.compute import PANES, ComputeLogic
@@ -103,12 +104,25 @@ def prepare(wiring: Wiring) -> None:
                 logic.know_inputs(times.sides(name))
 
 
-def timed_deal(world: World, each: Stream, draws: Draws, first: int, producers: int) -> TimedDeal:
+def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int, producers: int) -> TimedDeal:
     """The deal of a producer replica."""
+    world = wiring.world
     ends = each.producer, each.consumer
     copied = world.copied.setdefault(ends, Copied())
     audit, tally = world.audits.get(each.consumer), world.tallies.get(each.consumer)
-    return TimedDeal(world.owners[each.consumer], draws, copied, audit, tally, first, producers)
+    return TimedDeal(world.owners[each.consumer], draws, copied, audit, tally, first, producers, _mask(wiring, each))
+
+
+def _mask(wiring: Wiring, each: Stream) -> int:
+    """See TimedDeal: that what is read again is the same, if nothing on the way to there is left to chance."""
+    query, before = wiring.query, [each.producer, *wiring.query.ancestors(each.producer)]
+    streams = [each, *(stream for name in before for stream in query.inputs(name))]
+    operators = [query.operator(name) for name in before]
+    if not all(operator.is_source or operator.one_to_one for operator in operators):
+        return 0
+    if not wiring.replayable or any(stream.overflow == "drop" for stream in streams):
+        return 0
+    return 1 + crc32(f"{each.producer}->{each.consumer}".encode())
 
 
 def finish(wiring: Wiring) -> None:

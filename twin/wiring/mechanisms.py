@@ -75,7 +75,7 @@ def _reading(making: Making, _: Reading) -> Logic:
     if making.component.name in times.heeding:
         spec = making.component.operator
         late_us, slack_us = (round(getattr(spec, field) * US_PER_S) for field in ("disorder_s", "slack_s"))
-        return TimedSource(times.finest, late_us, slack_us)
+        return TimedSource(times.finest, late_us, slack_us, making.wiring.replayable)
     return ReplayableSource() if making.wiring.replayable else SourceLogic()
 
 

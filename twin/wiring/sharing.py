@@ -76,6 +76,7 @@ class Shared:
             for source in self.wiring.world.tasks[name]:
                 if isinstance(source.logic, TimedSource):
                     source.logic.announce(cut_us)
+        self.wiring.announced()
 
 
 def cut_after(wiring: Wiring) -> int:

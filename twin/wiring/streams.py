@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.alignment import parts
+from twin.engine.dealing.by_key import AlignedDeal, KeyedDeal
+from twin.engine.dealing.choice import deal
+from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
+from twin.engine.measure.way import Way
 from twin.engine.station.task import Task
 from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.confluence import round_of
-from twin.engine.streams.partition import AlignedDeal, Deal, KeyedDeal, deal
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
 from twin.job import Edge
@@ -87,7 +90,7 @@ def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
         return Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
 
     if each.consumer in wiring.world.owners:
-        return timed_deal(wiring.world, each, draws(), index * consumers // len(producers), len(producers))
+        return timed_deal(wiring, each, draws(), index * consumers // len(producers), len(producers))
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
         return deal(edge.how, consumer, len(producers), index, consumers, draws)
@@ -120,7 +123,8 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
     turns = round_of(wiring.producers(edge), len(wiring.locations[each.consumer]))
-    inboxes = [Inbox(receiver, side, room, turns, beyond_s, edge.bytes_each) for receiver in receivers]
+    way = wiring.world.ways.setdefault(edge.ends, Way())
+    inboxes = [Inbox(receiver, side, room, turns, beyond_s, edge.bytes_each, way) for receiver in receivers]
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import simpy
 
@@ -19,6 +19,7 @@ from twin.engine.compute.pauses import pauses
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter, OperatorMeter
+from twin.engine.measure.way import WayMeter
 from twin.engine.station.task import Task
 from twin.engine.streams.batching import Burst
 from twin.engine.streams.channel import DEEP
@@ -70,6 +71,7 @@ class Wiring:
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.places: dict[Task, Location] = {}
         self.event_times = EventTimes(self.query)
+        self.announced: Callable[[], None] = lambda: None  # told of changes of form; no checkpoint is older then
 
     def build(self) -> World:
         """Everything, in an order that depends on names alone, and not on hashing or on what is listed first."""
@@ -247,8 +249,8 @@ class Wiring:
 
     # meters --------------------------------------------------------------------------------------------------------
 
-    def meters(self) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter]]:
-        """The meters of all operators, used hosts, their cards and all links."""
+    def meters(self) -> tuple[list[OperatorMeter], list[HostMeter], list[LinkMeter], list[WayMeter]]:
+        """The meters of all operators, used hosts, their cards and all links, and streams."""
         world = self.world
         operators = [
             OperatorMeter(
@@ -264,7 +266,7 @@ class Wiring:
             HostMeter(name, memory.processors, world.nics[name], memory) for name, memory in world.memories.items()
         ]
         links = [LinkMeter(name, nic) for name, nic in (*world.nics.items(), *world.links.items())]
-        return operators, hosts, links
+        return operators, hosts, links, [WayMeter(ends, way) for ends, way in world.ways.items()]
 
 
 def acquaint(processor: Processor, tasks: Sequence[Task]) -> None:

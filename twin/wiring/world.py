@@ -12,10 +12,12 @@ from twin.engine.calling.gate import Gate
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.compute.sockets import BandwidthLimit
-from twin.engine.event_time.audit import Audit, Tally
+from twin.engine.event_time.audit import Audit, History, Tally
 from twin.engine.event_time.deal import Copied
 from twin.engine.event_time.ownership import Ownership
+from twin.engine.event_time.timed import TimedLogic
 from twin.engine.measure.ledger import Ledger
+from twin.engine.measure.way import Way
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
 from twin.engine.streams.alignment import AlignedKeys
@@ -36,6 +38,7 @@ class World:
     links: dict[str, Nic] = field(default_factory=dict)  # one a direction: "a->b"
     tasks: dict[str, list[Task]] = field(default_factory=dict)
     inboxes: dict[tuple[str, str], list[Inbox]] = field(default_factory=dict)
+    ways: dict[tuple[str, str], Way] = field(default_factory=dict)  # by the ends of streams
     brokers: dict[str, list[Broker]] = field(default_factory=dict)
     memories: dict[str, HostMemory] = field(default_factory=dict)
     key_groups: dict[str, KeyGroups] = field(default_factory=dict)
@@ -45,9 +48,19 @@ class World:
     copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those
     audits: dict[str, Audit] = field(default_factory=dict)  # of those, in an exact run
     tallies: dict[str, Tally] = field(default_factory=dict)  # of those, in a fast run
+    undone: list[History] = field(default_factory=list)  # what failures undid of those
     gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose system outside takes so much
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
+
+    def history(self) -> History:
+        """Of operators over event time, so far."""
+        far_us = {
+            name: [task.logic.watermark_us for task in self.tasks[name] if isinstance(task.logic, TimedLogic)]
+            for name in self.owners
+        }
+        audits = {name: audit.copy() for name, audit in self.audits.items()}
+        return History(audits, {name: tally.copy() for name, tally in self.tallies.items()}, far_us)
 
     def in_flight(self) -> list[Segment]:
         """Segments on the network, in order of arrival: those that a pending event will deliver."""

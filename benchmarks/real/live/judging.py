@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.real.live.measuring import Measured
-from benchmarks.real.markers import marker_ages_s
 from scenarios.calibration.calibrate import Calibration, calibrate
 from scenarios.calibration.judging import cap_per_replica
 from scenarios.calibration.point import KEEPS_UP, Point
 from scenarios.calibration.point_files import points_of
+from twin.markers import by_operator
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.workload import Constant
@@ -107,7 +107,7 @@ def _simulated(job: Scenario) -> Said:
         busy=max(each.busy for name, each in of.items() if name not in sources),
         held=float(np.mean([of[name].backpressured for name in sources])),
         latency_s=np.nan if latency is None else latency.mean,
-        marker_s=max(marker_ages_s(job).values()),
+        marker_s=max(by_operator(run.markers).values()),
     )
 
 

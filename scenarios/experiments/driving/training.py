@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 JUDGES = ("edge-linear", "edge-2-way", "edge-3-way")
 PLANS = 30
 """Simulated, of each job."""
-SHARES = (0.05, 0.2, 1.0)
+SHARES = (0.05, 0.2, 0.5, 1.0)
 """Of the corpus, by configuration."""
 RANGES = (Within("cpu_percent", 50, 300), Within("cpu_percent", 300, 800), Within("bandwidth_mbps", 25, 300))
 CONTESTANTS = ("paper", "ours")

@@ -24,6 +24,7 @@ WITHIN = [name for name in SOLVERS if name != "cola"]
 """Solvers that keep to the budget."""
 
 
+@pytest.mark.slow
 @QUICK
 @given(balances())
 def test_the_milp_finds_the_best_of_all(problem):

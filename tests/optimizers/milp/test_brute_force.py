@@ -32,6 +32,7 @@ def hosts_of(plan):
     return {place.host for name in plan.placement for place in plan.locations(name)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["processing_latency_s", "e2e_latency_s"])
 def test_the_best_latency_of_all_plans(objective):
     said: Counter[Status] = Counter()
@@ -59,6 +60,7 @@ def test_the_best_latency_of_all_plans(objective):
         assert said[Status.INFEASIBLE] > 0
 
 
+@pytest.mark.slow
 def test_the_fewest_hosts_of_all_plans():
     compared = 0
     for job in jobs(SEEDS):

@@ -94,6 +94,7 @@ def close(answer, theory, share):
     return abs(answer["value"] - theory) <= (high - low) + share * theory
 
 
+@pytest.mark.slow
 def test_a_queue_bears_its_service_rate_and_the_tolerated_hundredth():
     """RO is set once the backlog grows by 1 % of what arrives: at mu / 0.99, in runs so long that channels are full."""
     answer = asked(queue(segments=400, horizon_s=300, period_s=10), "max", RATE, "not backpressured")

@@ -51,6 +51,7 @@ def twenty() -> tuple[list[Point], dict[str, float]]:
     ], costs
 
 
+@pytest.mark.slow
 def test_twenty_runs_of_a_hidden_engine_give_its_costs(twenty: tuple[list[Point], dict[str, float]]) -> None:
     points, costs = twenty
     found = calibrate(points, by="kind")
@@ -145,6 +146,7 @@ JOBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_busy_times_give_the_service_time_of_each_operator(name: str) -> None:
     """The job's own times are hidden; the last point is more than it can take."""

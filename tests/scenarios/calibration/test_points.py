@@ -12,8 +12,11 @@ import yaml
 
 from scenarios.calibration import profile_file
 from scenarios.calibration.calibrate import calibrate
+from scenarios.calibration.point import Point
 from scenarios.calibration.point_files import read_points
+from scenarios.calibration.predicting import predict
 from scenarios.files import scenario_file
+from scenarios.files.overrides import put
 from tests.scenarios.calibration.engines import at_rates, job, simulated
 from tests.scenarios.test_cli import refused, twin
 from twin.errors import BadInput
@@ -75,6 +78,22 @@ def test_a_column_with_dots_sets_a_value_of_the_job_at_that_point(tmp_path: Path
     table.write_text('point,operator,busy,plan.placement.map\na,map,0.5,\nb,map,0.25,"[h, h]"\n')
     points = read_points(table, JOB)
     assert [point.scenario.plan.replicas("map") for point in points] == [1, 2]
+
+
+def test_full_channels_are_told_by_markers_alone() -> None:
+    """Channels hold a quarter of what the profile says, so markers that wait there are as much younger."""
+    shallow = JOB.engine.model_copy(update={"channel_tuples": 512})
+    slow = put(JOB, "query.operators.map.service_time_s", 1e-3)
+
+    def point(rate_per_s: float) -> Point:
+        known = put(slow, "workload.arrivals.source.rate_per_s", rate_per_s)
+        run = predict(known.model_copy(update={"engine": shallow}))
+        taken = {"source": rate_per_s * run.delivered["source"]}
+        return Point(name=f"{rate_per_s:g}", scenario=known, taken_per_s=taken, markers_s=run.markers_s, busy=run.busy)
+
+    found = calibrate([point(100.0), point(2000.0)])
+    assert found.hidden["channel_tuples"] == pytest.approx(512, rel=0.02)
+    assert next(each for each in found.estimates if each.name == "channel_tuples").known
 
 
 @pytest.mark.slow

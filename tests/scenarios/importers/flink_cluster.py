@@ -54,6 +54,14 @@ def detail(number: int) -> dict[str, Any]:
     return {"subtasks": [{"subtask": n, "taskmanager-id": MANAGERS[n % 2]} for n in range(VERTICES[number][2])]}
 
 
+MARKERS = "0.latency.source_id.v0.operator_id.v1.operator_subtask_index.{}.latency_{}"
+
+
+def markers() -> list[dict[str, Any]]:
+    """GET /jobs/:id/vertices/v1/metrics?get=...: markers are 20 and 40 ms old there."""
+    return [{"id": MARKERS.format(n, "mean"), "value": str(20.0 + 20.0 * n)} for n in (0, 1)]
+
+
 def managers() -> dict[str, Any]:
     """GET /taskmanagers."""
     hardware = {"cpuCores": 4, "physicalMemory": 16_000_000_000}
@@ -101,6 +109,8 @@ class Cluster:
             "/overview": {"flink-version": "2.3.0"},
             "/jobmanager/config": CONFIG,
             "/jobs/j1/checkpoints": {"latest": {"completed": {"state_size": 256_000}}},
+            "/jobs/j1/vertices/v1/metrics": [{"id": each["id"]} for each in markers()] + [{"id": "0.numRecordsIn"}],
+            f"/jobs/j1/vertices/v1/metrics?get={','.join(each['id'] for each in markers())}": markers(),
             **{f"/jobs/j1/vertices/v{number}": detail(number) for number in range(len(VERTICES))},
         }
         return fixed.get(path)

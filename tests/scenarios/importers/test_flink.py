@@ -94,6 +94,7 @@ def test_the_scenario_does_what_the_job_did() -> None:
     assert scenario_file.parse_scenario(scenario_file.dump(scenario), "text") == scenario
 
 
+@pytest.mark.slow
 def test_from_a_live_endpoint_to_points_that_calibrate(tmp_path: Path) -> None:
     out, points, saved = tmp_path / "job.yaml", tmp_path / "points.csv", tmp_path / "answers"
     with serving(Cluster()) as url:
@@ -104,6 +105,7 @@ def test_from_a_live_endpoint_to_points_that_calibrate(tmp_path: Path) -> None:
     assert again.scenario == scenario_file.load(str(out))
     point = read_points(points, again.scenario)[0]
     assert point.delivered == {"gen": 1.0} and point.busy["parse-clean"] == pytest.approx(0.3)
+    assert point.markers_s == {"parse-clean": pytest.approx(0.03)}, "the mean of two subtasks"
 
 
 def test_a_second_point_needs_another_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

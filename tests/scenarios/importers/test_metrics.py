@@ -38,6 +38,7 @@ def samples() -> list[tuple[object, ...]]:
             lines.append((second, "offered_per_s", offered, run, "source", "", ""))
             lines.append((second, "flink_taskmanager_Status_JVM_CPU_Load", 0.1, run, "", "", "h"))
             lines.append((second, "processing_latency_s", 0.02, run, "", "", ""))
+            lines.append((second, "job_latency_mean", 7.0, run, "map", 0, ""))
     return lines
 
 
@@ -67,6 +68,7 @@ def test_rows_of_measured_runs_are_rows_that_models_read(files: tuple[Path, Path
     assert np.isnan(labels["e2e_latency_s"]).all(), "nobody measured it"
     slow, over = read_points(points, JOB)
     assert slow.busy["map"] == pytest.approx(0.2) and over.delivered == {"source": 0.5} and over.cpu == {"h": 0.1}
+    assert slow.markers_s == {"map": 0.007} and slow.latency_s == 0.02, "latencies of operators are those of markers"
 
 
 def test_parquet_says_the_same(files: tuple[Path, Path], tmp_path: Path) -> None:

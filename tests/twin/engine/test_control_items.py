@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.engine.tiny import Listener, aggregate, burst, connect, deliver_at, inbox_of, map_task, window
+from twin.engine.dealing.in_turn import Deal
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
 from twin.engine.streams.batching import Batching, GatheringPort
 from twin.engine.streams.channel import Path, Paths, Port
 from twin.engine.streams.control import Alignment, Mark
 from twin.engine.streams.network import Nic
-from twin.engine.streams.partition import Deal
 from twin.engine.streams.pool import make_pool
 from twin.engine.streams.route import Leg
 

@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 
 from twin.engine.compute.processor import Processor
+from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.logic import Logic
 from twin.engine.logics.select import SelectLogic
@@ -16,7 +17,6 @@ from twin.engine.segment import Segment
 from twin.engine.station.setup import Setup
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox, Path, Paths, Port
-from twin.engine.streams.partition import Deal
 from twin.engine.windows.aggregate import GroupCombiner
 from twin.engine.windows.boundaries import TimeTrigger
 from twin.engine.windows.extent import extent_of

@@ -78,11 +78,15 @@ class Member:
         for flow in flows:
             self.fan.shift(flow.source, flow.target, flow.amount, flow.groups)
 
-    def until(self, flows: Sequence[Flow], us: int) -> Process:
-        """Waits until all old and new owners are as far as that."""
-        replicas = [self.replica(index) for flow in flows for index in (flow.source, flow.target)]
-        while any(each.watermark_us < us for each in replicas):
-            yield self.change.env.timeout(LOOK_S)
+    def owning(self, flows: Sequence[Flow]) -> list[TimedLogic]:
+        """All old and new owners."""
+        return [self.replica(index) for flow in flows for index in (flow.source, flow.target)]
+
+
+def reached(change: Reconfigurer, far: Sequence[tuple[TimedLogic, int]]) -> Process:
+    """Waits until the job is up and all replicas are as far as that, which a failure takes them back from."""
+    while change.outage is not None or any(each.watermark_us < us for each, us in far):
+        yield change.env.timeout(LOOK_S)
 
 
 def last_before(windows: Iterable[EventWindow], at_us: int) -> int:

@@ -68,30 +68,44 @@ class Moving:
         assert isinstance(source, ComputeLogic | ConsolidateLogic)
         self.state = source.take_groups(self.groups)
         self.size = source.bytes_of(self.state)
+        source.sent_off.append(self.state)
 
     def give(self) -> None:
         """To the new owner, which serves what has waited and then says how far it is; the old one goes on as well."""
-        target, fan = self.target, self.member.fan
+        target = self.target
         assert isinstance(target, ComputeLogic | ConsolidateLogic)
         target.give_groups(self.state)
+        self.source.sent_off = [each for each in self.source.sent_off if each is not self.state]
         for group in self.groups:
             target.emitted_us[group] = self.far_us
-        leaving = self.member.owners.leaving
-        leaving[:] = [each for each in leaving if each is not self._cut]
-        fan.shift(fan.index(self.buffer), self.flow.target, self.flow.amount, self.flow.groups)
-        fan.leave(self.buffer)
-        self.buffer.open(target.station, target.station.env.now)
+        self._settle(self.flow.target)
         for each in (self.source, target):
             each.release(self.far_us)
 
+    def undo(self) -> None:
+        """The job is down, and goes on with the old owner; what it had comes back from the checkpoint."""
+        self._settle(self.flow.source)
 
-def disruptive(change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord) -> Process:
-    """Moves key groups of one component; its flows all at the same time."""
+    def _settle(self, index: int) -> None:
+        """Its tuples, and those that waited, go to that index from now on."""
+        fan, leaving = self.member.fan, self.member.owners.leaving
+        leaving[:] = [each for each in leaving if each is not self._cut]
+        fan.shift(fan.index(self.buffer), index, self.flow.amount, self.flow.groups)
+        fan.leave(self.buffer)
+        station = self.member.replica(index).station
+        self.buffer.open(station, station.env.now)
+
+
+def disruptive(
+    change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord
+) -> Generator[simpy.Event, Any, bool]:
+    """Moves key groups of one component, its flows all at the same time; whether no failure undid any of it."""
     redirected_s: float = change.env.now
     far_us = [_far_us(member, flows) for member in members]
     moving = [[Moving(member, flow, far) for member, far in zip(members, far_us, strict=True)] for flow in flows]
-    yield change.env.all_of([change.env.process(_flow(change, each, record)) for each in moving])
+    done = yield from change.all_done([_flow(change, each, record) for each in moving])
     record.detail["held_s"] = float(change.env.now - redirected_s)
+    return bool(done)
 
 
 def _far_us(member: Member, flows: Sequence[Flow]) -> float:
@@ -100,6 +114,18 @@ def _far_us(member: Member, flows: Sequence[Flow]) -> float:
 
 
 def _flow(change: Reconfigurer, together: Sequence[Moving], record: EventRecord) -> Process:
+    try:
+        yield from _carried(change, together, record)
+    except simpy.Interrupt:
+        for each in together:
+            each.undo()
+        raise
+    for each in together:
+        each.give()
+    change.on_change()
+
+
+def _carried(change: Reconfigurer, together: Sequence[Moving], record: EventRecord) -> Process:
     env, wiring = change.env, change.wiring
     while not all(each.drained for each in together):
         yield env.timeout(LOOK_S)
@@ -112,7 +138,5 @@ def _flow(change: Reconfigurer, together: Sequence[Moving], record: EventRecord)
     yield from beside(together[0].source, send_s)
     yield from carry(wiring, start, place, size)
     yield from beside(together[0].target, fetch_s)
-    for each in together:
-        each.give()
     record.paused_s = float(max(record.paused_s or 0.0, env.now - paused_s))
     record.bytes = float((record.bytes or 0.0) + size)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.change.migration import Flow
-from twin.change.strategies.component import Member, state_bytes
+from twin.change.strategies.component import Member, reached, state_bytes
 from twin.engine.event_time.compute import ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.ownership import Cut
@@ -36,18 +36,21 @@ def instant(change: Reconfigurer, name: str, flows: Sequence[Flow], record: Even
             record.detail["left_bytes"] = state_bytes([Member(change, name)], flows)
         for flow in flows:
             fan.shift(flow.source, flow.target, flow.amount, flow.groups)
+        change.on_change()
         return
     member = Member(change, name)
     cut = member.cut(flows, at_us := cut_after(change.wiring), at_us, by_end=True)
     _send_again(member, flows, cut, record)
     member.owners.cut(cut)
-    yield from member.until(flows, at_us)
+    change.on_change()
+    yield from reached(change, [(each, at_us) for each in member.owning(flows)])
     member.owners.over(cut)
     member.settle(flows)
     for flow in flows:
         source = member.replica(flow.source)
         assert isinstance(source, ConsolidateLogic)
         source.drop_groups(list(flow.groups), at_us)
+    change.on_change()
 
 
 def _send_again(member: Member, flows: Sequence[Flow], cut: Cut, record: EventRecord) -> None:

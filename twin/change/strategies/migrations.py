@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import simpy
 
-from twin.change.migration import LOOK_S, Flow
-from twin.change.strategies.component import Member
+from twin.change.migration import Flow
+from twin.change.strategies.component import Member, reached
 from twin.change.strategies.disruptive import disruptive
 from twin.change.strategies.instant import instant
 from twin.change.strategies.smooth import smooth
@@ -24,7 +24,7 @@ from twin.wiring.sharing import cut_after
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
 
-Process = Generator[simpy.Event, Any, None]
+Process = Generator[simpy.Event, Any, bool]
 
 
 def is_together(change: Reconfigurer, name: str) -> bool:
@@ -48,30 +48,41 @@ def move_groups(
     obstacle = why_not(query, name, strategy, together)
     if obstacle:
         change.refuse(record, obstacle)
-        return
+        return True
     strategy = strategy or mobility(query, name, together).strategies[0]
     record.detail["strategy"] = strategy
+    yield from change.up()
     if not flows:
-        return
+        return True
     if strategy == "instant":
         yield from instant(change, name, flows, record)
-        return
+        return True
     names = [name] if not together else [name, cast(str, combined_with(query, name))]
-    by = disruptive if strategy == "disruptive" else smooth
-    yield from by(change, [Member(change, each) for each in names], flows, record)
+    return (yield from _by(strategy, change, [Member(change, each) for each in names], flows, record))
+
+
+def _by(
+    strategy: Strategy, change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow], record: EventRecord
+) -> Generator[simpy.Event, Any, bool]:
+    """Moves key groups of one component; whether no failure undid it."""
+    if strategy == "disruptive":
+        return (yield from disruptive(change, members, flows, record))
+    yield from smooth(change, members, flows, record)
+    return True
 
 
 def split(change: Reconfigurer, name: str, owners: Sequence[int] | None, record: EventRecord) -> Process:
     """Makes a consolidate a component of its own; then its key groups may go to owners of its own, at once."""
     if not is_together(change, name):
         change.refuse(record, f"{name!r} is a component of its own already")
-        return
+        return True
     _set_together(change, name, False)
     record.paused_s, record.bytes = 0.0, 0.0
     if owners is not None:
         flows = to_owners(Member(change, name), owners)
         if flows:
             yield from instant(change, name, flows, record)
+    return True
 
 
 def combine(change: Reconfigurer, name: str, strategy: Strategy, record: EventRecord) -> Process:
@@ -81,18 +92,17 @@ def combine(change: Reconfigurer, name: str, strategy: Strategy, record: EventRe
     """
     if is_together(change, name):
         change.refuse(record, f"{name!r} is one component with its compute already")
-        return
+        return True
     compute = Member(change, cast(str, combined_with(change.wiring.query, name)))
     at_us = cut_after(change.wiring)
-    while any(each.watermark_us < at_us for each in compute.replicas):
-        yield change.env.timeout(LOOK_S)
+    yield from reached(change, [(each, at_us) for each in compute.replicas])
     flows = to_owners(Member(change, name), compute.owners.keys.owner)
     record.paused_s, record.bytes = 0.0, 0.0
     record.detail["strategy"] = strategy
-    if flows:
-        by = disruptive if strategy == "disruptive" else smooth
-        yield from by(change, [Member(change, name)], flows, record)
-    _set_together(change, name, True)
+    done = not flows or (yield from _by(strategy, change, [Member(change, name)], flows, record))
+    if done:
+        _set_together(change, name, True)
+    return done
 
 
 def to_owners(member: Member, owners: Sequence[int]) -> list[Flow]:

@@ -1,7 +1,8 @@
 """Smooth migration: windows that have begun stay with the old owner, those that begin later are the new one's.
 
 Enorm, Section 4.5. Nothing is moved and nobody waits. Where windows overlap, tuples around the cut are in windows of
-both, so they are sent to both; it is over when the last window of the old owner is complete.
+both, so they are sent to both; it is over when the last window of the old owner is complete. The cut lies ahead of all
+that was sent, and so of all that is sent again after a failure: a migration that is under way then goes on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.change.migration import Flow
-from twin.change.strategies.component import Member, last_before
+from twin.change.strategies.component import Member, last_before, reached
 from twin.engine.event_time.compute import ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.measure.ledger import EventRecord
@@ -36,8 +37,8 @@ def smooth(change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow
         cut = member.cut(flows, at_us, at_us if alone else over_us)
         member.owners.cut(cut)
         cuts.append(cut)
-    for member, cut in zip(members, cuts, strict=True):
-        yield from member.until(flows, cut.over_us)
+    far = [(each, cut.over_us) for member, cut in zip(members, cuts, strict=True) for each in member.owning(flows)]
+    yield from reached(change, far)
     for member, cut in zip(members, cuts, strict=True):
         member.owners.over(cut)
         member.settle(flows)
@@ -45,6 +46,7 @@ def smooth(change: Reconfigurer, members: Sequence[Member], flows: Sequence[Flow
             source = member.replica(flow.source)
             assert isinstance(source, ComputeLogic | ConsolidateLogic)
             source.drop_groups(list(flow.groups), cut.at_us)
+    change.on_change()
     record.detail["copies"] = _copies(change, members) - before
 
 

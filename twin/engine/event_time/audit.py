@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
+class History:
+    """What was noted of all operators, and how far their replicas were. What a failure undoes was one, too."""
+
+    audits: dict[str, Audit]
+    tallies: dict[str, Tally]
+    far_us: dict[str, list[float]]
+
+
+@dataclass(slots=True)
 class Audit:
     """Of one operator. came: event time, key and digest of each tuple that was sent to it, once however many copies.
 
     taken: digests of those that it took; kept, late: of those that went into its state, and that it dropped; a tuple
     that was sent to two owners can be both. emitted: start and end of a window, key, tuples in it and their digests
-    together.
+    together. keys: by digest, of tuples that will be the same when they are read again.
     """
 
     came: list[tuple[int, int, int]] = field(default_factory=list)
@@ -20,6 +29,18 @@ class Audit:
     kept: set[int] = field(default_factory=set)
     late: set[int] = field(default_factory=set)
     emitted: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    keys: dict[int, int] = field(default_factory=dict)
+
+    def copy(self) -> Audit:
+        """What is noted so far."""
+        taken, kept, late = self.taken.copy(), self.kept.copy(), self.late.copy()
+        return Audit(self.came.copy(), taken, kept, late, self.emitted.copy(), self.keys)
+
+    def become(self, kept: Audit) -> None:
+        """Goes back to that."""
+        again = kept.copy()
+        self.came, self.taken, self.kept, self.late = again.came, again.taken, again.kept, again.late
+        self.emitted = again.emitted
 
 
 @dataclass(slots=True)
@@ -31,6 +52,15 @@ class Tally:
     came: dict[int, int] = field(default_factory=dict)
     late: dict[int, int] = field(default_factory=dict)
     emitted: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def copy(self) -> Tally:
+        """What is noted so far."""
+        return Tally(self.came.copy(), self.late.copy(), self.emitted.copy())
+
+    def become(self, kept: Tally) -> None:
+        """Goes back to that."""
+        again = kept.copy()
+        self.came, self.late, self.emitted = again.came, again.late, again.emitted
 
     def arrive(self, at_us: int, n: int) -> None:
         """So many are sent to it."""

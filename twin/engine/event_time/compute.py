@@ -8,12 +8,13 @@ each window that the tuple is in, and windows are sent when they are complete.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
 from twin.engine.event_time.content import Content, Expected, Known
 from twin.engine.event_time.dated import Dated, dated
-from twin.engine.event_time.timed import TimedLogic
+from twin.engine.event_time.timed import GroupState, TimedLogic
 from twin.engine.logic import depart
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.segment import Segment
@@ -68,6 +69,7 @@ class ComputeLogic(TimedLogic):
         self.modifications: dict[int, str] = {}
         self.dropped_late = 0
         self.taken_in = SinkLogic()
+        self.taken_in.repeats = False  # what is taken in again is no result
         self.seats: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
         self._panes_held: dict[int, Content] = {}
         self._executions: dict[int, int] = {}
@@ -252,6 +254,21 @@ class ComputeLogic(TimedLogic):
         for pane in taken:
             self._panes_held[pane].drop(groups)
         return taken
+
+    def state(self) -> object:
+        """See TimedLogic: contents by pane, and the forms."""
+        return {pane: content.copy() for pane, content in self._panes_held.items()}, self.sharings.copy()
+
+    def become(self, state: object) -> None:
+        """See TimedLogic."""
+        panes_held, sharings = cast("tuple[dict[int, Content], list[tuple[float, str]]]", state)
+        self._panes_held = {pane: content.copy() for pane, content in panes_held.items()}
+        self.sharings = sharings.copy()
+        self._executions.clear()
+
+    def add_state(self, state: GroupState) -> None:
+        """See TimedLogic."""
+        self.give_groups(cast("dict[int, Content]", state))
 
     def give_groups(self, state: dict[int, Content]) -> None:
         """Merges key groups' state into its own."""

@@ -7,13 +7,13 @@ it (`Ownership`).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from twin.engine.event_time.compute import results_of
 from twin.engine.event_time.content import Content, Known
 from twin.engine.event_time.dated import Dated, Partial
 from twin.engine.event_time.pieces import Pieces
-from twin.engine.event_time.timed import WATERMARK, TimedLogic
+from twin.engine.event_time.timed import WATERMARK, GroupState, TimedLogic
 from twin.engine.outcome import Outcome
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
@@ -43,8 +43,9 @@ class Complete(Outcome):
     def leave(self, draws: Draws, at_s: float) -> None:
         """See Outcome. Nothing that comes later overtakes them, and they do not overtake the punctuation before."""
         for each in self.windows:
-            each.a_s = each.b_s = at_s
-            self.station.send(each)
+            result = each.copy()  # a restart may send it again
+            result.a_s = result.b_s = at_s
+            self.station.send(result)
         for port in self.station.ports:
             port.mark(Mark(WATERMARK, float(self.watermark_us), self.station.name, at_s))
 
@@ -199,6 +200,18 @@ class ConsolidateLogic(TimedLogic):
     def window_bytes(self) -> float:
         """See Logic."""
         return self.key_bytes * sum([pieces.keys for pieces in self.pieces])
+
+    def state(self) -> object:
+        """See TimedLogic: pieces by input."""
+        return [pieces.copy() for pieces in self.pieces]
+
+    def become(self, state: object) -> None:
+        """See TimedLogic."""
+        self.pieces = [pieces.copy() for pieces in cast("list[Pieces]", state)]
+
+    def add_state(self, state: GroupState) -> None:
+        """See TimedLogic."""
+        self.give_groups(cast("State", state))
 
     def take_groups(self, groups: list[int]) -> State:
         """Takes key groups' pieces out."""

@@ -35,6 +35,9 @@ class Content(Protocol):
     def only(self, groups: Iterable[int]) -> Content:
         """A copy, with these key groups alone."""
 
+    def copy(self) -> Content:
+        """The same, which changes apart."""
+
     def drop(self, groups: Iterable[int]) -> None:
         """Without these key groups."""
 
@@ -104,6 +107,12 @@ class Known:
         wanted, part = set(groups), Known(self.groups)
         part.held = {key: found for key, found in self.held.items() if self.groups.of(key) in wanted}
         return part
+
+    def copy(self) -> Content:
+        """See Content."""
+        again = Known(self.groups)
+        again.held = self.held.copy()
+        return again
 
     def drop(self, groups: Iterable[int]) -> None:
         """See Content."""
@@ -186,6 +195,12 @@ class Expected:
         part.first_s, part.last_s = self.first_s, self.last_s
         part.lag_s = self.lag_s * part.tuples / self.tuples if self.tuples > 0.0 else 0.0
         return part
+
+    def copy(self) -> Content:
+        """See Content."""
+        again = Expected(self.groups)
+        again.merge(self)
+        return again
 
     def drop(self, groups: Iterable[int]) -> None:
         """See Content."""

@@ -6,6 +6,8 @@ from twin.engine.event_time.content import Content
 from twin.engine.segment import Segment
 from twin.event_windows.instances import Span
 
+DIGEST_BITS = 63
+
 
 class Dated(Segment):
     """Tuples of one pane of event time; sources cut their segments where panes end.

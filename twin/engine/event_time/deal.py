@@ -6,17 +6,16 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from twin.engine.dealing.at_random import RandomDeal, cumulative
+from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.event_time.audit import Audit, Tally
-from twin.engine.event_time.dated import Dated
+from twin.engine.event_time.dated import DIGEST_BITS, Dated
 from twin.engine.event_time.ownership import Cut, Ownership
 from twin.engine.segment import Segment
-from twin.engine.streams.partition import Deal, RandomDeal, cumulative
 
 if TYPE_CHECKING:
     from twin.engine.streams.sender import Sender
-
-DIGEST_BITS = 63
 
 
 class Copied:
@@ -29,9 +28,13 @@ class Copied:
 
 
 class TimedDeal(Deal):
-    """By the law of each segment's event time. In an exact run it draws a tuple's key, and notes it for the audit."""
+    """By the law of each segment's event time. In an exact run it draws a tuple's key, and notes it for the audit.
 
-    __slots__ = ("_deals", "_draws", "_key_steps", "_weighed", "audit", "copied", "ownership", "tally")
+    mask: by which digests of sources are those of this stream, so that what is read again is of the same key; 0 where
+    what comes is not one to one what sources send.
+    """
+
+    __slots__ = ("_deals", "_draws", "_key_steps", "_weighed", "audit", "copied", "mask", "ownership", "tally")
 
     tags = True
 
@@ -44,7 +47,9 @@ class TimedDeal(Deal):
         tally: Tally | None,
         first: int = 0,
         producers: int = 1,
+        mask: int = 0,
     ) -> None:
+        self.mask = mask
         self.ownership = ownership
         self.copied = copied
         self.audit = audit
@@ -57,7 +62,7 @@ class TimedDeal(Deal):
 
     def another(self, draws: Draws, producer: Sender) -> Deal:
         """See Deal."""
-        return TimedDeal(self.ownership, draws, self.copied, self.audit, self.tally)
+        return TimedDeal(self.ownership, draws, self.copied, self.audit, self.tally, mask=self.mask)
 
     def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         """See Deal."""
@@ -104,9 +109,17 @@ class TimedDeal(Deal):
         keys, groups = self.ownership.keys, self.ownership.groups
         if self._weighed != keys.version:
             self._weighed, self._key_steps = keys.version, cumulative(keys.weights.tolist())
-        group = bisect_right(self._key_steps, self._draws.uniform())
-        segment.key = groups.edges[group] + int(self._draws.uniform() * (groups.edges[group + 1] - groups.edges[group]))
-        segment.digest = int(self._draws.rng.integers(1 << DIGEST_BITS))
+        digest = segment.digest ^ self.mask if self.mask and segment.digest else 0
+        known = audit.keys.get(digest, -1) if digest else -1
+        if known >= 0:
+            group, segment.key = groups.of(known), known
+        else:
+            group = bisect_right(self._key_steps, self._draws.uniform())
+            first, end = groups.edges[group], groups.edges[group + 1]
+            segment.key = first + int(self._draws.uniform() * (end - first))
+        if digest:
+            audit.keys[digest] = segment.key
+        segment.digest = digest or int(self._draws.rng.integers(1 << DIGEST_BITS))
         law = segment.law = self.ownership.law(segment.at_us)
         audit.came.append((segment.at_us, segment.key, segment.digest))
         found: list[tuple[int, Segment]] = [(int(self.ownership.laws[law].owner_g[group]), segment)]

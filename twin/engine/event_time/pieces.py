@@ -51,6 +51,14 @@ class Pieces:
         held.merge(content)
         self._keys.pop(span, None)
 
+    def copy(self) -> Pieces:
+        """The same, which changes apart."""
+        again = Pieces(self.nothing, self.panes, self.windows)
+        again._held = {span: content.copy() for span, content in self._held.items()}
+        again._ends.update((start, ends.copy()) for start, ends in self._ends.items())
+        again._keys = self._keys.copy()
+        return again
+
     def take(self, groups: list[int]) -> dict[Span, Content]:
         """Takes key groups out of all pieces."""
         taken = self.of(groups)

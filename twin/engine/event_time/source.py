@@ -9,28 +9,63 @@ from __future__ import annotations
 
 import math
 
-from twin.engine.event_time.dated import dated
+from twin.engine.event_time.dated import DIGEST_BITS, Dated, dated
 from twin.engine.event_time.timed import MODIFICATION, WATERMARK
 from twin.engine.logic import depart
-from twin.engine.logics.source import SourceLogic
+from twin.engine.logics.source import ReplayableSource
 from twin.engine.segment import Segment
 from twin.engine.streams.control import Mark
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import US_PER_S
 
 
-class TimedSource(SourceLogic):
-    """panes: so short that all panes of all operators are made of them."""
+class TimedSource(ReplayableSource):
+    """panes: so short that all panes of all operators are made of them. replayable: whether a failure may have it read
+    tuples again. In an exact run they are the same tuples then, of the same event times."""
 
-    __slots__ = ("_marked_us", "_newest_us", "disorder_us", "panes", "slack_us")
+    __slots__ = ("_marked_us", "_newest_us", "disorder_us", "panes", "replayable", "slack_us")
 
-    def __init__(self, panes: Panes, disorder_us: int, slack_us: int) -> None:
+    def __init__(self, panes: Panes, disorder_us: int, slack_us: int, replayable: bool) -> None:
         super().__init__()
+        self.replayable = replayable
         self.panes = panes
         self.disorder_us = disorder_us
         self.slack_us = slack_us
         self._newest_us = -math.inf
         self._marked_us = -math.inf
+
+    # failures --------------------------------------------------------------------------------------------------------
+
+    def plan(self, segment: Segment) -> float:
+        """Notes it only where it may be read again."""
+        return super().plan(segment) if self.replayable else segment.n * self.out.send_s
+
+    def snapshot(self, again: bool) -> object:
+        """Where it is, and how far it has said it is."""
+        return super().snapshot(again), self._newest_us, self._marked_us
+
+    def complete(self, kept: object, now_s: float) -> None:
+        """See ReplayableSource."""
+        assert isinstance(kept, tuple)
+        super().complete(kept[0], now_s)
+
+    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+        """See ReplayableSource."""
+        assert isinstance(kept, tuple)
+        _, self._newest_us, self._marked_us = kept
+        return super().restore(kept[0], at_s, now_s)
+
+    def _lasting(self, piece: Segment, at_us: int) -> Dated:
+        """A single tuple with an event time and a digest, which it keeps when it is read again."""
+        noted = self.log[-1]
+        if not isinstance(noted, Dated):
+            noted = self.log[-1] = dated(noted, at_us)
+            noted.digest = int(self.station.draws.rng.integers(1, 1 << DIGEST_BITS))
+        found = dated(piece, noted.at_us)
+        found.digest = noted.digest
+        return found
+
+    # tuples ----------------------------------------------------------------------------------------------------------
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """In pieces that lie in one pane each, with punctuations between them."""
@@ -50,7 +85,12 @@ class TimedSource(SourceLogic):
 
     def _send_dated(self, piece: Segment, first_us: int, last_us: int) -> None:
         """Tuples that arrived in one pane."""
-        if not self.disorder_us:
+        if self.replayable and self.station.exact:
+            at_us = first_us - int(self.station.draws.uniform() * self.disorder_us)
+            found = self._lasting(piece, at_us)
+            self._tell(max(found.at_us, self._newest_us), piece.a_s)
+            self.out.send(found)
+        elif not self.disorder_us:
             self._tell(first_us, piece.a_s)
             self.out.send(dated(piece, first_us))
         elif piece.n == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,11 +18,29 @@ from twin.event_windows.instances import Span
 
 WATERMARK, MODIFICATION, RELEASE = "watermark", "modification", "release"
 
+GroupState = Mapping[int, Content] | Sequence[Mapping[Span, Content]]
+"""Of key groups: what a compute has, by pane, or a consolidate, by input and span."""
+
+
+class TimedKept:
+    """What a logic over event time was at a checkpoint."""
+
+    __slots__ = ("emitted_us", "held_us", "owed_s", "sent_off", "state", "told_s", "watermark_us")
+
+    def __init__(self, logic: TimedLogic) -> None:
+        self.watermark_us = logic.watermark_us
+        self.emitted_us = logic.emitted_us.copy()
+        self.held_us = logic.held_us.copy()
+        self.owed_s = logic.owed.work_s
+        self.told_s = logic._told_s.copy()
+        self.sent_off = logic.sent_off.copy()
+        self.state = logic.state()
+
 
 class TimedLogic(Logic):
     """watermark_us: up to where it is done. held_us: by migration that is under way, beyond where it must not go; it
     takes tuples meanwhile. emitted_us: of key groups that came from elsewhere, up to where their windows were handed
-    over there."""
+    over there. sent_off: state of its key groups that is on its way elsewhere, and back here if the job fails."""
 
     __slots__ = (
         "_told_s",
@@ -32,6 +51,7 @@ class TimedLogic(Logic):
         "key_bytes",
         "owed",
         "ownership",
+        "sent_off",
         "shippings",
         "tally",
         "watermark_us",
@@ -47,6 +67,7 @@ class TimedLogic(Logic):
         self.watermark_us = -math.inf
         self.emitted_us: dict[int, float] = {}
         self.held_us: list[float] = []
+        self.sent_off: list[GroupState] = []
         self.index = 0
         self.owed = Owed()
         self.audit: Audit | None = None
@@ -62,6 +83,18 @@ class TimedLogic(Logic):
 
     def modify(self, cut_us: int) -> None:
         """Something changes from that event time on."""
+
+    def state(self) -> object:
+        """A copy of all that it has of event time."""
+        raise NotImplementedError
+
+    def become(self, state: object) -> None:
+        """Has a copy of that, and nothing else."""
+        raise NotImplementedError
+
+    def add_state(self, state: GroupState) -> None:
+        """Merges key groups' state into its own."""
+        raise NotImplementedError
 
     # control items -------------------------------------------------------------------------------------------------
 
@@ -106,6 +139,24 @@ class TimedLogic(Logic):
         """Tells all consumers, behind what was sent so far."""
         for port in self.station.ports:
             port.mark(Mark(WATERMARK, float(watermark_us), self.station.name, at_s))
+
+    # failures --------------------------------------------------------------------------------------------------------
+
+    def snapshot(self, again: bool) -> object:
+        """See Logic."""
+        return TimedKept(self)
+
+    def restore(self, kept: object, at_s: float, now_s: float) -> int:
+        """See Logic. What was on its way elsewhere is here: migrations begin anew."""
+        assert isinstance(kept, TimedKept)
+        self.watermark_us, self.owed.work_s = kept.watermark_us, kept.owed_s
+        self.emitted_us, self.held_us = kept.emitted_us.copy(), kept.held_us.copy()
+        self._told_s = kept.told_s.copy()
+        self.become(kept.state)
+        self.sent_off = []
+        for state in kept.sent_off:
+            self.add_state(state)
+        return 0
 
     # state -----------------------------------------------------------------------------------------------------------
 

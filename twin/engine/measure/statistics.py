@@ -12,6 +12,7 @@ from twin.engine.arrival.broker import Broker
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
+from twin.engine.measure.way import WayMeter
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Port
 from twin.engine.streams.network import Nic
@@ -184,16 +185,19 @@ class Statistics:
         operators: Sequence[OperatorMeter],
         hosts: Sequence[HostMeter],
         links: Sequence[LinkMeter],
+        ways: Sequence[WayMeter],
         period_s: float,
     ) -> None:
         self.env = env
         self.operators = operators
         self.hosts = list(hosts)
         self.links = list(links)
+        self.ways = list(ways)
         self.listeners: list[Callable[[Sequence[Row], Sequence[Row]], None]] = []  # hear of each period that ends
         self.operator_rows: list[Row] = []
         self.host_rows: list[Row] = []
         self.link_rows: list[Row] = []
+        self.way_rows: list[Row] = []
         self._period = 0
         self._start_s = 0.0
         self._period_s = period_s
@@ -234,6 +238,7 @@ class Statistics:
         self.operator_rows += operators
         self.host_rows += hosts
         self.link_rows += [row for nic, row in links if nic.hops]  # of those that a stream crosses
+        self.way_rows += [meter.row(self._start_s) for meter in self.ways]
         self._period += 1
         self._start_s = now_s
         for listener in self.listeners:

@@ -82,6 +82,10 @@ class Task(Interruptible):
             segment.gap_scv = hidden.gap_scv_after
         elif older_s > 0.0:
             self.shift(segment, older_s, 0.0)
+        if inbox is not None:
+            way, last_s = inbox.way, end_s - time_s / n
+            way.tuples += n
+            way.took_s += n * ((start_s + last_s - segment.taken0_s - segment.taken1_s) / 2 - segment.left_s)
         self.current = (segment, start_s, end_s, time_s)
         if processor.shared:
             self.share_out(segment, work_s, speed, keeps_up)
@@ -112,6 +116,9 @@ class Task(Interruptible):
         start_s: float = self.env.now
         if self.free_s > start_s:  # a pause
             start_s = self.free_s
+        if inbox is not None:
+            inbox.way.tuples += 1
+            inbox.way.took_s += start_s - segment.taken0_s - segment.left_s
         time_s = work_s / processor.speed
         end_s = start_s + time_s
         if logic.follows:

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twin.engine.alarm import Alarm
+from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Path, Paths, Port
-from twin.engine.streams.partition import Deal
 
 FLUSH_DRIFT = 0.05
 """Periods of ports differ by up to this share."""

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
+from twin.engine.measure.way import Way
 from twin.engine.segment import Segment
 from twin.engine.streams.confluence import Lane
 
 if TYPE_CHECKING:
+    from twin.engine.dealing.in_turn import Deal
     from twin.engine.station.task import Task
     from twin.engine.streams.control import Mark
     from twin.engine.streams.network import Nic
-    from twin.engine.streams.partition import Deal
     from twin.engine.streams.route import Leg
 
 
@@ -45,7 +46,7 @@ class Inbox:
     """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs.
 
     beyond_s: CPU seconds that a tuple of this stream takes beyond the task's `service_s`, which is of all its streams.
-    tuple_bytes: size of each.
+    tuple_bytes: size of each. way: what is known of the way here, of all replicas together.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class Inbox:
         "task",
         "tuple_bytes",
         "waiters",
+        "way",
     )
 
     def __init__(
@@ -69,7 +71,9 @@ class Inbox:
         turns: int = 1,
         beyond_s: float = 0.0,
         tuple_bytes: float = 0.0,
+        way: Way | None = None,
     ) -> None:
+        self.way = way or Way()
         self.task: Receiver = task
         self.lane = Lane(turns)
         self.side = side

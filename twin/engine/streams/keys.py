@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import simpy
 
+from twin.engine.dealing.two_choice import second_choice, settled_shares
 from twin.engine.station.task import Task
-from twin.engine.streams.two_choice import second_choice, settled_shares
 from twin.engine.windows.key_law import KeyLaw
 from twin.keys import KeySkew, zipf_shares
 

@@ -51,6 +51,7 @@ class Sender(Outlet):
     def send(self, segment: Segment) -> None:
         """Sends one segment on every output stream; single tuples each where the run is exact."""
         self.tuples_out += segment.n
+        segment.left_s = segment.age_s()
         if self.exact and segment.n > 1:
             for piece in singles(segment, self.draws):
                 self._send_copies(piece)
@@ -113,5 +114,6 @@ def singles(segment: Segment, draws: Draws) -> list[Segment]:
         at = draws.uniform()
         piece = segment.part(1, at, at)
         piece.a_s = piece.b_s = segment.a_s + span_s * (k + 0.5) / segment.n
+        piece.left_s = piece.age_s()
         pieces.append(piece)
     return pieces

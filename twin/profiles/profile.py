@@ -1,127 +1,24 @@
-"""Engine profiles: what a tuple costs, how big it is, how much a channel holds.
-
-The `storm` profile is not measured. Its costs are of the order that makes Costream's parameter space (Table II: one
-replica an operator, 100 to 25,600 tuples/s, half a core to eight) span both sides of saturation, as its authors
-report. The `flink` profile is of the order measured on a real Flink 2.3 (a few microseconds a
-record). `brisk` follows what BriskStream (SIGMOD 2019) publishes of its word count on its Server A. All can be
-replaced, number by number, in a scenario file; docs/profiles.md says where each comes from.
-"""
+"""The constants of a stream engine: what a tuple costs, how big it is, how much a channel holds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, model_validator
 
-from twin.errors import suggest
-from twin.kinds.registry import BY_KIND
+from twin.profiles.costs import Micros, PerKind, PerType
+from twin.profiles.memory import Memory
+from twin.profiles.noise import Noise
 from twin.query import AnyOperator, Columns, Query, Windowed
 from twin.spec import Spec
-
-Micros = Annotated[float, Field(ge=0, le=10**7, description="CPU microseconds on one reference core")]
-
 
 Rates = Mapping[str, float] | None
 """Tuples a second by producer, as weights; those without one send none. None, or no tuples at all: all alike."""
 
 CACHE_LINE_BYTES = 64
-
-
-class CostsByKind(Spec):
-    """CPU microseconds per input tuple, before its values are looked at."""
-
-    def of(self, operator: AnyOperator) -> float:
-        """An operator's. A kind that the profile does not name costs what the kind does that it is like."""
-        own: float | None = getattr(self, operator.kind)
-        return float(getattr(self, operator.costs_like)) if own is None else own
-
-
-def _costs_of(kind: type[AnyOperator]) -> Any:
-    """The field of a kind; kinds that cost like another one need not be named, so profiles from before them hold."""
-    if not kind.costs_like:
-        return Micros, ...
-    like = f"absent: as {kind.costs_like}"
-    return Micros | None, Field(default=None, exclude_if=lambda cost: cost is None, description=like)
-
-
-if TYPE_CHECKING:
-
-    class PerKind(CostsByKind):
-        """A field a kind of operators."""
-
-        def __init__(self, **micros: float | None) -> None: ...
-
-else:
-    PerKind = create_model(
-        "PerKind",
-        __base__=CostsByKind,
-        __module__=__name__,
-        __doc__=CostsByKind.__doc__,
-        **{name: _costs_of(kind) for name, kind in BY_KIND.items()},
-    )
-
-
-class PerType(Spec):
-    """A number per value of each data type."""
-
-    ints: Annotated[float, Field(ge=0, le=10**9)]
-    strings: Annotated[float, Field(ge=0, le=10**9)]
-    doubles: Annotated[float, Field(ge=0, le=10**9)]
-
-    def total(self, columns: Columns) -> float:
-        """Summed over all values of one tuple."""
-        return self.ints * columns.ints + self.strings * columns.strings + self.doubles * columns.doubles
-
-
-class Memory(Spec):
-    """A JVM's heap: linear slow-down by garbage collection above `onset`, a crash above `crash` (shares of RAM)."""
-
-    base_mb: Annotated[
-        float, Field(ge=0, le=10**9, description="taken by the engine itself, a host that runs anything")
-    ]
-    object_overhead: Annotated[float, Field(ge=1, le=10**6, description="heap bytes per byte of tuple data")]
-    onset: Annotated[float, Field(gt=0, le=1)]
-    crash: Annotated[float, Field(gt=0, le=1)]
-    slowdown_at_crash: Annotated[
-        float, Field(ge=1, le=10**6, description="factor on all CPU work just below the crash")
-    ]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.onset > self.crash:
-            raise ValueError(f"memory.onset must be <= crash ({self.crash:g}), got {self.onset:g}")
-        return self
-
-    def slowdown(self, used_share: float) -> float:
-        """Factor on CPU work, >= 1, at that share of RAM in use."""
-        if used_share <= self.onset:
-            return 1.0
-        reach = min(1.0, (used_share - self.onset) / max(self.crash - self.onset, 1e-9))
-        return 1.0 + reach * (self.slowdown_at_crash - 1.0)
-
-
-class Noise(Spec):
-    """What disturbs a run besides the variability of services; all of it off unless given."""
-
-    gc_interval_s: Annotated[
-        float | None, Field(ge=1e-6, description="mean time between stop-the-world pauses of a host; absent: none")
-    ] = None
-    gc_pause_s: Annotated[float, Field(ge=0, le=3600, description="length of a pause")] = 0.0
-    jitter_scv: Annotated[
-        float, Field(ge=0, le=10, description="squared coefficient of variation of network latencies")
-    ] = 0.0
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.gc_interval_s is None) != (self.gc_pause_s == 0.0):
-            raise ValueError(
-                f"noise needs both gc_interval_s and gc_pause_s > 0, got {self.gc_interval_s} and {self.gc_pause_s}; "
-                "leave both out for no pauses"
-            )
-        return self
 
 
 class EngineProfile(Spec):
@@ -288,65 +185,3 @@ def _mean(values: Mapping[str, float], rates: Rates) -> float:
     if sum(weights) <= 0.0:
         return fmean(values.values())
     return sum(value * weight for value, weight in zip(values.values(), weights, strict=True)) / sum(weights)
-
-
-STORM = EngineProfile(
-    name="storm",
-    tuple_us=PerKind(source=160, filter=130, map=130, aggregate=220, join=270, sink=90),
-    value_us=PerType(ints=20, strings=50, doubles=30),
-    result_us=80,
-    scan_us=0.5,
-    serialise_ns_per_byte=60,
-    deserialise_ns_per_byte=60,
-    service_scv=0.5,
-    value_bytes=PerType(ints=8, strings=24, doubles=8),
-    tuple_bytes=40,
-    channel_tuples=1024,
-    memory=Memory(base_mb=300, object_overhead=8.0, onset=0.5, crash=1.0, slowdown_at_crash=4.0),
-)
-
-FLINK = EngineProfile(
-    name="flink",
-    tuple_us=PerKind(source=1.5, filter=1.0, map=1.0, aggregate=2.0, join=2.5, sink=1.0),
-    value_us=PerType(ints=0.1, strings=0.4, doubles=0.15),
-    result_us=1.0,
-    scan_us=0.02,
-    serialise_ns_per_byte=4,
-    deserialise_ns_per_byte=4,
-    service_scv=0.5,
-    value_bytes=PerType(ints=4, strings=16, doubles=8),
-    tuple_bytes=16,
-    channel_tuples=2048,
-    memory=Memory(base_mb=700, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
-    buffer_bytes=32_768,
-    flush_s=0.1,
-)
-
-BRISK = EngineProfile(
-    name="brisk",
-    tuple_us=PerKind(source=0.5, filter=0.4, map=0.6, aggregate=0.6, join=1.2, sink=0.1),
-    value_us=PerType(ints=0.0, strings=0.0, doubles=0.0),
-    result_us=0.1,
-    scan_us=0.01,
-    serialise_ns_per_byte=4,
-    deserialise_ns_per_byte=4,
-    service_scv=0.1,
-    value_bytes=PerType(ints=8, strings=24, doubles=8),
-    tuple_bytes=8,
-    channel_tuples=4096,
-    memory=Memory(base_mb=500, object_overhead=4.0, onset=0.7, crash=1.0, slowdown_at_crash=4.0),
-    memory_factor=1.0,
-    batch_tuples=100,
-    flush_s=0.01,
-)
-
-PROFILES = {profile.name: profile for profile in (STORM, FLINK, BRISK)}
-
-
-def profile_by_name(value: Any) -> Any:
-    """A profile's name as the profile; anything else unchanged. Raises ValueError for an unknown name."""
-    if not isinstance(value, str):
-        return value
-    if value not in PROFILES:
-        raise ValueError(f"unknown engine profile {value!r}; {suggest(value, PROFILES)}")
-    return PROFILES[value]

@@ -8,23 +8,14 @@ make segments in turn, too, so every now and then two replicas change places: ea
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from twin.engine.dealing.turns import Turns
 from twin.engine.segment import Segment
-from twin.engine.streams.turns import Turns
-from twin.engine.streams.two_choice import Chooser
-from twin.errors import BadInput
-from twin.partitionings.traits import Ends, Partitioning
-from twin.query import AnyOperator
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
-    from twin.engine.streams.alignment import AlignedKeys
-    from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.sender import Sender
 
 SPLIT_AT_LEAST = 16
@@ -203,168 +194,9 @@ class Deal:
         return parts
 
 
-class RandomDeal(Deal):
-    """Deals by keys, which come at random: each tuple to a random replica, segments in multinomial parts."""
-
-    __slots__ = ("_draws", "_steps")
-
-    def __init__(self, weights: Sequence[float], draws: Draws, first: int = 0, producers: int = 1) -> None:
-        self._draws = draws
-        super().__init__(weights, first=first, producers=producers)
-
-    def another(self, draws: Draws, producer: Sender) -> Deal:
-        """See Deal."""
-        return RandomDeal(list(self.weights), draws)
-
-    def reweigh(self, weights: Sequence[float]) -> None:
-        """See Deal."""
-        super().reweigh(weights)
-        self._steps = cumulative(weights)
-
-    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        """See Deal."""
-        if segment.n > 1:
-            return super().parts(segment)
-        return ((bisect_right(self._steps, self._draws.uniform()), segment),)
-
-    def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        left, rest, parts = segment.n, 1.0, []
-        for index in self._live:
-            share = self.weights[index]
-            n = left if index == self._live[-1] else self._draws.binomial(left, min(1.0, share / rest))
-            left -= n
-            rest -= share
-            if n:
-                part = segment.part(n, 0.0, 1.0)
-                if n < segment.n:  # where the first and last of a random few lie on average
-                    part.narrow((segment.n - n) / ((n + 1) * (segment.n - 1)))
-                self._thin(part, index)
-                parts.append((index, part))
-            if not left:
-                break
-        return parts
-
-    def _thin(self, segment: Segment, index: int) -> None:
-        """At random: what is left of a stream by chance."""
-        share = self.weights[index]
-        segment.gap_scv = share * segment.gap_scv + 1.0 - share
-
-
-class KeyedDeal(RandomDeal):
-    """By key groups, whose replicas and shares may change; or by the less loaded of two choices, nearly in turn."""
-
-    __slots__ = ("_chooser", "_groups", "_version")
-
-    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0, producers: int = 1) -> None:
-        super().__init__(groups.shares(), draws, first=first, producers=producers)
-        self._groups = groups
-        self._version = groups.version
-        self._chooser = Chooser(groups) if groups.two_choice else None
-
-    def another(self, draws: Draws, producer: Sender) -> Deal:
-        """See Deal."""
-        return KeyedDeal(self._groups, draws)
-
-    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        """See Deal."""
-        groups = self._groups
-        if self._version != groups.version:
-            self._version = groups.version
-            self.reweigh(self.due(groups.shares()))
-        if segment.n == 1 and self._chooser is not None:
-            return ((self._chooser.choose(self._draws.uniform()), segment),)
-        return super().parts(segment)
-
-    def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        return super()._split(segment) if self._chooser is None else Deal._split(self, segment)
-
-    def _thin(self, segment: Segment, index: int) -> None:
-        if self._chooser is None:
-            super()._thin(segment, index)
-        else:
-            Deal._thin(self, segment, index)
-
-
-class AlignedDeal(KeyedDeal):
-    """By key groups that hear of those of the producer: each producer replica deals by shares of its own."""
-
-    __slots__ = ("_aligned", "_producer")
-
-    def __init__(self, aligned: AlignedKeys, producer: Sender, draws: Draws, first: int = 0) -> None:
-        self._aligned = aligned
-        self._producer = producer
-        super().__init__(aligned.consumer, draws, first)
-        self.reweigh(self.due(self.weights))
-
-    def due(self, shares: Sequence[float]) -> Sequence[float]:
-        """See Deal."""
-        return self._aligned.shares(self._producer)
-
-    def another(self, draws: Draws, producer: Sender) -> Deal:
-        """See Deal."""
-        return AlignedDeal(self._aligned, producer, draws)
-
-
-class SharedDeal(Deal):
-    """The segments of a queue that replicas share: its tuples go to them in turn, in each segment a part to each."""
-
-    __slots__ = ("_next",)
-
-    def __init__(self, replicas: int) -> None:
-        super().__init__([1.0 / replicas] * replicas)
-        self._next = 0
-
-    @property
-    def wide(self) -> bool:
-        """Never: each replica gets a part of each segment."""
-        return False
-
-    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        """See Deal."""
-        replicas, n = len(self.weights), segment.n
-        if replicas == 1:
-            return ((0, segment),)
-        begin, last = self._next, max(1, n - 1)
-        self._next = (begin + n) % replicas
-        parts = []
-        for first in range(min(n, replicas)):  # place of the part's first tuple in the segment
-            count = (n - 1 - first) // replicas + 1
-            part = segment.part(count, first / last, (first + (count - 1) * replicas) / last)
-            parts.append(((begin + first) % replicas, part))
-        return parts
-
-
 def interleaved(segment: Segment, count: int) -> Iterable[Segment]:
     """The segment's tuples in turn as that many segments over (nearly) the same time."""
     n = segment.n
     for place in range(count):
         size = (n - 1 - place) // count + 1
         yield segment.part(size, place / max(1, n - 1), (place + (size - 1) * count) / max(1, n - 1))
-
-
-def deal(
-    how: Partitioning, consumer: AnyOperator, producers: int, index: int, consumers: int, draws: Callable[[], Draws]
-) -> Deal:
-    """The deal of producer replica `index` of `producers` over `consumers` replicas, where no key groups are known.
-
-    Keys are the groups of an aggregate, or as many as replicas. draws: makes the random numbers, which only keys need.
-    Raises BadInput where replicas that send to each other in pairs are not as many.
-    """
-    if how.paired and producers != consumers:
-        raise BadInput(
-            f"stream into {consumer.name!r}: {how} needs equal replicas, got {producers} -> {consumers}; use rebalance"
-        )
-    if how.one_queue:
-        return SharedDeal(consumers)
-    first = index * consumers // producers
-    weights = how.shares(Ends(index, consumers, consumer.values(consumers)))
-    if how.by_key and consumers > 1:
-        return RandomDeal(weights, draws(), first, producers)
-    return Deal(weights, copies=how.copies and consumers > 1, first=first, producers=producers)
-
-
-def cumulative(shares: Sequence[float]) -> list[float]:
-    """Sums of the shares so far; exactly 1 from the last positive one on."""
-    steps = np.cumsum(shares)
-    steps[np.flatnonzero(np.asarray(shares))[-1] :] = 1.0
-    return [float(step) for step in steps]

@@ -1,0 +1,157 @@
+"""Hosts fail while windows over event time are made, and key groups change hands: in what lasts every window comes
+whole and once; what a failure undid was right as well, and what comes again is what it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.twin.event_jobs import compute, consolidate, ended, job, sink, source
+from tests.twin.test_event_migrations import SPLIT_EVENTS
+from tests.twin.test_event_migrations import courses as splits_and_combinations
+from twin.change import checkpoint
+from twin.change.strategies import instant
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.timed import TimedKept
+from twin.errors import BadInput
+from twin.guards.conservation import ConservationError
+from twin.guards.event_windows import emitted
+from twin.scenario import Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+
+@st.composite
+def courses(draw: st.DrawFn, rate_per_s: float) -> Scenario:
+    """Changes, and failures at or soon after the moment of one; states that take long to carry, and busy replicas."""
+    combined, events = draw(st.one_of(splits_and_combinations(), SPLIT_EVENTS.map(lambda events: (False, events))))
+    soon_s = st.sampled_from([0.0, 0.003, 0.06, 0.3, 1.2])
+    for each in draw(st.lists(st.sampled_from(events), min_size=1, max_size=3)):
+        at_s = round(each["at_s"] + draw(soon_s), 3)
+        host, down_s = draw(st.sampled_from(["h0", "h1", "ends"])), draw(st.sampled_from([0.001, 0.4, 1.5]))
+        events = [*events, {"kind": "failure", "host": host, "at_s": at_s, "recover_after_s": down_s}]
+    late = {"disorder_s": 0.4, "slack_s": 0.4} if draw(st.booleans()) else {}
+    state = {"state_bytes_per_key": draw(st.sampled_from([100.0, 1e6, 1e7]))}
+    busy = {"service_time_s": draw(st.sampled_from([1e-4, 0.03]))} if rate_per_s < 100.0 else {}
+    sharing = draw(st.sampled_from(["panes", "windows", "auto"]))
+    passing = {"kind": "map", "name": "pass", "service_time_s": 1e-4}
+    chain = [
+        source(**late),
+        passing,
+        compute(sharing=sharing, **state, **busy),
+        consolidate(combined=combined, **state),
+    ]
+    return job(
+        [*chain, sink()],
+        events=events,
+        rate_per_s=rate_per_s,
+        placement={"pass": ["h0", "h1"]},
+        checkpoint_interval_s=draw(st.sampled_from([0.1, 1.0, 5.0])),
+        seed=draw(st.integers(0, 1000)),
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(courses(60.0))
+def test_any_interleaving_of_migrations_and_failures(scenario: Scenario) -> None:
+    simulate(scenario)
+
+
+@settings(max_examples=4, deadline=None)
+@given(courses(1000.0))
+def test_any_interleaving_in_a_fast_run_loses_no_tuple_of_a_window(scenario: Scenario) -> None:
+    simulate(scenario.model_copy(update={"run": scenario.run.model_copy(update={"fidelity": "fast"})}))
+
+
+FAILURE = {"kind": "failure", "host": "h1", "at_s": 4.7, "recover_after_s": 1.0}
+
+
+def test_windows_since_the_checkpoint_come_twice_and_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back to 4 s from 4.7 s: windows that ended in between, and no others, come again; so many are duplicates."""
+    windows = [{"length_s": 1, "every_s": 0.25}]
+    scenario = job(
+        [source(disorder_s=0.3, slack_s=0.3), compute(partial_s=0.25), consolidate(windows=windows), sink()],
+        events=[FAILURE],
+        checkpoint_interval_s=2.0,
+    )
+    run, world = ended(scenario, monkeypatch)
+    before, after = emitted(world.undone[0].audits["merge"])[0], emitted(world.audits["merge"])[0]
+    mark_us = 4_000_000 - 300_000  # what was complete at the checkpoint, but for what was under way
+    again = {key for key in before if key[1] > mark_us}
+    assert {end_us for _, end_us, _ in again} == {3_750_000, 4_000_000, 4_250_000}
+    assert all(after[key] == held for key, held in before.items())
+    assert run.event_rows[0]["detail"]["duplicates"] == len(again)
+    assert len(emitted(world.audits["merge"])[1]) == 0
+
+
+def test_the_books_of_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read again is what had come since the checkpoint, and is of the same keys at the same event times."""
+    run, world = ended(job(events=[FAILURE], checkpoint_interval_s=2.0), monkeypatch)
+    came, again = (set(each.came) for each in (world.undone[0].audits["compute"], world.audits["compute"]))
+    assert came <= again
+    replayed = run.event_rows[0]["detail"]["replayed"]
+    assert replayed == pytest.approx(sum(at_us >= 4_000_000 for at_us, _, _ in came), abs=2)
+
+
+MOVE = {"kind": "migration", "operator": "merge", "at_s": 3.2, "key_groups": [0, 1, 2, 3], "to_replica": 2}
+
+
+def shaken(strategy: str, at_s: float, **state: Any) -> Scenario:
+    """A consolidate's key groups move while a failure comes."""
+    chain = [source(), compute(**state), consolidate(**state), sink()]
+    events = [{**MOVE, "strategy": strategy}, {**FAILURE, "at_s": at_s}]
+    return job(chain, events=events, checkpoint_interval_s=0.5, rate_per_s=120.0)
+
+
+@pytest.mark.parametrize("what", ["contents", "what was under way", "state on its way", "what was sent again"])
+def test_what_a_checkpoint_must_hold(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each left out in turn, windows are no longer what they should be, and the run says so."""
+    scenario = shaken("disruptive", 4.2, state_bytes_per_key=3e5)
+    if what == "what was sent again":
+        scenario = shaken("instant", 3.3)
+    simulate(scenario)
+    match what:
+        case "contents":
+            monkeypatch.setattr(ComputeLogic, "become", lambda *_: None)
+        case "what was under way":
+            monkeypatch.setattr(checkpoint, "in_order", lambda *_: [])
+        case "state on its way":
+            monkeypatch.setattr(TimedKept, "__init__", _without_sent_off(TimedKept.__init__))
+        case _:
+            monkeypatch.setattr(instant, "_send_again", _after_a_checkpoint(instant._send_again))
+    with pytest.raises(ConservationError):
+        simulate(scenario)
+
+
+def _without_sent_off(make: Any) -> Any:
+    def made(self: Any, logic: Any) -> None:
+        make(self, logic)
+        self.sent_off = []
+
+    return made
+
+
+def _after_a_checkpoint(send: Any) -> Any:
+    """As if none were taken behind it."""
+
+    def sent(member: Any, *rest: Any) -> None:
+        send(member, *rest)
+        member.change.on_change = lambda: None
+
+    return sent
+
+
+def test_a_migration_that_a_failure_interrupts_begins_anew_and_others_go_on() -> None:
+    for strategy, interrupted in (("disruptive", 1), ("smooth", None), ("instant", None)):
+        run = simulate(shaken(strategy, 3.3, state_bytes_per_key=1e6))
+        record = next(each for each in run.event_rows if each["kind"] == "migration")
+        assert record["detail"].get("interrupted") == interrupted
+        assert record["end_s"] > 4.3  # not before the job is up again
+
+
+def test_checkpoints_that_cost_something_are_still_refused() -> None:
+    with pytest.raises(BadInput, match="over event time"):
+        parse(Scenario, job(events=[FAILURE]).model_dump(mode="json") | {"checkpoints": {"interval_s": 2}})

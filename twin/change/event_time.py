@@ -1,0 +1,66 @@
+"""Windows over event time in a job that goes back to a checkpoint: what was under way is served in the order in which
+it was sent, punctuations among it, and what was noted since did not happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from twin.engine.event_time.audit import History
+from twin.engine.event_time.timed import RELEASE, TimedLogic
+from twin.engine.measure.ledger import Buffer
+from twin.engine.segment import Segment
+from twin.engine.station.task import Task
+from twin.engine.streams.control import Mark
+from twin.engine.streams.route import Leg
+
+if TYPE_CHECKING:
+    from twin.wiring.world import World
+
+
+def furthest_first(flying: Iterable[Segment]) -> list[Segment]:
+    """Segments on the network, which are in order of arrival at the end of a hop: those with fewest hops to go lead."""
+    return sorted(flying, key=_hops)
+
+
+def _hops(segment: Segment) -> int:
+    """That it has still to go, beyond the one that it is on."""
+    hops, stop = 0, segment.inbox
+    while isinstance(stop, Leg):
+        hops, stop = hops + 1, stop.inbox if stop.onward is None else stop.onward
+    return hops
+
+
+def in_order(unsent: Sequence[Segment], sent: Sequence[Segment], held: Sequence[Segment]) -> list[Segment]:
+    """As the producer of each sent them. What waits for state, or is on the way to where it will, was sent after all
+    that went to the former owner, to whom it comes now."""
+    under_way = [*sent, *unsent]
+    straight = [segment for segment in under_way if not _will_wait(segment)]
+    return [*straight, *held, *(segment for segment in under_way if _will_wait(segment))]
+
+
+def _will_wait(segment: Segment) -> bool:
+    receiver = segment.inbox.task if segment.inbox is not None else None
+    return isinstance(receiver, Buffer) and receiver.target is None
+
+
+def go_back(world: World, history: History) -> None:
+    """What was noted since then was undone, which is kept to be checked as well."""
+    world.undone.append(world.history())
+    for name, audit in world.audits.items():
+        audit.become(history.audits[name])
+    for name, tally in world.tallies.items():
+        tally.become(history.tallies[name])
+
+
+def holds_back(segment: Segment) -> bool:
+    """Whether it is where a hold ends: `release` ends all of them."""
+    return isinstance(segment, Mark) and segment.kind == RELEASE
+
+
+def release(tasks: Iterable[Task]) -> None:
+    """No disruptive migration is under way: behind what waits, nobody is held back any more."""
+    for task in tasks:
+        if isinstance(task.logic, TimedLogic):
+            for held_us in task.logic.held_us:
+                task.logic.release(held_us)

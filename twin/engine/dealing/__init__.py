@@ -1,0 +1,1 @@
+"""How producers deal tuples to the replicas of a consumer."""

@@ -1,0 +1,71 @@
+"""Ages of latency markers, as Flink shows them: how long a marker takes from a source to each operator.
+
+A marker waits in channels and lines as tuples do, is served by nobody and passes windows by. So at an operator it is as
+old as it was at the producer and what the stream from there takes; where ways meet, there are markers of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twin.query import Query
+
+Ends = tuple[str, str]
+"""Of a stream: names of its producer and consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerAge:
+    """Mean age of a source's markers where an operator takes them up; None if no tuple came that way to tell."""
+
+    operator: str
+    source: str
+    age_s: float | None
+
+
+def marker_ages(query: Query, took_s: Mapping[Ends, float]) -> tuple[MarkerAge, ...]:
+    """By operator in data-flow order, and source. took_s: mean time on a stream, nan if unknown; absent: none."""
+    found: dict[str, list[MarkerAge]] = {operator.name: [] for operator in query.topological}
+    for source in query.sources:
+        count, ages_s = {source.name: 1.0}, {source.name: 0.0}
+        for name in found:
+            ways = [each for each in query.upstream[name] if each in count]
+            if ways:
+                count[name] = sum(count[each] for each in ways)
+                total_s = sum(count[each] * (ages_s[each] + took_s.get((each, name), 0.0)) for each in sorted(ways))
+                ages_s[name] = total_s / count[name]
+                known = math.isfinite(ages_s[name])
+                found[name].append(MarkerAge(name, source.name, ages_s[name] if known else None))
+    return tuple(age for ages in found.values() for age in ages)
+
+
+def by_operator(ages: Iterable[MarkerAge]) -> dict[str, float]:
+    """Means over the sources of which anything is known; operators of which nothing is are left out."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for each in ages:
+        if each.age_s is not None:
+            found[each.operator].append(each.age_s)
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+def by_source(ages: Iterable[MarkerAge]) -> dict[str, dict[str, float | None]]:
+    """For JSON: by operator, and then source."""
+    found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    for each in ages:
+        found[each.operator][each.source] = each.age_s
+    return dict(found)
+
+
+def means_s(rows: Sequence[Mapping[str, Any]], warmup_s: float) -> dict[Ends, float]:
+    """Mean time on each stream over the periods after the warm-up; nan where no tuple came. rows: of `WayMeter`."""
+    tuples: defaultdict[Ends, int] = defaultdict(int)
+    took_s: defaultdict[Ends, float] = defaultdict(float)
+    for row in rows:
+        if row["start_s"] >= warmup_s:
+            tuples[row["ends"]] += row["tuples"]
+            took_s[row["ends"]] += row["took_s"]
+    return {ends: took_s[ends] / count if count else math.nan for ends, count in tuples.items()}

@@ -1,0 +1,27 @@
+"""Engine profiles: what a tuple costs, how big it is, how much a channel holds.
+
+All can be replaced, number by number, in a scenario file; docs/profiles.md says where each comes from.
+"""
+
+from twin.profiles.brisk import BRISK
+from twin.profiles.costs import PerKind, PerType
+from twin.profiles.flink import FLINK
+from twin.profiles.memory import Memory
+from twin.profiles.noise import Noise
+from twin.profiles.profile import CACHE_LINE_BYTES, EngineProfile
+from twin.profiles.registry import PROFILES, profile_by_name
+from twin.profiles.storm import STORM
+
+__all__ = [
+    "BRISK",
+    "CACHE_LINE_BYTES",
+    "FLINK",
+    "PROFILES",
+    "STORM",
+    "EngineProfile",
+    "Memory",
+    "Noise",
+    "PerKind",
+    "PerType",
+    "profile_by_name",
+]
