@@ -1,30 +1,37 @@
 """What optimizers answer and claim, on random jobs: beside the given plan in runs, beside every plan under the model.
 
-Run: python -m benchmarks.claims [--jobs N] [--first SEED] [--long N]. Jobs are those of `benchmarks.claimed_jobs`: on
-hosts or on sockets, one to three sources, given plans of all kinds. For each job and optimizer: whether the answer is
-worse than the given plan in simulated runs (by more than 2 % and twice the standard error of the difference of paired
-runs), and whether status and bound are true of every plan with the given numbers of replicas (of 6,000 at random where
-there are more) under the rate model. Then the rate model beside the runs, by quantity. Last, RLAS in long runs beside
-plans one change away and random ones, the most promising of each by the rate model."""
+Run: python -m benchmarks.claims [--jobs N] [--first SEED] [--long N] [--minutes M]. Jobs are those of
+`benchmarks.claimed_jobs`: on hosts or on sockets, one to three sources, given plans of all kinds. For each job and
+optimizer: whether the answer is worse than the given plan in long simulated runs (by more than 2 % and twice the
+standard error of the difference of paired runs), and whether status and bound are true under the rate model of every
+plan of the space with the given numbers of replicas (of 6,000 at random where there are more) and, where numbers are
+free, of 600 with random ones. Then the rate model beside the runs, by quantity. Last, RLAS in long runs beside plans
+one change away and random ones, the most promising of each by the rate model. Jobs that are done are kept in .claims/,
+so that an interrupted run goes on; any change of an optimizer or of the rate model begins anew."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from benchmarks.claimed_jobs import claimed_job, every_plan
+from benchmarks.kept import ROOT, Kept, OutOfTimeError
 from benchmarks.table import print_table
 from optimizers.counted import as_plans
-from optimizers.interface import Problem, Solution, Status
+from optimizers.interface import Problem, Solution, Status, by_objective
 from optimizers.keeping import Keeping
 from optimizers.random_sockets import scattered
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate, goodness
 from optimizers.socket_moves import neighbours
-from optimizers.space import counts_of
+from optimizers.space import Space, counts_of
 from twin.errors import BadInput
 from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
@@ -33,25 +40,34 @@ from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.scenario import Scenario
 from twin.simulation import simulate
+from twin.spec import parse
 
 OBJECTIVE = "throughput_per_s"
-NAMES = ("local-search", "exhaustive", "milp", "rlas", "rlas-placement")
+SPACES = {
+    "local-search": Space(free_replicas=False),
+    "exhaustive": Space(free_replicas=False),
+    "branch-and-bound": Space(free_replicas=False, spread=False),
+    "costream": Space(free_replicas=False, costream_rules=True),
+    "milp": Space(free_replicas=False),
+    "milp-rate": Space(free_replicas=False),
+    "fusion": Space(free_replicas=False),
+    "rlas": Space(free_replicas=True),
+    "rlas-placement": Space(free_replicas=False),
+}
+"""The optimizers that keep the given plan, and the plans that each speaks of."""
 RUNS = 3
 WORSE = 0.02
-LONG = 5.0
-"""Long runs are so many times as long."""
+LONG = {
+    True: {"warmup_s": 20.0, "horizon_s": 26.0, "period_s": 1.0},
+    False: {"warmup_s": 300.0, "horizon_s": 480.0, "period_s": 20.0},
+}
+"""Of runs that begin to count when channels are full, on sockets or on hosts: thousands of tuples a channel take a
+replica that is slower than the others many seconds, and as long its operator is as fast as all of them together."""
 LOOKED_AT, SIMULATED = 600, 5
 """Random plans by the rate model, and those of them, and of the single changes, that are run."""
 
 
-@dataclass(frozen=True)
-class Judged:
-    """worse: by how much, relatively, the answer lets less through than the given plan in runs, 0 if it does not beyond
-    noise. false: what is claimed and not true. status: what is claimed."""
-
-    worse: float
-    false: str
-    status: str
+ROWS = ROOT / ".claims" / "rows.jsonl"
 
 
 def problem(job: Scenario) -> Problem:
@@ -59,50 +75,104 @@ def problem(job: Scenario) -> Problem:
     return Problem(scenario=job, cost_model=RateModel(), objective=OBJECTIVE)
 
 
+def long_job(seed: int, *, on_sockets: bool | None = None) -> Scenario:
+    """Of `claimed_job`, in LONG runs."""
+    job = claimed_job(seed, on_sockets=on_sockets)
+    return job.with_run(**LONG[bool(job.cluster.hosts[0].sockets)])
+
+
 def runs(job: Scenario, plan: ExecutionPlan, count: int = RUNS) -> list[Metrics]:
     """The same random numbers for every plan."""
-    return [simulate(job.with_plan(plan).with_run(seed=child_seed(0, index))).metrics for index in range(count)]
+    return [run(job.with_plan(plan).with_run(seed=child_seed(0, index)).model_dump_json()) for index in range(count)]
+
+
+@lru_cache(100)
+def run(text: str) -> Metrics:
+    """Of a scenario as text, as several optimizers answer the same."""
+    return simulate(parse(Scenario, json.loads(text))).metrics
+
+
+def lost(job: Scenario, answer: ExecutionPlan, other: ExecutionPlan, count: int) -> float:
+    """By how much, relatively, one plan lets less through than another in paired runs; 0 if by no more than WORSE, or
+    within noise."""
+    mine, theirs = (np.array([run.throughput_per_s for run in runs(job, plan, count)]) for plan in (answer, other))
+    less, error = theirs - mine, np.std(theirs - mine, ddof=1) / np.sqrt(count) if count > 1 else 0.0
+    share = float(less.mean() / max(theirs.mean(), 1e-12))
+    return share if share > WORSE and less.mean() > 2.0 * error else 0.0
 
 
 def shortfall(job: Scenario, answer: ExecutionPlan, other: ExecutionPlan, count: int = RUNS) -> float:
-    """By how much, relatively, one plan lets less through than another; 0 within noise."""
-    if answer == other:
-        return 0.0
-    mine, theirs = (np.array([run.throughput_per_s for run in runs(job, plan, count)]) for plan in (answer, other))
-    lost, error = theirs - mine, np.std(theirs - mine, ddof=1) / np.sqrt(count) if count > 1 else 0.0
-    share = float(lost.mean() / max(theirs.mean(), 1e-12))
-    return share if share > WORSE and lost.mean() > 2.0 * error else 0.0
+    """As `lost`; what is not worse in one run is not run again."""
+    return lost(job, answer, other, count) if answer != other and lost(job, answer, other, 1) else 0.0
 
 
-def false_claim(asked: Problem, found: Solution, plans: np.ndarray) -> str:
+@dataclass(frozen=True)
+class Known:
+    """All plans of a job, with the given numbers of replicas, and 600 with random ones: counts, and what the rate model
+    says. Axis n."""
+
+    counts_nol: np.ndarray
+    objective_n: np.ndarray
+    sane_n: np.ndarray
+
+    @classmethod
+    def of(cls, job: Scenario) -> Known:
+        """Those that are valid."""
+        model, rng = NumaJob(job), stream(job.run.seed, "claims-free")
+        most = int(model.cores_l.sum())
+        free = [scattered(model, most, rng).astype(int) for _ in range(LOOKED_AT)]
+        counts_nol = np.concatenate([every_plan(job), free])
+        counts_nol = counts_nol[Space(free_replicas=True).holds(job, counts_nol)]
+        asked = problem(job)
+        found = estimate(asked, as_plans(job, counts_nol))
+        return cls(counts_nol, found.objective, goodness(asked, found)[0] == 0.0)
+
+    def within(self, job: Scenario, space: Space) -> tuple[np.ndarray, np.ndarray]:
+        """Objectives of the plans of a space, and whether they are sane."""
+        inside_n = space.holds(job, self.counts_nol)
+        return self.objective_n[inside_n], self.sane_n[inside_n]
+
+
+def false_claim(asked: Problem, found: Solution, objective_n: np.ndarray, sane_n: np.ndarray) -> str:
     """What of status and bound is not true of these plans; empty if all is."""
-    judged = estimate(asked, [found.plan, *as_plans(asked.deployment, plans)])
-    keys = goodness(asked, judged)
-    best = float(judged.objective[1:].max())
-    sane = keys[0, 1:] == 0.0
+    answer = estimate(asked, [found.plan]).candidate(0)
+    best, best_sane = (float(each.max(initial=0.0)) for each in (objective_n, objective_n[sane_n]))
     if found.bound is not None and found.bound < best * (1.0 - 1e-6):
         return f"bound {found.bound:.4g} below a plan of {best:.4g}"
-    if found.status is Status.INFEASIBLE and sane.any():
+    if found.status is Status.INFEASIBLE and (sane_n.any() or answer.sane):
         return "infeasible, but a plan keeps up"
-    best_sane = float(np.where(sane, judged.objective[1:], 0.0).max(initial=0.0))
-    if found.status is Status.OPTIMAL and (keys[0, 0] or judged.objective[0] < best_sane * (1.0 - 1e-3)):
-        return f"optimal with {judged.objective[0]:.4g}, but a plan has {best_sane:.4g}"
+    if found.status is Status.OPTIMAL and not (answer.sane and answer.objective >= best_sane * (1.0 - 1e-3)):
+        return f"optimal with {answer.objective:.4g}, but a plan has {best_sane:.4g}"
     return ""
 
 
-def judge(job: Scenario, name: str, plans: np.ndarray) -> Judged | None:
-    """None if the optimizer refuses the job."""
-    asked = problem(job)
+def judge(job: Scenario, name: str, known: Known) -> list[Any]:
+    """By how much, relatively, the answer lets less through than the given plan in runs, 0 if it does not beyond noise;
+    what is claimed and not true; what is claimed. Empty if the optimizer refuses the job."""
+    asked, optimizer = problem(job), OPTIMIZERS[name]
     try:
-        found = Keeping(OPTIMIZERS[name]).solve(asked)
+        found = Keeping(optimizer).solve(asked)
     except BadInput:
-        return None
-    return Judged(shortfall(job, found.plan, job.plan), false_claim(asked, found, plans), found.status.value)
+        return []
+    false = false_claim(asked, found, *known.within(job, SPACES[name])) if by_objective(optimizer) else ""
+    return [shortfall(job, found.plan, job.plan), false, found.status.value]
+
+
+def judged(seed: int) -> list[Any]:
+    """What the optimizers answer, by name, and how the rate model errs, by quantity."""
+    job = long_job(seed)
+    known = Known.of(job)
+    return [{name: judge(job, name, known) for name in SPACES}, predicted(job)]
+
+
+def run_long(seed: int) -> list[float]:
+    """`beaten` of a job on sockets."""
+    return list(beaten(long_job(seed, on_sockets=True)))
 
 
 def predicted(job: Scenario) -> dict[str, float]:
     """The factor, at least 1, between the rate model and runs of the given plan, by quantity."""
-    said, seen = RateModel().predict(job, [job.plan]), runs(job, job.plan)
+    said, seen = RateModel().predict(job, [job.plan]), runs(job, job.plan, 1)
     factors = {}
     for name in ("throughput_per_s", "processing_latency_s", "e2e_latency_s"):
         value = float(np.mean([run.value(name) for run in seen]))
@@ -121,75 +191,83 @@ def beaten(job: Scenario) -> tuple[float, float]:
     near = neighbours(here, max(most, int(here.sum())), scale=True)
     rng = stream(job.run.seed, "claims-random")
     other = np.array([scattered(model, most, rng) for _ in range(LOOKED_AT)])
-    settings = job.run
-    longer = job.with_run(horizon_s=settings.warmup_s + LONG * (settings.horizon_s - settings.warmup_s))
     gains = []
     for each in (near, other):
         found = estimate(asked, as_plans(job, each)).objective
         best = np.argsort(-found)[:SIMULATED]
-        gains.append(max(shortfall(longer, answer, plan, 2) for plan in as_plans(job, each[best])))
+        gains.append(max(shortfall(job, answer, plan, 2) for plan in as_plans(job, each[best])))
     return gains[0], gains[1]
+
+
+def rows_of(kept: Kept, name: str, compute: Any, seeds: range) -> Iterator[list[Any]]:
+    """A row a seed, until time is up."""
+    for seed in seeds:
+        try:
+            yield kept.row((name, seed), partial(compute, seed))
+        except OutOfTimeError:
+            return
+
+
+def tell_wrong(seed: int, found: dict[str, list[Any]]) -> None:
+    """Prints what a job found wrong."""
+    for name, row in found.items():
+        if row and (row[0] or row[1]):
+            print(f"job {seed}, {name}: worse by {row[0]:.1%}; {row[1] or 'nothing false'} ({row[2]})", flush=True)
+
+
+def answers(found: list[dict[str, list[Any]]]) -> list[list[Any]]:
+    """The table's rows, one an optimizer."""
+    rows = []
+    for name in SPACES:
+        each = [row[name] for row in found if row[name]]
+        worse, false = [row[0] for row in each], sum(bool(row[1]) for row in each)
+        said = ", ".join(f"{count} {status}" for status, count in sorted(Counter(row[2] for row in each).items()))
+        rows.append([name, len(each), sum(w > 0 for w in worse), max(worse, default=0.0), false, said])
+    return rows
+
+
+def factors(found: list[dict[str, float]]) -> list[list[Any]]:
+    """The table's rows, one a quantity."""
+    rows: list[list[Any]] = []
+    for name in dict.fromkeys(quantity for each in found for quantity in each):
+        each = [row[name] for row in found if name in row]
+        mean = "agrees" in name
+        rows.append(
+            [name, len(each), *([float(np.mean(each)), ""] if mean else np.quantile(each, [0.5, 0.95]).tolist())]
+        )
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
-    parser.add_argument(
-        "--long", type=int, default=10, metavar="N", help="jobs on sockets whose RLAS plans are run long"
-    )
-    arguments = parser.parse_args()
-    found: dict[str, list[Judged]] = {name: [] for name in NAMES}
-    errors: dict[str, list[float]] = {}
-    for seed in range(arguments.first, arguments.first + arguments.jobs):
-        job = claimed_job(seed)
-        plans = every_plan(job)
-        for name in NAMES:
-            if (judged := judge(job, name, plans)) is not None:
-                found[name].append(judged)
-                if judged.worse or judged.false:
-                    print(f"job {seed}, {name}: {judged}", flush=True)
-        for quantity, factor in predicted(job).items():
-            errors.setdefault(quantity, []).append(factor)
-    rows: list[list[object]] = []
-    for name, each in found.items():
-        worse = [one.worse for one in each]
-        claimed = Counter(one.status for one in each)
-        said = ", ".join(f"{count} {status}" for status, count in sorted(claimed.items()))
-        rows.append(
-            [
-                name,
-                len(each),
-                sum(w > 0 for w in worse),
-                max(worse, default=0.0),
-                sum(bool(one.false) for one in each),
-                said,
-            ]
-        )
+    parser.add_argument("--long", type=int, default=200, metavar="N", help="jobs on sockets whose plans are run long")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no job is begun")
+    options = parser.parse_args()
+    sources = [path for room in ("optimizers", "twin/rates") for path in (ROOT / room).rglob("*.py")]
+    kept = Kept(ROWS, [*sources, *(ROOT / "benchmarks").glob("claim*.py")], options.minutes)
+    found, errors = [], []
+    for seed, row in enumerate(rows_of(kept, "job", judged, range(options.first, options.first + options.jobs))):
+        tell_wrong(options.first + seed, row[0])
+        found.append(row[0])
+        errors.append(row[1])
     header = ["", "jobs", "worse than given", "by at most", "false claims", "status"]
-    print_table("Answers in simulated runs, and claims under the rate model", header, rows)
+    print_table("Answers in simulated runs, and claims under the rate model", header, answers(found))
+    title = "The rate model beside runs of the given plan: factor, at least 1"
+    print_table(title, ["", "jobs", "median", "95 %"], factors(errors))
+    gains = []
+    for seed, row in enumerate(rows_of(kept, "long", run_long, range(options.first, options.first + options.long))):
+        if max(row) > WORSE:
+            print(f"job {options.first + seed} on sockets: one change {row[0]:.1%}, at random {row[1]:.1%}", flush=True)
+        gains.append(row)
+    columns = np.array(gains or np.zeros((0, 2))).T
+    names = ("one change", f"the best of {LOOKED_AT} random plans")
     rows = [
-        [name, len(each), *np.quantile(each, [0.5, 0.95]).tolist()]
-        if "agrees" not in name
-        else [name, len(each), float(np.mean(each)), ""]
-        for name, each in errors.items()
+        [name, len(each), int((each > WORSE).sum()), float(each.max(initial=0.0))]
+        for name, each in zip(names, columns, strict=True)
     ]
-    print_table(
-        "The rate model beside runs of the given plan: factor, at least 1", ["", "jobs", "median", "95 %"], rows
-    )
-    gains = np.array(
-        [
-            beaten(claimed_job(seed, on_sockets=True))
-            for seed in range(arguments.first, arguments.first + arguments.long)
-        ]
-    )
-    if len(gains):
-        header = ["", "jobs", "beat RLAS by more than 2 %", "by at most"]
-        rows = [
-            [name, len(gains), int((column > WORSE).sum()), float(column.max())]
-            for name, column in zip(("one change", f"the best of {LOOKED_AT} random plans"), gains.T, strict=True)
-        ]
-        print_table("RLAS in long runs", header, rows)
+    print_table("RLAS in long runs", ["", "jobs", "beat RLAS by more than 2 %", "by at most"], rows)
 
 
 if __name__ == "__main__":

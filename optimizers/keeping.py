@@ -25,7 +25,7 @@ from optimizers.interface import (
     by_objective,
 )
 from optimizers.requirements import Requirements
-from optimizers.selection import Estimated, estimate, goodness, insane, said
+from optimizers.selection import Estimated, as_close, estimate, goodness, insane, said
 from twin.errors import BadInput
 
 KEPT = "nothing better than the given plan was found, which is kept"
@@ -34,9 +34,6 @@ STOPPED = "stopped; the best so far"
 LATE = "time was up after {seconds:g} s; the best so far"
 JUDGED = 2
 """The given plan and the optimizer's, estimated side by side."""
-MARGIN = 0.03
-"""Relative; where neither plan keeps up, predictions that differ by less say nothing, as what is overloaded on sockets
-that others crowd is predicted to about a tenth."""
 CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
@@ -125,7 +122,7 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
 def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:
     """Whether neither plan keeps up, and what the found one gains (columns of `goodness`) is within the model's
     error."""
-    return bool(mine[0] and theirs[0] and mine[1] == theirs[1] and abs(theirs[2] - mine[2]) <= MARGIN * abs(mine[2]))
+    return bool(mine[0] and theirs[0] and mine[1] == theirs[1] and as_close(theirs[2], mine[2]))
 
 
 def _agrees(found: Solution, given: Candidate, other: Candidate) -> bool:

@@ -69,15 +69,19 @@ class Rlas:
     objective: str = "throughput_per_s"
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput for a stream that is not dealt evenly, an operator that costs nothing or is too coarse."""
+        """Streams that are not dealt evenly count as if they were, until the problem's cost model judges.
+
+        Raises BadInput for an operator that costs nothing or is too coarse, and, from RLAS_fix, which has no such last
+        phase, for a stream that is not dealt evenly."""
         started_s = time.perf_counter()
         if problem.space.free_replicas and not self.scale:
             raise BadInput(f"{self.name} keeps the numbers of replicas; use rlas, or --replicas fixed")
         problem = problem.settled(free_replicas=self.scale)
         planned = at_rate(problem.deployment, problem.requirements.factor)
-        job, space = NumaJob(planned, self.fetch), SocketSpace.of(problem, self.name)
+        judges = self.improve and self.fetch == "relative"
+        job, space = NumaJob(planned, self.fetch, as_if_even=judges), SocketSpace.of(problem, self.name)
         patience = problem.patience()
-        truth = NumaJob(problem.deployment)
+        truth = NumaJob(problem.deployment, as_if_even=judges)
         known = results_bound(problem, truth, 0.0, math.inf)
         told = _Told(problem, truth.results_per_s, problem.requirements.factor, known)
         found = _Search(self, job, space, patience, told)
@@ -86,7 +90,7 @@ class Rlas:
             candidates = candidates[:1]
         bound *= problem.requirements.factor
         asked = 0
-        if self.improve and self.fetch == "relative":
+        if judges:
             candidates, asked = polished(problem, truth, candidates, patience, known)
         answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
         return replace(answer, evaluations=answer.evaluations + asked)

@@ -46,9 +46,10 @@ def in_proportion(job: NumaJob, most_replicas: int, space: SocketSpace, share: f
     found_o = np.ceil(wanted_o - 1e-9).astype(int)
     if found_o.sum() > most_replicas:
         found_o = np.floor(wanted_o).astype(int)
-    found_o = np.clip(found_o, 1, space.most_replicas)
+    found_o = space.levelled(np.clip(found_o, 1, space.most_replicas), np.max)
     while found_o.sum() > most_replicas and found_o.max() > 1:  # small ones were rounded up
         found_o[found_o.argmax()] -= 1
+    found_o = space.levelled(found_o, np.min)
     return np.where(space.kept_o, space.home_ol.sum(axis=1), found_o)
 
 
@@ -77,9 +78,11 @@ def scaled(
         wanted_o = _wanted(job, placed.counts_ol, replicas_o, space.kept_o)
         if (wanted_o == replicas_o).all() and refine:
             wanted_o = _split(job, placed.counts_ol, replicas_o, space.kept_o)
+        wanted_o = space.levelled(wanted_o, np.max)
         wanted_o = np.where(space.kept_o, wanted_o, np.minimum(wanted_o, space.most_replicas))
         if wanted_o.sum() > most_replicas:
             left = max(0, most_replicas - int(replicas_o.sum()))  # one each may be more than that
+            left //= max(1, int(np.count_nonzero(wanted_o > replicas_o)))  # those that are tied grow together
             wanted_o = replicas_o + np.minimum(wanted_o - replicas_o, left)
         if (wanted_o == replicas_o).all():
             return

@@ -23,6 +23,9 @@ from twin.rates.model import RateModel
 RISK_STEP = 0.05
 """Of two plans that are both expected to fail, predicted probabilities closer than that say nothing."""
 
+MARGIN = 0.03
+"""Relative; where neither of two plans keeps up, predictions that differ by less say nothing, as what is overloaded on
+sockets that others crowd is predicted to about a tenth."""
 NOTHING_SANE = "every plan looked at is predicted to fail or to be backpressured; this one is the least likely to"
 NOTHING_FULFILS = "no plan that keeps up was found that {words}"
 
@@ -141,6 +144,20 @@ def dealt_anew(problem: Problem, plan: ExecutionPlan) -> str:
 def said(*remarks: str) -> str:
     """Those that are not empty, as one message."""
     return "; ".join(filter(None, remarks))
+
+
+def instead(chosen: Solution, candidate: Candidate) -> Solution:
+    """The solution with one of its candidates as the answer."""
+    if candidate.plan == chosen.plan:
+        return chosen
+    first = Candidate(chosen.plan, chosen.objective, candidate.backpressured, candidate.success, candidate.fulfils)
+    others = (first, *(each for each in chosen.alternatives if each.plan != candidate.plan))
+    return replace(chosen, plan=candidate.plan, objective=candidate.objective, alternatives=others)
+
+
+def as_close(one: float, other: float) -> bool:
+    """Whether two predictions of plans that do not keep up differ by no more than such predictions err."""
+    return abs(one - other) <= MARGIN * abs(other)
 
 
 def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: float, complete: bool) -> Solution:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.interface import Candidate, Problem, Solution, Status
-from optimizers.selection import choose, dealt_anew, estimate, said
+from optimizers.selection import choose, dealt_anew, estimate, instead, said
 from optimizers.socket_moves import borne, crowded
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
@@ -43,11 +43,13 @@ def solution(
     row = next(index for index, plan in enumerate(plans) if plan == chosen.plan)
     tied = [index for index in range(len(plans)) if as_good(found.candidate(index), found.candidate(row))]
     row = tied[roomiest(job, [candidates[index] for index in tied])[0]]
-    chosen, counts_ol = _instead(chosen, found.candidate(row)), candidates[row]
+    chosen, counts_ol = instead(chosen, found.candidate(row)), candidates[row]
     load = float(sustained(job, counts_ol[None]).load_n[0])
     bound = results_bound(problem, job, chosen.objective, most)
     message = chosen.message
-    if load < 1.0:
+    if job.uneven:
+        message = said(f"{', '.join(job.uneven)}: weighed by the cost model alone", chosen.message)
+    elif load < 1.0:
         full = (
             f"the sources are offered more than this plan bears: {load:.1%} of it, then {binding(job, counts_ol)} "
             f"is full; all cores together would bear at most {load_bound(job):.1%}"
@@ -72,22 +74,13 @@ def roomiest(job: NumaJob, candidates: Sequence[np.ndarray]) -> list[int]:
     return np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol))).tolist()
 
 
-def _instead(chosen: Solution, candidate: Candidate) -> Solution:
-    """The solution with one of its candidates as the answer."""
-    if candidate.plan == chosen.plan:
-        return chosen
-    first = Candidate(chosen.plan, chosen.objective, candidate.backpressured, candidate.success, candidate.fulfils)
-    others = (first, *(each for each in chosen.alternatives if each.plan != candidate.plan))
-    return replace(chosen, plan=candidate.plan, objective=candidate.objective, alternatives=others)
-
-
 def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:
     """On the results a second of any plan; None if nothing is proved.
 
     It holds for what the analytic model says, not for what another one makes of a plan.
     """
     model = problem.cost_model
-    if problem.objective != "throughput_per_s" or not isinstance(model, RateModel):
+    if job.uneven or problem.objective != "throughput_per_s" or not isinstance(model, RateModel):
         return None
     bound = _most_results(job, most)
     if bound is None:

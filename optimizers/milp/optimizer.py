@@ -25,7 +25,7 @@ from optimizers.milp.youngest import youngest
 from optimizers.prices import priced
 from optimizers.rated import at_rate
 from optimizers.requirements import Requirements
-from optimizers.selection import dealt_anew, said
+from optimizers.selection import as_close, dealt_anew, instead, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
@@ -81,6 +81,8 @@ class Milp:
         climb(candidates, problem.deployment, problem.space)
         best = self._best(problem, candidates)
         risk = candidates.preferred(candidates.best)
+        if (row := candidates.row(given)) is not None and _as_good(candidates, row):
+            best = instead(best, candidates.candidate(row))
         if found.counts_ol is None or risk is None or risk[0] > 0.0:
             return replace(best, message=best.message or "the highest rate that this plan bears was not confirmed")
         return replace(best, message=f"the plan bears {found.factor:.3g} times the offered rates")
@@ -108,6 +110,15 @@ class Milp:
             plans = SpacePlans(problem.deployment, replace(problem.space, free_replicas=False))
             candidates.look_at(plans.sample(stream(problem.seed, "milp"), 1), always=True)
         return candidates.solution(time.perf_counter())
+
+
+def _as_good(candidates: Candidates, row: int) -> bool:
+    """Whether neither a plan nor the best one keeps up, both bear the same, and what they are predicted to let through
+    differs by no more than the model's error."""
+    one, best = candidates.candidate(row), candidates.candidate(candidates.best)
+    mine, theirs = candidates.preferred(row), candidates.preferred(candidates.best)
+    same = mine is None or theirs is None or np.array_equal(mine, theirs)
+    return bool(same) and not one.sane and not best.sane and as_close(one.objective, best.objective)
 
 
 def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:

@@ -110,6 +110,8 @@ class Recovery:
                 yield self.env.timeout(due_s - self.env.now)
                 self.take()
             yield self.env.timeout(max(0.0, outage.start_s - self.env.now))  # floor(x / y) * y may be more than x
+            if self._crashed():
+                return
             hosts = [host for host in outage.hosts if self._used(host)]
             component = ", ".join(dict.fromkeys(outage.hosts))
             record = self.world.ledger.record("failure", component, self.env.now)
@@ -131,11 +133,17 @@ class Recovery:
                     task.halted = True
                 return
             yield self.env.timeout(outage.end_s - self.env.now)
+            if self._crashed():
+                return
             ended, self.change.outage = self.change.outage, None
             record.detail["replayed"] = restart(self.wiring, self.checkpoint, all_tasks(self.wiring))
             ended.succeed()
             record.end_s = self.env.now
             record.paused_s = record.end_s - record.at_s
+
+    def _crashed(self) -> bool:
+        """Whether it ran out of memory, which is final."""
+        return any(task.halted for task in all_tasks(self.wiring))
 
     def _used(self, host: str) -> bool:
         return any(self.wiring.places[task].host == host for task in all_tasks(self.wiring))

@@ -84,6 +84,7 @@ class Moving:
 
     def undo(self) -> None:
         """The job is down, and goes on with the old owner; what it had comes back from the checkpoint."""
+        self.buffer.undone = True
         self._settle(self.flow.source)
 
     def _settle(self, index: int) -> None:

@@ -55,14 +55,17 @@ class _Nowhere:
 
 
 class Buffer:
-    """Holds tuples of key groups whose state is still on its way; afterwards it passes them on to their task."""
+    """Holds tuples of key groups whose state is still on its way; afterwards it passes them on to their task. undone:
+    whether they went back to whom they came from, over other channels, in which control items do not overtake tuples.
+    """
 
-    __slots__ = ("segments", "state_bytes", "target")
+    __slots__ = ("segments", "state_bytes", "target", "undone")
 
     def __init__(self) -> None:
         self.state_bytes = 0.0  # of the key groups on the way here, which count at neither end
         self.segments: list[Segment] = []
         self.target: Receiver | None = None
+        self.undone = False
 
     @property
     def queued(self) -> int:
@@ -80,7 +83,7 @@ class Buffer:
         """Takes a segment, as a task would."""
         if self.target is None:
             self.segments.append(segment)
-        else:
+        elif segment.n or not self.undone:
             self.target.deliver(segment)
 
     def open(self, target: Receiver, now_s: float) -> None:
