@@ -197,7 +197,7 @@ def _bottleneck() -> list[Feature]:
 
 def _answer() -> list[Feature]:
     def metric(name: str) -> Read:
-        return lambda plan: float(plan.answer.lasting[name][0])
+        return lambda plan: float(plan.answer.costs[name][0])
 
     def age(name: str) -> Callable[[DerivedPlan], np.ndarray]:
         return lambda plan: np.asarray(getattr(plan.answer, name)[0])
