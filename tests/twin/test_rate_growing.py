@@ -166,3 +166,16 @@ def test_a_reflected_brownian_motion(time_s):
     expected = np.maximum(walks.max(axis=1), 0.0).mean()
     found = grown_wait_s(np.array([0.1]), np.array([variance]), np.array([time_s]))[0]
     assert found == pytest.approx(expected, rel=0.08)
+
+
+def test_what_else_is_estimated_together_makes_no_difference():
+    job = scenario(lopsided({**KEYED, "window": SECOND}))
+    plans = [
+        job.plan.model_copy(update={"placement": {**job.plan.placement, "work": places, "count": places}})
+        for places in (("slow", "fast"), ("slow", "slow"), ("fast", "h"), ("slow", "h"))
+    ]
+    together = RateModel().predict(job, plans)
+    for number, plan in enumerate(plans):
+        alone = RateModel().predict(job, [plan])
+        for metric, costs in alone.by_metric.items():
+            assert together[metric][number] == pytest.approx(costs[0], rel=1e-9), metric

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.rates.filling import Measured, held_back
+from twin.rates.cores import FULL
+from twin.rates.filling import Measured, filling_s, held_back
 from twin.rates.latency import Ages, Queues, queues_s, result_ages_s
 from twin.rates.lateness import lateness
 from twin.rates.layout import Layout
@@ -42,6 +43,11 @@ class Reached:
         """Of results, over a part of a run."""
         return result_ages_s(self.layout, self.offered, self.reached, self.share, measured)
 
+    def per_s(self, ages: Ages, measured: Measured) -> np.ndarray:
+        """Results a second over a part of a run, of which those of its empty start are missing. [N]"""
+        arriving = self.reached.in_on[self.layout.job.sinks].sum(axis=0)
+        return np.asarray(arriving * held_back(ages.results_s[2], measured))
+
     def select(self, rows: np.ndarray) -> Reached:
         """The same for some of the plans (a mask [N])."""
         stalls_s = {name: each[rows] for name, each in self.stalls_s.items()}
@@ -60,10 +66,8 @@ class Results(NamedTuple):
 
 def results(state: Reached, ages: Ages, measured: Measured) -> tuple[Results, Results]:
     """Those of a run, and those that it would have if nothing took time to fill."""
-    sinks = state.layout.job.sinks
-    late_s = ages.results_s[2]
-    lasting = Results(state.reached.in_on[sinks].sum(axis=0) * held_back(late_s, measured), ages.results_s[:2])
-    until_n = _until(state, ages.filling_rn)
+    lasting = Results(state.per_s(ages, measured), ages.results_s[:2])
+    until_n = _until(state, ages)
     early_n = 1.0 - held_back(until_n, measured)
     rows = early_n > LEAST
     if not rows.any():
@@ -75,9 +79,13 @@ def results(state: Reached, ages: Ages, measured: Measured) -> tuple[Results, Re
     return Results(per_s, ages_s), lasting
 
 
-def _until(state: Reached, filling_rn: np.ndarray) -> np.ndarray:
+def _until(state: Reached, ages: Ages) -> np.ndarray:
     """When sources are held back: the mean over them, by how much they are. [N]"""
-    weights = (1.0 - state.share) * np.array([[rate] for rate in state.layout.job.offered_per_s.values()])
+    job, filling_rn = state.layout.job, ages.filling_rn
+    alone_sn = ages.full_sn & (state.reached.stream_sn > FULL)
+    if alone_sn.any():
+        filling_rn = filling_s(state.layout, state.offered, state.reached, ages.full_sn, alone_sn)
+    weights = (1.0 - state.share) * np.array([[job.offered_per_s[job.names[o]]] for o in job.sources])
     total = weights.sum(axis=0)
     return np.divide((weights * filling_rn).sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
 
@@ -89,12 +97,20 @@ def _blended(
     before = Measured(measured.start_s, np.minimum(until_n, measured.end_s))
     after = Measured(np.clip(until_n, measured.start_s, measured.end_s * (1.0 - 1e-6)), measured.end_s)
     early = _early(state, before)
-    late_s = lasting.ages_s
+    late = lasting
     if (until_n < measured.end_s).any():
-        late_s = late_s + (state.ages(after).results_s[:2] - late_s) * weight / early_n
-    counts = weight * early.per_s, (1.0 - weight) * lasting.per_s
-    total = np.maximum(counts[0] + counts[1], 1e-300)
-    return Results(counts[0] + counts[1], (counts[0] * early.ages_s + counts[1] * late_s) / total)
+        ages = state.ages(after)
+        late = _between(lasting, Results(state.per_s(ages, after), ages.results_s[:2]), weight / early_n)
+    counts = weight * early.per_s, (1.0 - weight) * late.per_s
+    total = counts[0] + counts[1]
+    some = total > 0.0
+    mine = np.where(some, counts[0], weight) / np.where(some, total, 1.0)
+    return Results(total, late.ages_s + mine * (early.ages_s - late.ages_s))
+
+
+def _between(one: Results, other: Results, share: np.ndarray) -> Results:
+    """So much of the way from one to the other."""
+    return Results(*(mine + (theirs - mine) * share for mine, theirs in zip(one, other, strict=True)))
 
 
 def _early(state: Reached, before: Measured) -> Results:

@@ -53,7 +53,7 @@ class Ages(NamedTuple):
 
     ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s, line_s and window_s [O, N] (see RateAnswer).
     blocked_on: whether an operator's input channels are full, and jam_on those of which share of its replicas. [O, N]
-    filling_rn: how long that takes, by source [R, N].
+    filling_rn: how long that takes, by source [R, N]. full_sn: whether a stream's channels are. [S, N]
     """
 
     results_s: np.ndarray
@@ -64,6 +64,7 @@ class Ages(NamedTuple):
     window_s: np.ndarray
     blocked_on: np.ndarray
     filling_rn: np.ndarray
+    full_sn: np.ndarray
 
 
 class Queues(NamedTuple):
@@ -126,7 +127,7 @@ def result_ages_s(
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
     parts = channel_on, queue_on, waited_on, window_on
-    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn)
+    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, full_sn)
 
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:

@@ -17,8 +17,9 @@ import numpy as np
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load
 
-ROUNDS, CLOSE = 2, 2e-3
-"""Of what replicas get of a host when what comes to its others has changed; the change of a share that is none."""
+ROUNDS, WHOLE, CLOSE = 7, 2, 0.005
+"""Of what replicas get when what comes to others has changed; those by whole steps; the change of a share that is none.
+"""
 
 
 class Paces(NamedTuple):
@@ -45,20 +46,27 @@ class Paces(NamedTuple):
 def own_paces(layout: Layout, offered: Load, slowdown_on: np.ndarray, stalls_s: Mapping[str, np.ndarray]) -> Paces:
     """Under plans that start empty, when every source offers all it has.
 
-    offered: if all kept up. slowdown_on, stalls_s: as of `load` and `flows`.
+    offered: if all kept up. slowdown_on, stalls_s: as of `load` and `flows`. What is worked off leaves room to
+    neighbours and comes to those downstream; after some rounds by half steps, in logs. Plans that are done stay
+    as they are: what else is estimated together must make no difference.
     """
     job = layout.job
     rates = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
     ends = [(each.producer, each.consumer) for each in job.streams]
-    found, passed_on = _paces(layout, offered), np.ones((len(job.names), layout.size))
-    for _ in range(ROUNDS):
-        before_on, passed_on = passed_on, found.by_operator(layout, found.worked_kn)
-        if np.abs(passed_on - before_on).max() < CLOSE:
+    found = _paces(layout, offered)
+    passed_on, passed_sn = np.ones((len(job.names), layout.size)), np.ones(found.over_sn.shape)
+    for turn in range(ROUNDS):
+        next_on = found.by_operator(layout, found.worked_kn)
+        next_sn = 1.0 / np.maximum(found.over_sn, 1.0)
+        moves = (np.abs(next_on - passed_on) > CLOSE).any(axis=0) | (np.abs(next_sn - passed_sn) > CLOSE).any(axis=0)
+        if not moves.any():
             break
-        sent = zip(ends, 1.0 / np.maximum(found.over_sn, 1.0), strict=True)
+        passed_on = np.where(moves, np.sqrt(passed_on * next_on) if turn >= WHOLE else next_on, passed_on)
+        passed_sn = np.where(moves, np.sqrt(passed_sn * next_sn) if turn >= WHOLE else next_sn, passed_sn)
         passes: dict[str | tuple[str, str], np.ndarray] = dict(zip(job.names, passed_on, strict=True))
-        passes |= dict(sent)
-        found = _paces(layout, load(layout, flow_at(job, rates, stalls_s, passes, layout.counted), slowdown_on))
+        passes |= dict(zip(ends, passed_sn, strict=True))
+        flow = flow_at(job, rates, stalls_s, passes, layout.counted)
+        found = _paces(layout, load(layout, flow, slowdown_on))
     return found._replace(load=replace(found.load, in_on=found.load.in_on * passed_on))
 
 
