@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from twin.event_migrations import Strategy, combined_with, is_combined, why_not
+from twin.kinds.mechanism import Selecting
 from twin.query import Query
 from twin.timed import Timed
 
@@ -42,7 +43,7 @@ class Combine(Timed):
     strategy: Literal["disruptive", "smooth"] = "smooth"
 
 
-def check_timed_events(events: Iterable[Timed], deployment: Deployment) -> None:
+def check_timed_events(events: Sequence[Timed], deployment: Deployment) -> None:
     """Raises ValueError, naming the event, if one cannot be done to operators over event time.
 
     What is combined is followed through the events, in the order of their times.
@@ -50,24 +51,25 @@ def check_timed_events(events: Iterable[Timed], deployment: Deployment) -> None:
     query = deployment.query
     timed = [operator.name for operator in query.operators if operator.needs_event_time]
     combined = {name for name in timed if is_combined(query, name)}
+    scaled = {getattr(event, "operator", "") for event in events if getattr(event, "kind", "") == "scale"}
     for index, event in sorted(enumerate(events), key=lambda each: each[1].at_s):
-        _check(f"events.{index} ({getattr(event, 'kind', '')})", event, deployment, combined)
+        _check(f"events.{index} ({getattr(event, 'kind', '')})", event, deployment, combined, scaled)
 
 
-def _check(where: str, event: Timed, deployment: Deployment, combined: set[str]) -> None:
+def _check(where: str, event: Timed, deployment: Deployment, combined: set[str], scaled: set[str]) -> None:
     query = deployment.query
     match event:
         case Repartition():
             if not query.operator(event.operator).needs_event_time:
                 raise ValueError(f"{where}: {event.operator!r} is not over event time; move its key groups instead")
-            _check_owners(where, event.operator, event.owners, deployment)
+            _check_owners(where, event.operator, event.owners, deployment, scaled)
             _check_strategy(where, query, event.operator, event.strategy, combined)
         case Split():
             _check_pair(where, event.operator, deployment)
             if event.operator not in combined:
                 raise ValueError(f"{where}: {event.operator!r} is not combined with its compute; combine it first")
             if event.owners is not None:
-                _check_owners(where, event.operator, event.owners, deployment)
+                _check_owners(where, event.operator, event.owners, deployment, scaled)
             combined -= {event.operator, combined_with(query, event.operator) or ""}
         case Combine():
             other = _check_pair(where, event.operator, deployment)
@@ -76,6 +78,8 @@ def _check(where: str, event: Timed, deployment: Deployment, combined: set[str])
             combined |= {event.operator, other}
         case _:
             strategy, operator = getattr(event, "strategy", None), getattr(event, "operator", None)
+            if operator in combined and getattr(event, "kind", "") == "scale":
+                raise ValueError(f"{where}: {operator!r} is one component with another, whose replicas stay; split it")
             if operator is not None and query.operator(operator).needs_event_time:
                 _check_strategy(where, query, operator, strategy, combined)
 
@@ -97,25 +101,26 @@ def _check_pair(where: str, name: str, deployment: Deployment) -> str:
     return other
 
 
-def _check_owners(where: str, name: str, owners: tuple[int, ...], deployment: Deployment) -> None:
+def _check_owners(where: str, name: str, owners: tuple[int, ...], deployment: Deployment, scaled: set[str]) -> None:
+    """The number of replicas is not known any more if it was scaled."""
     groups, replicas = getattr(deployment.query.operator(name), "key_groups", 0), deployment.plan.replicas(name)
     if len(owners) != groups:
         raise ValueError(f"{where}: {len(owners)} owners for the {groups} key groups of {name!r}; give one each")
     for owner in owners:
-        if not 0 <= owner < replicas:
+        if owner < 0 or (owner >= replicas and name not in scaled):
             raise ValueError(f"{where}: {name!r} has no replica {owner}; it has {replicas}, counted from 0")
 
 
-def check_timed_move(query: Query, name: str, to: str | None, strategy: Strategy | None, where: str) -> None:
+def check_timed_move(query: Query, name: str, replica: int | None, strategy: Strategy | None, where: str) -> None:
     """Raises ValueError if what moves is a way of event time, on which nothing may be overtaken."""
     if not _heeds(query, name):
         if strategy is not None:
             raise ValueError(f"{where}: {name!r} is not over event time; leave strategy out")
         return
-    if to is not None:
+    if replica is not None:
         raise ValueError(
-            f"{where}: replicas of {name!r} cannot move or be added, as punctuations would overtake tuples; move key "
-            "groups to a replica that there is"
+            f"{where}: replicas of {name!r} cannot move, as punctuations would overtake tuples; move key groups, or "
+            "scale it"
         )
     obstacle = "" if query.operator(name).needs_event_time else why_not(query, name, strategy, combined=False)
     if obstacle:
@@ -123,9 +128,14 @@ def check_timed_move(query: Query, name: str, to: str | None, strategy: Strategy
 
 
 def check_timed_rescale(query: Query, name: str, where: str) -> None:
-    """Raises ValueError for operators whose replicas are known to those behind them."""
-    if _heeds(query, name):
-        raise ValueError(f"{where}: {name!r} brings event times, so its replicas stay; move its key groups instead")
+    """Raises ValueError for operators that bring event times and have state which cannot go to another replica."""
+    operator = query.operator(name)
+    if not _heeds(query, name) or isinstance(operator.mechanism, Selecting):
+        return
+    if not operator.needs_event_time:
+        raise ValueError(f"{where}: {name!r} brings event times, and keeps state, so its replicas stay")
+    if getattr(operator, "key_groups", None) is None:
+        raise ValueError(f"{where}: {name!r} has no key groups to give to other replicas; give it key_groups")
 
 
 def _heeds(query: Query, name: str) -> bool:

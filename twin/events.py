@@ -202,7 +202,7 @@ def check_move(move: Move, deployment: Deployment, where: str, placement: Mappin
     for name, replica in (("replica", move.replica), ("to_replica", move.to_replica)):
         if replica is not None and replicas is not None and replica >= replicas:
             raise ValueError(f"{where}: {move.operator!r} has no {name} {replica}; it has {replicas}, counted from 0")
-    check_timed_move(deployment.query, move.operator, move.to, move.strategy, where)
+    check_timed_move(deployment.query, move.operator, move.replica, move.strategy, where)
     starts = deployment.plan.locations(move.operator)
     if move.to is not None:
         _location(where, move.to, deployment)

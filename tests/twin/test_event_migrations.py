@@ -211,7 +211,6 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
         {"operator": "merge"},
         "one component with 'compute'",
     ),
-    ("to a new place", [compute(), consolidate()], {"to_replica": None, "to": "h0"}, "punctuations would overtake"),
     (
         "of a replica",
         [compute(), consolidate()],
@@ -238,7 +237,6 @@ def test_what_a_component_does_not_admit(what: str) -> None:
         ({"kind": "repartition", "operator": "source", "owners": [0]}, "not over event time"),
         ({"kind": "repartition", "operator": "compute", "owners": [0, 1]}, "2 owners for the 4 key groups"),
         ({"kind": "repartition", "operator": "compute", "owners": [0, 1, 2, 3]}, "no replica 3"),
-        ({"kind": "scale", "operator": "compute", "placement": ["h0"]}, "its replicas stay"),
     ],
 )
 def test_operations_that_cannot_be(event: dict[str, Any], why: str) -> None:

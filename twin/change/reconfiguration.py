@@ -9,8 +9,8 @@ import simpy
 
 from twin.change import migration, scaling
 from twin.change.fan import Fan
+from twin.change.joining import join
 from twin.change.strategies import migrations
-from twin.change.strategies.component import Member
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
@@ -58,9 +58,8 @@ class Reconfigurer:
         """A process that gives an operator other replicas."""
         record = self.world.ledger.record("scale", rescale.operator, self.env.now)
         wanted = [Location.parse(text) for text in rescale.placement]
-        yield from self._whole(
-            rescale.operator, [record], lambda: scaling.rescale(self, rescale.operator, wanted, record)
-        )
+        name = migrations.component(self, rescale.operator)
+        yield from self._whole(name, [record], lambda: scaling.rescale(self, rescale.operator, wanted, record))
 
     def regroup(self, moves: Sequence[Move], retire: bool = False) -> Process:
         """A process that carries out several moves of key groups of one operator at the same time.
@@ -86,7 +85,7 @@ class Reconfigurer:
     def _operated(self, event: Repartition | Split | Combine, record: EventRecord) -> Process:
         match event:
             case Repartition():
-                flows = migrations.to_owners(Member(self, event.operator), event.owners)
+                flows = migrations.to_replicas(self, event.operator, event.owners, record)
                 return (yield from migrations.move_groups(self, event.operator, flows, event.strategy, record))
             case Split():
                 return (yield from migrations.split(self, event.operator, event.owners, record))
@@ -175,6 +174,9 @@ class Reconfigurer:
         task = self.wiring.add_replica(operator, place)
         self.statistics.joined(operator, task, self.env.now)
         self.on_arrival(task)
+        if operator in self.wiring.event_times.heeding:
+            join(self.wiring, operator, task)
+            self.on_change()
         return task
 
     def _retired(self, operator: str, all_empty: bool) -> Process:

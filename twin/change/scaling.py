@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.change.fan import NO_SHARE, Fan
+from twin.change.joining import depart, has_past
 from twin.change.migration import LOOK_S, Flow
+from twin.change.strategies import migrations
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
 from twin.plan import Location
@@ -29,6 +31,9 @@ def rescale(
     tasks = change.world.tasks[operator]
     record.detail.setdefault("before", len(tasks))
     record.detail["after"] = len(wanted)
+    if migrations.is_together(change, operator):
+        change.refuse(record, f"{operator!r} is one component with another; split it first")
+        return True
     missing = Counter(wanted)
     leaving = []
     for task in tasks:
@@ -45,6 +50,10 @@ def rescale(
     if fan.keys is None and not any(task.logic.keeps for task in tasks):
         fan.shares = [1.0 / len(stay) if index in stay else 0.0 for index in range(len(fan.slots))]
         fan.refresh()
+        change.on_change()
+    elif operator in wiring.event_times.heeding:
+        if not (yield from migrations.move_groups(change, operator, group_flows(fan, stay), None, record)):
+            return False
     else:
         flows = group_flows(fan, stay) if fan.keys is not None else even_flows(fan.shares, stay)
         if not (yield from change.together([(flow, record) for flow in flows], fan)):
@@ -56,9 +65,14 @@ def rescale(
 
 def dismiss(change: Reconfigurer, operator: str, task: Task) -> Generator[simpy.Event, Any, None]:
     """Takes away a replica that gets no more input, once it has nothing left to do."""
+    heeds = operator in change.wiring.event_times.heeding
     yield from _drain(change, task)
+    if heeds:
+        depart(task)
     change.statistics.left(operator, task, change.env.now)
     change.wiring.remove_replica(operator, task)
+    if heeds:
+        change.on_change()
 
 
 def _drain(change: Reconfigurer, task: Task) -> Generator[simpy.Event, Any, None]:
@@ -70,6 +84,7 @@ def _drain(change: Reconfigurer, task: Task) -> Generator[simpy.Event, Any, None
         or task.blocked
         or task.logic.away()
         or change.outstanding(task)
+        or has_past(task)
         or any(port.waiting() for port in task.ports)
     ):
         yield change.env.timeout(wait_s)

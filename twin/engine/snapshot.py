@@ -11,10 +11,11 @@ class Snapshot:
     """A station's. queue: what it has still to serve. serving: what it had served and not sent the results of.
 
     evaluating: what it was about to send for an evaluation. windows: tuples that its windows held, as it counted them
-    itself. alignment: how far its inputs were. kept: what its logic noted of itself.
+    itself. alignment: how far its inputs were. kept: what its logic noted of itself. told: by port, how far it had said
+    that it was.
     """
 
-    __slots__ = ("alignment", "evaluating", "kept", "queue", "serving", "windows")
+    __slots__ = ("alignment", "evaluating", "kept", "queue", "serving", "told", "windows")
 
     def __init__(
         self,
@@ -24,6 +25,7 @@ class Snapshot:
         windows: float,
         alignment: Alignment | None,
         kept: object,
+        told: list[dict[str, float]],
     ) -> None:
         self.queue = queue
         self.serving = serving
@@ -31,6 +33,7 @@ class Snapshot:
         self.windows = windows
         self.alignment = alignment.copy() if alignment is not None else None
         self.kept = kept
+        self.told = told
 
     @property
     def queued(self) -> int:

@@ -136,12 +136,12 @@ def finish(wiring: Wiring) -> None:
     for name in times.timed:
         for task in world.tasks[name]:
             assert isinstance(task.logic, TimedLogic)
-            task.logic.shippings = _shippings(wiring, name, task)
+            task.logic.shippings = shippings(wiring, name, task)
         if wiring.query.operator(name).hands_over == "partials":
             _share(wiring, name)
 
 
-def _as_far(_kind: str, _value: float) -> None:
+def as_far(_kind: str, _value: float) -> None:
     """Nothing is done but to pass it on."""
 
 
@@ -157,10 +157,11 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
     if inputs or wiring.query.operator(name).is_source:
         live.add(task.name)
     if inputs:
-        task.alignment = Alignment(inputs, _as_far)
+        task.alignment = Alignment(inputs, as_far)
 
 
-def _shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
+def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
+    """To the consolidates behind a replica."""
     world, found = wiring.world, []
     for position, stream in enumerate(wiring.query.outputs(name)):
         consumer = world.tasks[stream.consumer][0].logic

@@ -18,10 +18,11 @@ import numpy as np
 from optimizers.governor import governor_placement
 from optimizers.interface import Problem, plan_on
 from optimizers.policies.monitoring import MonitoringSpec
-from scenarios.experiments.costream import planners
+from scenarios.experiments.costream import against, planners
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.recipes import main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import PAPER, Sizes
 from scenarios.experiments.workspace import Workspace
 from twin.cluster import Cluster, Host
@@ -65,6 +66,7 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     rows = kept(workspace, "fig10", compare, pieces)
     title = "A monitored job from the heuristic's plan against our initial placement: linear filter query"
     tables = {"jobs": Table(title, COLUMNS, tuple(rows)), "summary": summary(rows)}
+    tables["against"] = compared(against.monitored(rows))
     drawn = {key: [row[key] for row in rows] for key in ("slow_down", "overhead_s")}
     return Result(tables, {"overhead": lambda: monitoring_overhead(drawn, sizes.horizon_s)}, NOTES)
 

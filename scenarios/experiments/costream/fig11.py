@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scenarios.experiments.costream import against
 from scenarios.experiments.costream.judging import judged
 from scenarios.experiments.costream.published import FIGURE_11
 from scenarios.experiments.costream.table6a import LENGTHS, NO_CHAINS, chains
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.recipes import CorpusRecipe, horizon, main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -89,9 +91,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         "Additional runs are chains of two, three and four filters, a third each; a tenth of them stops the training.",
         "Rehearsal mixes in as many old training runs.",
     )
-    return Result(
-        {"fine_tuning": Table(title, COLUMNS, (*_paper(), *lines))}, figures={"fine_tuning": figure}, notes=notes
-    )
+    tables = {"fine_tuning": Table(title, COLUMNS, (*_paper(), *lines)), "against": compared(against.fine_tuned(lines))}
+    return Result(tables, figures={"fine_tuning": figure}, notes=notes)
 
 
 def _of(contestant: Contestant, workspace: Workspace, sizes: Sizes, judges: _Judges) -> Iterator[dict[str, Any]]:

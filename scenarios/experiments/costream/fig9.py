@@ -16,10 +16,11 @@ import numpy as np
 
 from optimizers.enumeration import PlacementSpace
 from optimizers.interface import Problem
-from scenarios.experiments.costream import planners
+from scenarios.experiments.costream import against, planners
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.recipes import EVALUATION_SEED, main_corpus
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from scenarios.planning.outcomes import Outcome
@@ -68,9 +69,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     title = f"Placement of {sizes.queries} queries a type: speed-up in Lp over the heuristic, regret to the best known"
     drawn = {key: [row[key] for row in rows if row["type"] != "all"] for key in ("type", "planner", "speed_up")}
     ends = {key: [row[key] for row in rows if row["type"] != "all"] for key in ("speed_up_low", "speed_up_high")}
-    return Result(
-        {"placement": Table(title, COLUMNS, tuple(rows))}, {"speed_up": lambda: speed_ups(drawn | ends)}, NOTES
-    )
+    tables = {"placement": Table(title, COLUMNS, tuple(rows)), "against": compared(against.speed_ups(rows))}
+    return Result(tables, {"speed_up": lambda: speed_ups(drawn | ends)}, NOTES)
 
 
 def query(name: str, index: int, seed: int, settings: RunSettings) -> Scenario:

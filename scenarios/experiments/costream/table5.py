@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import Any
 
+from scenarios.experiments.costream import against
 from scenarios.experiments.costream.judging import COLUMNS, SHORT, cells, every_row, published
 from scenarios.experiments.costream.published import TABLE_V
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_corpus
 from scenarios.experiments.rows import Within
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from scenarios.spaces.unseen_hardware import EXTRAPOLATIONS, Extrapolation
@@ -39,7 +41,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         'The paper judges 100 queries a column. Its "64k, 10k" Mbit/s is read as 6400 and 10000, as in its Table II.',
     )
     means = Table("Means over the eight simulated ranges (geometric of q-errors)", _MEAN_COLUMNS, tuple(_means(lines)))
-    return Result({"means": means, "extrapolation": Table(title, columns, tuple(lines))}, notes=notes)
+    tables = {"means": means, "extrapolation": Table(title, columns, tuple(lines))}
+    return Result({**tables, "against": compared(against.extrapolated(lines))}, notes=notes)
 
 
 def _means(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from scenarios.experiments.costream import against
 from scenarios.experiments.costream.published import TABLE_VI_A
 from scenarios.experiments.costream.unseen_queries import COLUMNS, ONE_CLASS, block
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, main_corpus
 from scenarios.experiments.rows import Within
+from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 
@@ -32,7 +34,8 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         lines += block(f"{length} filters", TABLE_VI_A[length], models, fresh, workspace.seed)
     trained = len(workspace.split(recipe, NO_CHAINS).train)
     title = f"Unseen filter chains: {sizes.n} fresh simulated runs each, after training on {trained:,} runs without any"
-    return Result({"chains": Table(title, COLUMNS, tuple(lines))}, notes=("The paper judges 100 queries.", ONE_CLASS))
+    tables = {"chains": Table(title, COLUMNS, tuple(lines)), "against": compared(against.chains(lines))}
+    return Result(tables, notes=("The paper judges 100 queries.", ONE_CLASS))
 
 
 TABLE6A = Experiment(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scenarios.experiments.briskstream import against as brisk
 from scenarios.experiments.costream import against as costream
+from scenarios.experiments.costream import planners
 
 
 def verdicts(rows: list[dict[str, str]]) -> list[str]:
@@ -40,3 +41,54 @@ def test_models_are_compared_seed_by_seed_and_not_without_labels() -> None:
     assert found["T"]["verdict"] == "agrees" and found["T"]["ours"].startswith("2 of 2")
     assert found["RO"]["verdict"] == "differs" and found["RO"]["ours"].startswith("1 of 2")
     assert found["Lp"]["verdict"] == found["S"]["verdict"] == "not comparable"
+
+
+def test_plans_that_are_no_faster_differ_and_latencies_that_do_not_exist_are_endless() -> None:
+    def rows(ours: float | None, flat: float) -> list[dict[str, object]]:
+        pairs = ((planners.PAPER, ours), (planners.FLAT, flat))
+        return [
+            {"type": name, "planner": planner, "speed_up": value}
+            for name in ("linear", "2-way join", "all")
+            for planner, value in pairs
+        ]
+
+    assert verdicts(costream.speed_ups(rows(2.0, 1.5)))[:3] == ["agrees"] * 3
+    assert verdicts(costream.speed_ups(rows(None, 1.5)))[:2] == ["agrees"] * 2
+    assert verdicts(costream.speed_ups(rows(1.0, 1.0)))[:2] == ["differs"] * 2
+
+
+def test_monitoring_that_is_sooner_than_the_papers_differs() -> None:
+    row = {"slow_down": 100.0, "overhead_s": 80.0}
+    assert verdicts(costream.monitored([row, row | {"overhead_s": None}]))[:2] == ["agrees"] * 2
+    assert verdicts(costream.monitored([row, {"slow_down": 0.9, "overhead_s": 40.0}]))[:2] == ["differs"] * 2
+
+
+def test_fine_tuning_is_judged_without_rehearsal_and_chains_by_their_order() -> None:
+    def tuned(learned: str, *medians: float) -> dict[str, object]:
+        cells = {f"chain{length}_q50": value for length, value in zip((2, 3, 4), medians, strict=True)}
+        return {"model": costream.PAPERS, "learned": learned, **cells}
+
+    before, after = tuned("no chains", 1.2, 1.6, 2.3), tuned("and 300 chains", 1.1, 1.1, 1.2)
+    rehearsed = tuned("and 300 chains with rehearsal", 9.0, 9.0, 9.0)
+    assert verdicts(costream.fine_tuned([before, after, rehearsed]))[:2] == ["agrees"] * 2
+    assert verdicts(costream.fine_tuned([tuned("no chains", 2.3, 1.6, 1.0), after]))[:2] == ["differs"] * 2
+
+
+def test_chains_and_ranges_are_judged_by_the_papers_own_extremes() -> None:
+    def chain(model: str, median: float, right: float) -> dict[str, object]:
+        return {"queries": median, "model": model, "throughput_per_s_q50": median, "success_right": right}
+
+    rising = [chain(model, each, 1.0) for each in (1.1, 1.3, 1.9) for model in (costream.PAPERS, costream.FLAT)]
+    assert verdicts(costream.chains(rising))[-2:] == ["agrees", "differs"]
+
+    def beyond(model: str, name: str, median: float) -> dict[str, object]:
+        medians = {f"{metric}_q50": median for metric in ("throughput_per_s", "processing_latency_s")}
+        return {"model": model, "range": f"{name}: of something", **medians}
+
+    for slow, verdict in ((1.5, "agrees"), (1.1, "differs")):
+        rows = [
+            beyond(model, name, median)
+            for name, median in (("weaker-cpu", 1.2), ("weaker-latency", slow))
+            for model in (costream.PAPERS,)
+        ] + [beyond(costream.PUBLISHED, "weaker-cpu", 1.6), beyond(costream.PUBLISHED, "weaker-latency", 3.2)]
+        assert verdicts(costream.extrapolated(rows))[:2] == [verdict] * 2

@@ -43,6 +43,15 @@ class Member:
         return self.change.world.owners[self.name]
 
     @property
+    def seats(self) -> list[Location | None]:
+        """Where its replicas are, by index of the fan."""
+        seats = zip(self.fan.slots, self.fan.places, strict=True)
+        found = [place if isinstance(each, Task) else None for each, place in seats]
+        while found and found[-1] is None:
+            found.pop()
+        return found
+
+    @property
     def replicas(self) -> list[TimedLogic]:
         """What they do."""
         return [cast(TimedLogic, task.logic) for task in self.change.world.tasks[self.name]]

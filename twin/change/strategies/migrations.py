@@ -79,7 +79,7 @@ def split(change: Reconfigurer, name: str, owners: Sequence[int] | None, record:
     _set_together(change, name, False)
     record.paused_s, record.bytes = 0.0, 0.0
     if owners is not None:
-        flows = to_owners(Member(change, name), owners)
+        flows = to_replicas(change, name, owners, record)
         if flows:
             yield from instant(change, name, flows, record)
     return True
@@ -94,6 +94,9 @@ def combine(change: Reconfigurer, name: str, strategy: Strategy, record: EventRe
         change.refuse(record, f"{name!r} is one component with its compute already")
         return True
     compute = Member(change, cast(str, combined_with(change.wiring.query, name)))
+    if compute.seats != Member(change, name).seats:
+        change.refuse(record, f"{name!r} and {compute.name!r} have other replicas since they were scaled")
+        return True
     at_us = cut_after(change.wiring)
     yield from reached(change, [(each, at_us) for each in compute.replicas])
     flows = to_owners(Member(change, name), compute.owners.keys.owner)
@@ -103,6 +106,16 @@ def combine(change: Reconfigurer, name: str, strategy: Strategy, record: EventRe
     if done:
         _set_together(change, name, True)
     return done
+
+
+def to_replicas(change: Reconfigurer, name: str, owners: Sequence[int], record: EventRecord) -> list[Flow]:
+    """What it takes to bring each key group to a replica, which scaling may have taken away."""
+    tasks, fan = change.world.tasks[name], change.wiring.fan(name)
+    gone = [owner for owner in owners if owner >= len(tasks)]
+    if gone:
+        change.refuse(record, f"it has no replica {gone[0]}; it has {len(tasks)}, counted from 0")
+        return []
+    return to_owners(Member(change, name), [fan.index(tasks[owner]) for owner in owners])
 
 
 def to_owners(member: Member, owners: Sequence[int]) -> list[Flow]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from twin.engine.event_time.content import Content, Expected, Known
 from twin.engine.event_time.dated import Dated, dated
-from twin.engine.event_time.timed import GroupState, TimedLogic
+from twin.engine.event_time.timed import MODIFICATION, GroupState, TimedLogic
 from twin.engine.logic import depart
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.segment import Segment
@@ -265,6 +265,20 @@ class ComputeLogic(TimedLogic):
         self._panes_held = {pane: content.copy() for pane, content in panes_held.items()}
         self.sharings = sharings.copy()
         self._executions.clear()
+
+    def past(self) -> bool:
+        """See TimedLogic: panes, until they are in no window any more."""
+        return bool(self._panes_held)
+
+    def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
+        """See TimedLogic; in the forms that hold there."""
+        super().come(sibling, values)
+        assert isinstance(sibling, ComputeLogic)
+        self.sharings, self.modifications = sibling.sharings.copy(), sibling.modifications.copy()
+        cut_us = values.get(MODIFICATION, -math.inf)
+        for each_us in sorted(self.modifications):
+            if each_us <= cut_us:
+                self.modify(each_us)
 
     def add_state(self, state: GroupState) -> None:
         """See TimedLogic."""

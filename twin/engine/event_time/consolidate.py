@@ -209,6 +209,12 @@ class ConsolidateLogic(TimedLogic):
         """See TimedLogic."""
         self.pieces = [pieces.copy() for pieces in cast("list[Pieces]", state)]
 
+    def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
+        """See TimedLogic; of the same inputs."""
+        super().come(sibling, values)
+        assert isinstance(sibling, ConsolidateLogic)
+        self.know_inputs([pieces.windows for pieces in sibling.pieces])
+
     def add_state(self, state: GroupState) -> None:
         """See TimedLogic."""
         self.give_groups(cast("State", state))

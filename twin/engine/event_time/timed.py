@@ -92,6 +92,15 @@ class TimedLogic(Logic):
         """Has a copy of that, and nothing else."""
         raise NotImplementedError
 
+    def past(self) -> bool:
+        """Whether it has something left that was handed over, and may be asked for again."""
+        return False
+
+    def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
+        """Goes to work beside a sibling, as far as what it will get, by kind of mark."""
+        self.ownership, self.audit, self.tally = sibling.ownership, sibling.audit, sibling.tally
+        self.watermark_us = values.get(WATERMARK, -math.inf)
+
     def add_state(self, state: GroupState) -> None:
         """Merges key groups' state into its own."""
         raise NotImplementedError

@@ -167,11 +167,14 @@ class Task(Interruptible):
             queue.insert(0, serving)
             serving = None
         queue[:0] = logic.pending()
-        return Snapshot(queue, serving, self.evaluating, logic.held(), self.alignment, logic.snapshot(again))
+        kept, told = logic.snapshot(again), [port.told.copy() for port in self.ports]
+        return Snapshot(queue, serving, self.evaluating, logic.held(), self.alignment, kept, told)
 
     def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
         """Goes back to what it was at `at_s`, without its queue; how many tuples it will read again by itself."""
         self.alignment = snapshot.alignment.copy() if snapshot.alignment is not None else None
+        for port, told in zip(self.ports, snapshot.told, strict=True):
+            port.told = told.copy()
         return self.logic.restore(snapshot.kept, at_s, now_s)
 
     def finish(self, snapshot: Snapshot) -> None:

@@ -137,7 +137,20 @@ class Paths(dict[int, Path]):
 class Port:
     """One producer replica's end of one stream."""
 
-    __slots__ = ("_only", "cap", "deal", "dropped", "lot", "outbox", "passed_over", "paths", "send_s", "sent_s", "task")
+    __slots__ = (
+        "_only",
+        "cap",
+        "deal",
+        "dropped",
+        "lot",
+        "outbox",
+        "passed_over",
+        "paths",
+        "send_s",
+        "sent_s",
+        "task",
+        "told",
+    )
 
     def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
         self.task = task
@@ -149,6 +162,7 @@ class Port:
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
         self.dropped = 0
         self.passed_over = 0  # tuples that left the task and were not for this stream
+        self.told: dict[str, float] = {}  # values of the last control items, by kind
         self.refresh()
 
     def refresh(self) -> None:
@@ -174,6 +188,7 @@ class Port:
 
     def mark(self, mark: Mark) -> None:
         """Sends a control item to every replica that gets, or may get, tuples, behind all that was sent before."""
+        self.told[mark.kind] = mark.value
         self.flush()
         for index, weight in enumerate(self.deal.weights):
             if weight > 0.0 or self.deal.tags:

@@ -51,6 +51,12 @@ class Alignment:
         other._values = {kind: values.copy() for kind, values in self._values.items()}
         return other
 
+    def join(self, each: Input, values: dict[str, float]) -> None:
+        """Another input, which is as far as that."""
+        self.inputs.append(each)
+        for kind, value in values.items():
+            self._values.setdefault(kind, {})[each] = value
+
     def least(self, kind: str) -> float:
         """Where the station is: -inf as long as any input has said nothing."""
         values = self._values.get(kind, {})
