@@ -179,3 +179,23 @@ def test_what_else_is_estimated_together_makes_no_difference():
         alone = RateModel().predict(job, [plan])
         for metric, costs in alone.by_metric.items():
             assert together[metric][number] == pytest.approx(costs[0], rel=1e-9), metric
+
+
+def test_what_a_card_cannot_send_grows_old():
+    """Of 200 tuples of 2 kB a card of 2.5 Mbit/s sends 156.25: what leaves at t waited t (1 - 156.25 / 200)."""
+    per_s, sent_per_s = 200.0, 2.5e6 / 8 / 2000
+    job = scenario(
+        deployment(
+            [source(tuple_bytes=2000), {"kind": "map", "name": "map", "selectivity": 1, "service_time_s": 0}, sink()],
+            [("source", "map"), ("map", "sink")],
+            {"source": {"law": "constant", "rate_per_s": per_s}},
+            hosts=[host("h", 4), {**host("edge", 1), "bandwidth_mbps": 2.5}],
+            placement={"source": "edge"},
+            engine=DEEP,
+        )
+    )
+    found, run = said(job), seen(job)
+    assert found["throughput_per_s"][0] == pytest.approx(sent_per_s, rel=0.01)
+    assert run.throughput_per_s == pytest.approx(sent_per_s, rel=0.02)
+    assert found["processing_latency_s"][0] == pytest.approx(HALF_S * (1 - sent_per_s / per_s), rel=0.03)
+    assert run.processing_latency_s.mean == pytest.approx(found["processing_latency_s"][0], rel=0.05)

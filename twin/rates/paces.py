@@ -67,7 +67,8 @@ def own_paces(layout: Layout, offered: Load, slowdown_on: np.ndarray, stalls_s: 
         passes |= dict(zip(ends, passed_sn, strict=True))
         flow = flow_at(job, rates, stalls_s, passes, layout.counted)
         found = _paces(layout, load(layout, flow, slowdown_on))
-    return found._replace(load=replace(found.load, in_on=found.load.in_on * passed_on))
+    waits_sn = np.where(found.over_sn > 1.0, 0.0, found.load.nic_sn)  # the others' have no end: see `lateness`
+    return found._replace(load=replace(found.load, in_on=found.load.in_on * passed_on, nic_sn=waits_sn))
 
 
 def _paces(layout: Layout, now: Load) -> Paces:
