@@ -26,6 +26,7 @@ from optimizers.interface import (
 )
 from optimizers.requirements import Requirements
 from optimizers.selection import Estimated, as_close, estimate, goodness, insane, said
+from optimizers.surer import exchanged, surer
 from twin.errors import BadInput
 
 KEPT = "nothing better than the given plan was found, which is kept"
@@ -80,7 +81,10 @@ class Keeping:
         stopped = patience.over and found.status is Status.FEASIBLE
         judged = estimate(problem, [problem.deployment.plan, found.plan])
         if by_objective(self):
-            found = _better(problem, found, judged)
+            sure = exchanged(problem, self.optimizer, found, judged.candidate(1), patience)
+            if sure.plan != found.plan:
+                judged = estimate(problem, [problem.deployment.plan, sure.plan])
+            found = _better(problem, sure, judged)
         early = "" if not stopped else STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
         return replace(
             found,
@@ -103,6 +107,8 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
     if not problem.space.includes(problem.deployment, given.plan):
         return replace(found, message=said(found.message, OUTSIDE))
     mine, theirs = goodness(problem, judged).T
+    if surer(problem, given, [other]) is other:
+        return found if tuple(theirs) <= tuple(mine) else _unproved(problem, found, given)
     if tuple(theirs) < tuple(mine) and not _as_bad(mine, theirs):
         return found
     kept = replace(
@@ -115,8 +121,13 @@ def _better(problem: Problem, found: Solution, judged: Estimated) -> Solution:
     )
     if _agrees(found, given, other) or found.status is Status.INFEASIBLE:
         return kept
+    return _unproved(problem, kept, given)
+
+
+def _unproved(problem: Problem, found: Solution, given: Candidate) -> Solution:
+    """Without the claims that the given plan refutes."""
     refuted = OBJECTIVES[problem.objective] == "min" or found.bound is None or given.objective > found.bound
-    return replace(kept, status=Status.FEASIBLE, bound=None if refuted else found.bound)
+    return replace(found, status=Status.FEASIBLE, bound=None if refuted else found.bound)
 
 
 def _as_bad(mine: np.ndarray, theirs: np.ndarray) -> bool:

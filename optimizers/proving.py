@@ -14,17 +14,21 @@ from optimizers.interface import Goaled, Optimizer, Problem, Solution, Status, b
 from optimizers.keeping import STOPPED
 from optimizers.patience import Patience
 from optimizers.selection import Estimated, choose, estimate, said
+from optimizers.surer import with_room
 from twin.errors import BadInput
 from twin.metrics import CostModel
 from twin.plan import ExecutionPlan
 
 UNPROVED = "not simulated"
+REFUTED = 0.2
+"""Head room, as a share of the offered rates, of the plans that are simulated next if none of the best keeps up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proving:
     """The optimizer's solution and its next best, `count` >= 1 plans in all, judged by `truth`; and the given plan, if
-    the optimizer looked at it.
+    the optimizer looked at it. If none of these keeps up though the optimizer said so, as many more are judged that
+    have head room by its cost model.
 
     An optimizer with a goal of its own (the fewest hosts) keeps its order; the first plan that does is taken.
     `evaluations` counts those of both models. Nothing is proved about plans outside: `bound` is None.
@@ -46,7 +50,7 @@ class Proving:
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the optimizer cannot take the problem."""
         started_s = time.perf_counter()
-        patience = Patience.of(None, problem.stopped)
+        patience, searching = Patience.of(None, problem.stopped), problem.patience()
         first = self.optimizer.solve(replace(problem, alternatives=max(problem.alternatives, self.count - 1)))
         plans = [first.plan, *(each.plan for each in first.alternatives)][: self.count]
         given = None if first.given is None or not by_objective(self.optimizer) else first.given.plan
@@ -58,13 +62,28 @@ class Proving:
         if isinstance(self.optimizer, Goaled) and not by_objective(self.optimizer):
             asked = replace(asked, requirements=self.optimizer.required(problem))
             return self._first_that_holds(first, self._simulated(asked, plans, patience))
-        found = self._simulated(asked, plans, patience)
-        evaluations = first.evaluations + len(found.plans)
+        found, estimated_again = self._simulated(asked, plans, patience), 0
+        if first.sane and not found.sane.any() and not patience.over:
+            roomier, estimated_again = self._roomier(problem, searching)
+            plans += [plan for plan in roomier if plan not in plans]
+            more = [found, *([self._simulated(asked, new, patience)] if (new := plans[len(found.plans) :]) else [])]
+            found = joined(more, plans[: sum(len(each.plans) for each in more)])
+        evaluations = first.evaluations + estimated_again + len(found.plans)
         chosen = choose(problem, found, evaluations=evaluations, started_s=started_s, complete=False)
         if len(found.plans) < len(plans):
             chosen = replace(chosen, message=said(STOPPED, chosen.message))
         proved = given is not None and given in found.plans
         return replace(chosen, given=found.candidate(plans.index(given)) if given and proved else first.given)
+
+    def _roomier(self, problem: Problem, searching: Patience) -> tuple[list[ExecutionPlan], int]:
+        """As many plans that have head room by the problem's cost model, where none of the best held, and how many
+        that model was asked about."""
+        asked = with_room(problem, REFUTED, searching)
+        if asked is None:
+            return [], 0
+        found = self.optimizer.solve(replace(asked, alternatives=max(problem.alternatives, self.count - 1)))
+        plans = [found.plan, *(each.plan for each in found.alternatives if each.sane)]
+        return plans[: self.count] if found.sane else [], found.evaluations
 
     def _first_that_holds(self, first: Solution, found: Estimated) -> Solution:
         """Of an optimizer with another goal: its order stays, without the plans that do not do in the simulator."""

@@ -48,7 +48,7 @@ class Requirements:
     def words(self) -> str:
         """In a few words; empty if nothing is required."""
         room = f"bears {self.factor:g} times the offered rates" if self.head_room else ""
-        limits = [f"{name} at most {most_s:g} s" for name, most_s in self.at_most.items()]
+        limits = [f"keeps {name} to at most {most_s:g} s" for name, most_s in self.at_most.items()]
         return ", ".join(filter(None, [room, *limits]))
 
 

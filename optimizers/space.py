@@ -61,7 +61,7 @@ class Space:
         return several and not self.costream_rules
 
     def check(self, deployment: Deployment) -> None:
-        """Raises BadInput for an operator or a host that the job does not have."""
+        """Raises BadInput for an operator or a host that the job lacks, and for what is pinned where it may not be."""
         operators = [operator.name for operator in deployment.query.operators]
         hosts = [host.name for host in deployment.cluster.hosts]
         for name in (*self.pinned, *self.allowed):
@@ -71,6 +71,13 @@ class Space:
             for host in allowed:
                 if host not in hosts:
                     raise BadInput(f"operator {name!r} is allowed on unknown host {host!r}; {suggest(host, hosts)}")
+            stays = name in self.pinned or deployment.query.operator(name).pinned
+            elsewhere = [place.host for place in deployment.plan.locations(name) if place.host not in allowed]
+            if stays and elsewhere:
+                raise BadInput(
+                    f"operator {name!r} is pinned to {elsewhere[0]!r}, and allowed on {', '.join(allowed)} only; "
+                    "allow that host, or do not pin it"
+                )
 
     def allows_ol(self, deployment: Deployment) -> np.ndarray:
         """Whether an operator may be on a socket [O in data-flow order, L of all hosts in a row]. Raises as `check`."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from twin.kinds.mechanism import Collecting, Selecting
 from twin.kinds.operator import KeyedOperator
 from twin.partition_attributes import attributes_of, dealt_by
 from twin.plan import ExecutionPlan
@@ -119,9 +120,9 @@ def why_never(query: Query, producer: str, consumer: str) -> str:
     lonely = next((name for name in (producer, consumer) if query.operator(name).runs_alone), None)
     if lonely is not None:
         return f"{lonely!r} is a task by itself, whatever the plan; fuse others"
-    timed = next((name for name in (producer, consumer) if _leads_to_event_time(query, name)), None)
-    if timed is not None:
-        return f"{timed!r} works in event time, or leads to what does, and punctuations travel in channels"
+    timed = _in_event_time(query, producer, consumer)
+    if timed:
+        return timed
     if stream.overflow == "drop":
         return f"stream {producer} -> {consumer} drops what finds no room, and between fused operators is no channel"
     operator = query.operator(consumer)
@@ -135,9 +136,22 @@ def may_chain(query: Query, stream: Stream) -> bool:
     return query.partitioning(stream).in_turn and not why_never(query, stream.producer, stream.consumer)
 
 
-def _leads_to_event_time(query: Query, name: str) -> bool:
+def _in_event_time(query: Query, producer: str, consumer: str) -> str:
+    """Why an operator cannot follow another on the way of event times: what follows passes tuples on, or takes them."""
     timed = [each.name for each in query.operators if each.needs_event_time]
-    return any(name == each or name in query.ancestors(each) for each in timed)
+    first, then = query.operator(producer), query.operator(consumer)
+    touched = any(
+        producer == each or producer in query.ancestors(each) or each in query.ancestors(producer) for each in timed
+    )
+    if not touched:
+        return ""
+    if then.needs_event_time:
+        return f"{consumer!r} works in event time, and its keys are dealt on a stream; it can only be the first"
+    if not isinstance(then.mechanism, Selecting | Collecting):
+        return f"{consumer!r} is behind event time, where only filters, maps and sinks follow others; let it run apart"
+    if not (first.is_source or first.needs_event_time or isinstance(first.mechanism, Selecting)):
+        return f"{producer!r} leads to event time, where only sources, filters and maps are followed; let it run apart"
+    return ""
 
 
 def _names(names: Sequence[str]) -> str:

@@ -133,7 +133,8 @@ def metrics_of(operator_rows: Sequence[Row], warmup_s: float, crashed: bool) -> 
     if not rows:
         raise ValueError(f"warmup_s = {warmup_s} leaves no period of statistics")
     seconds = max(row["end_s"] for row in rows) - min(row["start_s"] for row in rows)
-    sinks = [row for row in rows if row["kind"] in SINKS]
+    # added up by name, as the order of a file's operators means nothing, not even to the last bit
+    sinks = sorted((row for row in rows if row["kind"] in SINKS), key=lambda row: (row["start_s"], row["operator"]))
     sources = [row for row in rows if row["kind"] in SOURCES]
     totals = Totals(
         seconds=seconds,

@@ -107,7 +107,8 @@ def _check(job: Job, settings: RunSettings, events: Sequence[AnyEvent]) -> None:
     last_start_s = _last_period_start_s(settings)
     if settings.warmup_s > last_start_s:
         raise BadInput(
-            f"run.warmup_s = {settings.warmup_s:g} leaves no whole period to measure; make it at most {last_start_s:g}"
+            f"run.warmup_s = {settings.warmup_s:g} leaves no whole period to measure; "
+            f"make it at most {last_start_s:g}, or run.period_s at most {settings.horizon_s - settings.warmup_s:g}"
         )
 
 

@@ -14,6 +14,7 @@ from optimizers.milp.ages import fixed_s
 from optimizers.selection import Estimated, estimate, goodness
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
+from optimizers.surer import PREMIUM, SURE
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -36,7 +37,8 @@ class Weighed:
 
     def near(self, share: float) -> np.ndarray:
         """Rows of the sane plans within that share of the best, of what placement can change, the best first; of the
-        least bad ones if none is sane."""
+        least bad ones if none is sane. Only of those that surely keep up, if some are among these or cost hardly more.
+        """
         keys = goodness(self.problem, self.found)
         order = np.lexsort(keys[::-1])
         sane = self.found.sane[order]
@@ -44,7 +46,11 @@ class Weighed:
             return order[:AROUND]
         order, cost = order[sane], keys[2][order[sane]]
         most = cost[0] + share * abs(cost[0] - self.unchanged_s)
-        return np.asarray(order[cost <= most])
+        close, sure = cost <= most, self.found.backpressured[order] < SURE
+        if (close & sure).any():
+            return np.asarray(order[close & sure])
+        hardly = sure & (cost <= cost[0] + PREMIUM * abs(cost[0]))
+        return np.asarray(order[hardly][:AROUND] if hardly.any() else order[close])
 
     def joined(self, counts_nol: np.ndarray) -> Weighed:
         """With more plans; those that are there already, or not in the space, are left out."""

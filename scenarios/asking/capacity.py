@@ -206,8 +206,10 @@ def _longer_runs_fail(prober: Prober, answer: Mapping[str, Any], within: Range) 
     what it bears in short ones. None if the job does not go on as it began, or is too much work.
     """
     value = answer["value"]
-    if not within.whole:
-        value = answer["interval95"][0 if within.upward else 1] * (1 - within.tolerance * (1 if within.upward else -1))
+    if not within.whole:  # of few runs the interval is wide, and what held in all of them is nearer to the border
+        low, high = answer["interval95"]
+        nearest = max(low, answer["holds_in_all"]) if within.upward else min(high, answer["holds_in_all"])
+        value = nearest * (1 - within.tolerance * (1 if within.upward else -1))
     scenario = prober.at(float(value))
     if scenario is None or not steady(scenario, scenario.events, scenario.policy is not None):
         return None

@@ -49,15 +49,18 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
     unproved = OPTIMIZERS[name].solve(problem)
     cheap.asked.clear()
     proved = Proving(OPTIMIZERS[name], truth, count).solve(problem)
-    if name != "milp-hosts":  # which asks twice of each plan, for its head room
+    first = truth.model.predict(problem.scenario, truth.asked[:count])
+    refuted = not ((first["backpressured"] < 0.5) & (first["success"] >= 0.5)).any()
+    if name != "milp-hosts" and not refuted:  # head room is asked for beside the rest, of each plan
         assert proved.evaluations == len(cheap.asked) + len(truth.asked)
     assert truth.asked[0] == unproved.plan
     assert proved.plan in truth.asked
     looked_at = list(dict.fromkeys(plan.model_dump_json() for plan in truth.asked))
     if name in PRUNING:
-        assert 1 <= len(looked_at) <= count
+        assert 1 <= len(looked_at) <= count * (1 + refuted)
     else:
-        assert len(looked_at) == (count if name in SEARCHING else 1)
+        some = count if name in SEARCHING else 1
+        assert some <= len(looked_at) <= some * (1 + refuted)
     says = truth.model.predict(problem.scenario, truth.asked)
     sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
     if name != "milp-hosts":

@@ -220,6 +220,10 @@ def test_what_no_plan_fulfils_is_said():
     job = ruled_out()
     with pytest.raises(BadInput, match="unknown operator 'x'"):
         Keeping(OPTIMIZERS["local-search"]).solve(asked(job, space=Space(pinned=frozenset({"x"}))))
+    name, home = next((each.name, job.plan.placement[each.name][0]) for each in job.query.operators)
+    other = next(host.name for host in job.cluster.hosts if host.name != home)
+    with pytest.raises(BadInput, match=f"'{name}' is pinned to '{home}', and allowed on {other} only"):
+        Space(pinned=frozenset({name}), allowed={name: (other,)}).check(job)
     with pytest.raises(BadInput, match="any number of replicas"):
         OPTIMIZERS["exhaustive"].solve(asked(job, space=Space(free_replicas=True)))
 

@@ -121,13 +121,10 @@ def test_key_groups_are_dealt_to_the_first_alone() -> None:
         fuse(job, ("m", "a"))
 
 
-def test_what_leads_to_event_time_runs_apart() -> None:
+def test_an_engine_chains_a_sink_to_windows_over_event_time_and_nothing_to_what_is_dealt_by_key() -> None:
     job = event_jobs.job(placement=dict.fromkeys(("source", "compute", "merge", "sink"), "h0"))
-    for group, name in ((("source", "compute"), "source"), (("merge", "sink"), "merge")):
-        with pytest.raises(BadInput, match=f"{name!r} works in event time, or leads to what does"):
-            job.with_plan(job.plan.model_copy(update={"fused": (group,)}))
     chaining = job.engine.model_copy(update={"chaining": True})
-    assert fused(job.query, job.plan, chaining) == ()
+    assert fused(job.query, job.plan, chaining) == (("merge", "sink"),)
 
 
 def test_sockets_with_limits_refuse() -> None:

@@ -100,7 +100,7 @@ def finish(checkpoint: Checkpoint, tasks: Collection[Task]) -> None:
 
 def counted(task: Task) -> int:
     """Results that arrived at it and would arrive again."""
-    sink = task.logic.sink()
+    sink = task.logic.part(task.logic.operators() - 1).sink()
     return sink.counted if sink is not None and sink.repeats else 0
 
 

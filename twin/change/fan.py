@@ -142,4 +142,4 @@ class Fan:
         for _, task, port in self.ports():
             port.deal.reweigh(list(port.deal.due(self.shares)))
             port.refresh()
-            task.send_s = sum(each.send_s for each in task.ports)
+            task.know_ports()

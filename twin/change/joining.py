@@ -25,7 +25,7 @@ def join(wiring: Rewiring, operator: str, task: Task) -> None:
     alignment = task.alignment = Alignment([], as_far)
     for side, stream in enumerate(wiring.query.inputs(operator)):
         position = wiring.query.outputs(stream.producer).index(stream)
-        for producer in wiring.world.tasks[stream.producer]:
+        for producer in wiring.tasks_of(stream.producer):
             alignment.join((side, producer.name), producer.ports[position].told)
     values = {kind: least for kind in KINDS if (least := alignment.least(kind)) > -math.inf}
     if isinstance(task.logic, TimedLogic):
@@ -33,8 +33,8 @@ def join(wiring: Rewiring, operator: str, task: Task) -> None:
         assert isinstance(sibling, TimedLogic)
         task.logic.come(sibling, values)
         task.logic.shippings = shippings(wiring, operator, task)
-    for port, stream in zip(task.ports, wiring.query.outputs(operator), strict=True):
-        port.told = values.copy()
+    for port, edge in zip(task.ports, wiring.job.outputs(operator), strict=True):
+        port.told, stream = values.copy(), edge.stream
         side = wiring.query.inputs(stream.consumer).index(stream)
         for consumer in wiring.world.tasks[stream.consumer]:
             if consumer.alignment is not None:

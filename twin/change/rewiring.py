@@ -80,7 +80,7 @@ class Rewiring(Wiring):
         fan.renew()
         for position, out in enumerate(self._outputs(operator)):
             self.fan(out.consumer).renew_from(task, out, task.ports[position])
-        task.send_s = sum(port.send_s for port in task.ports)
+        task.know_ports()
 
     def add_replica(self, operator: str, place: Location) -> Task:
         """A new replica, wired, which gets no tuples yet."""
@@ -91,7 +91,7 @@ class Rewiring(Wiring):
         task = self.task(self.job.component(operator), made, place)
         for position, out in enumerate(self._outputs(operator)):
             task.ports.append(self.fan(out.consumer).port_of(task, out, tasks[0].ports[position]))
-        task.send_s = sum(port.send_s for port in task.ports)
+        task.know_ports()
         tasks.append(task)
         fan.add(task, place)
         self.world.memories[place.host].add(task)

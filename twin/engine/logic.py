@@ -167,28 +167,32 @@ class Logic:
 
     def balances(self, aborted: int) -> list[tuple[str, int, int]]:
         """Laws in words, tuples that came, and what became of them. aborted: tuples that were in service at a stop."""
-        if not self.law:
-            return []
-        out = self.station.tuples_out + self.ended() + self.in_service() + aborted
-        return [(self.law, self.station.tuples_in, out)]
+        found = []
+        if self.law:
+            out = self.sent(0) + self.ended() + self.in_service() + aborted
+            found.append((self.law, self.station.tuples_in, out))
+        for number, logic in enumerate(self.out.followers(), 1):
+            if logic.law:
+                found.append((logic.law, self.taken(number), self.sent(number) + logic.ended()))
+        return found
 
     # of each of several operators, by number -----------------------------------------------------------------------
 
     def operators(self) -> int:
         """How many there are."""
-        return 1
+        return 1 + len(self.out.followers())
 
     def part(self, number: int) -> Logic:
         """That of one operator."""
-        return self
+        return self.out.followers()[number - 1] if number else self
 
     def taken(self, number: int) -> int:
         """Tuples that came to it."""
-        return self.station.tuples_in
+        return self.out.came(number - 1) if number else self.station.tuples_in
 
     def sent(self, number: int) -> int:
         """Tuples that it passed on."""
-        return self.station.tuples_out
+        return self.out.came(number) if number < len(self.out.followers()) else self.station.tuples_out
 
 
 def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:

@@ -31,7 +31,8 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
     )
     if not ends_s:
         return None
-    sinks = [sink for tasks in world.tasks.values() for task in tasks if (sink := task.logic.sink()) is not None]
+    logics = [task.logic.part(task.logic.operators() - 1) for tasks in world.tasks.values() for task in tasks]
+    sinks = [sink for logic in logics if (sink := logic.sink()) is not None]
     batches = Batches(world.env, sinks, ends_s[:-1])
     statistics.listeners.append(lambda operators, _hosts: batches.period_ended(operators))
     return batches

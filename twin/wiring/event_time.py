@@ -130,7 +130,7 @@ def finish(wiring: Wiring) -> None:
     world, times = wiring.world, wiring.event_times
     live = set[str]()
     for operator in wiring.query.topological:
-        if operator.name in times.heeding:
+        if operator.name in times.heeding and operator.name in world.tasks:
             for index, task in enumerate(world.tasks[operator.name]):
                 _align(wiring, operator.name, index, task, live)
     for name in times.timed:
@@ -150,7 +150,7 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
     inputs: list[Input] = []
     for side, stream in enumerate(wiring.query.inputs(name)):
         position = wiring.query.outputs(stream.producer).index(stream)
-        for producer in wiring.world.tasks[stream.producer]:
+        for producer in wiring.tasks_of(stream.producer):
             deal = producer.ports[position].deal
             if producer.name in live and (deal.tags or deal.weights[index] > 0.0):
                 inputs.append((side, producer.name))
@@ -163,7 +163,7 @@ def _align(wiring: Wiring, name: str, index: int, task: Task, live: set[str]) ->
 def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
     """To the consolidates behind a replica."""
     world, found = wiring.world, []
-    for position, stream in enumerate(wiring.query.outputs(name)):
+    for position, stream in enumerate([edge.stream for edge in wiring.job.outputs(name)]):
         consumer = world.tasks[stream.consumer][0].logic
         if isinstance(consumer, ConsolidateLogic):
             copied = world.copied[stream.producer, stream.consumer]

@@ -73,7 +73,7 @@ class Shared:
         for each in self.replicas:
             each.modifications[cut_us] = form
         for name in self.wiring.query.ancestors(self.name):
-            for source in self.wiring.world.tasks[name]:
+            for source in self.wiring.world.tasks.get(name, ()):
                 if isinstance(source.logic, TimedSource):
                     source.logic.announce(cut_us)
         self.wiring.announced()

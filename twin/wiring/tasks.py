@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from twin.engine.draws import Draws
 from twin.engine.logic import Logic
 from twin.engine.logics.chain import Chain, Step
+from twin.engine.logics.tail import Tail
 from twin.engine.station.gated import GatedTask
 from twin.engine.station.polling import PollingTask
 from twin.engine.station.setup import Setup
@@ -26,12 +27,44 @@ if TYPE_CHECKING:
 
 def make_task(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
     """A task of a component at a place. `replica`: its number, which names its random numbers."""
+    if len(component.stages) > 1 and component.name in wiring.event_times.heeding:
+        return _with_tail(wiring, component, replica, place)
     draws = _draws(wiring, component, component.stages[0], replica)
     name, scv = f"{component.name}#{replica}", _service_scv(wiring, component)
     setup = Setup(wiring.world.env, name, wiring.processor(place), draws, component.service_s, scv, wiring.exact)
     other = Task if wiring.checkpoints is None else GatedTask
     station = PollingTask if component.operator.is_source else other
     return station(setup, _logic(wiring, component, replica, draws))
+
+
+def _with_tail(wiring: Wiring, component: Component, replica: int, place: Location) -> Task:
+    """A task that says how far it is in event time, and filters, maps or a sink at its station.
+
+    What tuples pass at once is part of their service; what windows pass, of the work by which they are sent.
+    """
+    first, at_once = component.stages[0], not component.operator.needs_event_time
+    service_s = wiring.job.service_s(component) if at_once else first.service_s
+    noise = 1.0 if wiring.settings.noise else 0.0
+    scv = _service_scv(wiring, component) if at_once else noise * first.service_scv
+    rng = stream(wiring.settings.seed, f"task:{component.name}#{replica}")
+    setup = Setup(
+        wiring.world.env,
+        f"{component.name}#{replica}",
+        wiring.processor(place),
+        Draws(rng, scv),
+        service_s,
+        scv,
+        wiring.exact,
+    )
+    making = [made(Making(wiring, component, stage, replica)) for stage in component.stages]
+    task = (PollingTask if component.operator.is_source else Task)(setup, making[0])
+    rates = [wiring.job.rates[stage.operator.name] for stage in component.stages]
+    come = max(rates[1].in_per_s, 1e-12)
+    each_s = sum(
+        stage.service_s * rate.in_per_s / come for stage, rate in zip(component.stages[1:], rates[1:], strict=True)
+    )
+    task.logic.out = Tail(task, making[1:], 0.0 if at_once else each_s, rates[-1].out_per_s / come)
+    return task
 
 
 def _logic(wiring: Wiring, component: Component, replica: int, draws: Draws) -> Logic:

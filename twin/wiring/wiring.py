@@ -37,6 +37,7 @@ from twin.wiring.resolution import resolution
 from twin.wiring.sockets import limit_sockets
 from twin.wiring.streams import connect
 from twin.wiring.tasks import make_key_groups, make_task
+from twin.wiring.together import together
 from twin.wiring.world import World
 
 
@@ -162,18 +163,19 @@ class Wiring:
 
     def _acquaint_all(self) -> None:
         """Tells each task what it pays for sending and who shares its processor."""
-        together: dict[int, list[Task]] = defaultdict(list)  # by processor
+        sharing: dict[int, list[Task]] = defaultdict(list)  # by processor
         overlapping = set() if self.exact else self._overlapping()
         for name, tasks in self.world.tasks.items():
             for task in tasks:
-                together[id(task.processor)].append(task)
-                task.send_s = sum(port.send_s for port in task.ports)
+                sharing[id(task.processor)].append(task)
+                task.know_ports()
                 task.hidden.servers = self.servers(name)
                 task.hidden.streams = self._streams(name)
+                task.hidden.together = 1.0 if self.exact else together(self.job, name)
                 if name in overlapping:
                     task.confluence = Confluence()
         for processor in self.world.processors.values():
-            acquaint(processor, together[id(processor)])
+            acquaint(processor, sharing[id(processor)])
 
     def _streams(self, operator: str) -> int:
         """Streams of tuples whose gaps have nothing to do with each other, that meet at a replica of the operator."""

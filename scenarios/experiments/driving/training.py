@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 JUDGES = ("edge-linear", "edge-2-way", "edge-3-way")
 PLANS = 30
 """Simulated, of each job."""
-SHARES = (0.05, 0.2, 0.5, 1.0)
-"""Of the corpus, by configuration."""
-RANGES = (Within("cpu_percent", 50, 300), Within("cpu_percent", 300, 800), Within("bandwidth_mbps", 25, 300))
+RANGES: Mapping[RowFilter, str] = {
+    Within("cpu_percent", 50, 300): "hosts of half a core to 3",
+    Within("cpu_percent", 300, 800): "hosts of 3 to 8 cores",
+    Within("bandwidth_mbps", 25, 300): "hosts with 25 to 300 Mbit/s",
+}
+"""In words, for the table."""
 CONTESTANTS = ("paper", "ours")
 COLUMNS: Mapping[str, str] = {
     "model": "model",
@@ -71,6 +74,10 @@ class FirstShare:
         return np.array([int(each[:8], 16) < self.share * 2**32 for each in dataset.config_hash])
 
 
+SHARES = tuple(map(FirstShare, (0.1, 0.2, 0.5)))
+"""Of the corpus, by configuration; and all of it."""
+
+
 def run(workspace: Workspace, sizes: Sizes) -> Result:
     """`sizes.queries` jobs a family at most. Networks are as many as where a model is trained for one evaluation."""
     from figures.lines import lines
@@ -84,18 +91,22 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
         rows.append({**found.shown, "model": name, "learned": words})
     alone = Row.of("rates", 0, 0, [each.answered_by(RateModel()) for each in questions])
     rows.append({**alone.shown, "model": "rate model", "learned": "nothing", "runs": None})
-    by_share = [row for row in rows if row["learned"].startswith("share") or row["learned"] == "all"]
-    table = {
-        "series": [row["model"] for row in by_share],
-        "x": [row["runs"] for row in by_share],
-        "y": [100.0 * row["regret"] for row in by_share],
-    }
+    by_share = [row for row in rows if row["runs"] is not None and "hosts" not in row["learned"]]
 
-    def figure() -> Figure:
-        return lines(table, "simulated runs learned from", "mean regret (%)")
+    def figure(of: str, factor: float, vertical: str, *, logarithmic: bool) -> Figure:
+        table = {
+            "series": [row["model"] for row in by_share],
+            "x": [row["runs"] for row in by_share],
+            "y": [factor * row[of] for row in by_share],
+        }
+        return lines(table, "simulated runs learned from", vertical, logarithmic=logarithmic)
 
     title = f"Simulated regret of what models choose among {PLANS} plans of each of {len(questions)} jobs"
-    return Result({"training": Table(title, COLUMNS, tuple(rows))}, figures={"training": figure}, notes=NOTES)
+    figures = {
+        "training": partial(figure, "regret", 100.0, "mean regret (%)", logarithmic=False),
+        "errors": partial(figure, "error_median", 1.0, "median q-error of Lp", logarithmic=True),
+    }
+    return Result({"training": Table(title, COLUMNS, tuple(rows))}, figures=figures, notes=NOTES)
 
 
 def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int, CostModel]]:
@@ -105,14 +116,16 @@ def _models(workspace: Workspace, sizes: Sizes) -> Iterator[tuple[str, str, int,
     from scenarios.experiments.costream.planners import NEEDED, ensembles
 
     recipe = main_corpus(sizes, workspace.seed)
-    parts: list[RowFilter | None] = [FirstShare(share) if share < 1.0 else None for share in SHARES]
+    parts: dict[RowFilter | None, str] = {each: f"{each.share:.0%} of them" for each in SHARES}
+    parts[None] = "all runs"
+    parts.update(RANGES.items())
     for key, contestant in zip(CONTESTANTS, rivals.anew(sizes, *CONTESTANTS), strict=True):
-        for part in [*parts, *RANGES]:
+        for part, words in parts.items():
             split = workspace.split(recipe, part)
             metrics = NEEDED if key == "paper" else METRICS  # of a network a metric, a choice needs three
             fitted = workspace.fitted(contestant, recipe, part, metrics)
             model = LearnedCostModel(contestant.name, ensembles(fitted)).only(NEEDED)
-            yield contestant.name, "all" if part is None else part.name, len(split.train) + len(split.valid), model
+            yield contestant.name, words, len(split.train) + len(split.valid), model
 
 
 def _questions(workspace: Workspace, sizes: Sizes) -> Iterator[Question]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from figures.border import border as figure_of
 from scenarios.asking.bench import Bench
 from scenarios.asking.bisection import Border, Range, broken, search, spot_checks
-from scenarios.asking.capacity import Question, capacity
+from scenarios.asking.capacity import Question, _longer_runs_fail, capacity
 from scenarios.asking.condition import condition
 from scenarios.asking.hosts_knob import HostsKnob, strongest
 from scenarios.asking.knobs import knob
@@ -110,6 +111,17 @@ def test_runs_that_are_too_short_are_said_to_be():
     assert answer["value"] > 1.03 * MU
     assert answer["longer_runs_fail"] >= 2
     assert any("too short" in line for line in sentences(answer))
+
+
+def test_longer_runs_are_as_near_to_the_border_as_what_is_claimed():
+    """Of two runs the interval is wide: what it begins with bears long runs, and what held in both does not."""
+
+    tried = []
+    prober = SimpleNamespace(at=tried.append)
+    answer = {"value": 436.0, "interval95": [400.0, 472.0], "holds_in_all": 432.0}
+    for upward, expected in ((True, 432.0 * 0.99), (False, 432.0 * 1.01)):
+        assert _longer_runs_fail(prober, answer, Range(400.0, 1.0, 1000.0, upward, 0.01)) is None
+        assert tried.pop() == pytest.approx(expected)
 
 
 @pytest.mark.slow

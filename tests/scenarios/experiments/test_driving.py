@@ -28,15 +28,16 @@ def test_models_are_judged_on_simulated_plans_by_what_they_learned_from(workspac
     monkeypatch.setattr(training, "PLANS", 3)
     monkeypatch.setattr(training, "JUDGES", ("edge-linear",))
     monkeypatch.setattr(training, "CONTESTANTS", ("ours",))
-    monkeypatch.setattr(training, "RANGES", training.RANGES[:1])
-    monkeypatch.setattr(training, "SHARES", (0.5, 1.0))
+    monkeypatch.setattr(training, "RANGES", dict(list(training.RANGES.items())[:1]))
+    monkeypatch.setattr(training, "SHARES", (FirstShare(0.5),))
     result = training.run(workspace, FEW)
     rows = result.tables["training"].rows
-    assert [row["learned"] for row in rows] == ["share-0.5", "all", "cpu_percent-50-to-300", "nothing"]
+    assert [row["learned"] for row in rows] == ["50% of them", "all runs", "hosts of half a core to 3", "nothing"]
     runs = [row["runs"] for row in rows[:3]]
     assert runs[0] < runs[1] > runs[2]
     assert all(0.0 <= row["regret"] <= 9.0 for row in rows)
-    result.figures["training"]()
+    for draw in result.figures.values():
+        draw()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])

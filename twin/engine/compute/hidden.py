@@ -36,6 +36,7 @@ class HiddenWait:
         "servers",
         "service_scv",
         "streams",
+        "together",
         "tuple_scv",
     )
 
@@ -47,6 +48,7 @@ class HiddenWait:
         self.neighbours: Neighbours | None = None
         self.servers = 1  # that take from the same queue, this one included
         self.streams = 1.0  # of producer replicas, that meet here
+        self.together = 1.0  # tuples that come at one moment
         self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
         self._mean_s = 0.0
         self._often = 0.0  # probability that a tuple waits
@@ -78,18 +80,21 @@ class HiddenWait:
         self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
 
     def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:
-        """(mean hidden wait in seconds, utilisation of the speed that the task gets)."""
-        load = self.load
+        """(mean hidden wait in seconds, utilisation of the speed that the task gets).
+
+        What comes together queues as one, with a service of all of them.
+        """
+        load, many = self.load, self.together
         speed = load.smooth_speed(speed)
         used = load.work_per_s / speed
         if used >= CRITICAL or used <= 0.0:
             return 0.0, min(used, 1.0)
-        service_s = load.work_each_s / speed
+        service_s, service_scv = many * load.work_each_s / speed, self.service_scv / many
         if self.neighbours is None:
-            args = n, used, load.gap_scv, self.service_scv, service_s, self.servers, self.streams
+            args = n / many, used, load.gap_scv, service_scv, service_s, self.servers, self.streams
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
-        wait_s = tuple_wait_s(used, gap_scv, self.service_scv, service_s, self.servers)
+        wait_s = tuple_wait_s(used, gap_scv, service_scv, service_s, self.servers)
         return wait_s * hidden_share(self._drift(self.neighbours, n, speed, now_s)), used
 
     def _drift(self, neighbours: Neighbours, n: int, speed: float, now_s: float) -> float:
@@ -100,5 +105,5 @@ class HiddenWait:
         if speed < 1.0:
             others, others_variance = neighbours.below(load, speed, now_s)
             variance += others_variance * duration_s
-        variance += n * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
+        variance += n * self.together * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
         return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf

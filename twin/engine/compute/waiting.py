@@ -83,7 +83,7 @@ def merged_gap_scv(load: float, gap_scv: float, streams: float) -> float:
 
 
 def residual_wait_s(
-    n: int, load: float, gap_scv: float, service_scv: float, service_s: float, servers: int = 1, streams: float = 1.0
+    n: float, load: float, gap_scv: float, service_scv: float, service_s: float, servers: int = 1, streams: float = 1.0
 ) -> float:
     """Mean wait of a tuple that a segment of n tuples does not show, in seconds, >= 0; a server of its own.
 

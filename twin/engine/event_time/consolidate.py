@@ -35,7 +35,7 @@ class Complete(Outcome):
     __slots__ = ("station", "watermark_us", "windows")
 
     def __init__(self, windows: list[Dated], watermark_us: int, station: Task) -> None:
-        super().__init__([], station, [])
+        super().__init__([], station.logic.out, [])
         self.windows = windows
         self.watermark_us = watermark_us
         self.station = station
@@ -45,7 +45,7 @@ class Complete(Outcome):
         for each in self.windows:
             result = each.copy()  # a restart may send it again
             result.a_s = result.b_s = at_s
-            self.station.send(result)
+            self.out.send(result)
         for port in self.station.ports:
             port.mark(Mark(WATERMARK, float(self.watermark_us), self.station.name, at_s))
 
@@ -184,7 +184,7 @@ class ConsolidateLogic(TimedLogic):
 
     def _results(self, span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
         """To all others."""
-        if len(self.shippings) == len(self.station.ports):
+        if self.shippings and len(self.shippings) == len(self.station.ports):
             return []
         if self.results_per_key != 1.0:
             n = self.station.draws.rounded(n * self.results_per_key)

@@ -28,6 +28,12 @@ class Task(Interruptible):
         self.state_bytes = 0.0  # held beside the content of a window
         logic.start(self, self)
 
+    def know_ports(self) -> None:
+        """See Sender; those who follow its logic hear of it."""
+        super().know_ports()
+        if self.logic.out is not self:
+            self.logic.out.know_send(self.send_s)
+
     # how a service begins --------------------------------------------------------------------------------------------
 
     def begin(self, segment: Segment) -> None:
@@ -63,7 +69,8 @@ class Task(Interruptible):
         self.last_s = b_s
         keeps_up = False
         if b_s > a_s:
-            earliest_s = b_s + time_s / n
+            last = min(self.hidden.together, n)  # that come with the last one, and are all still to be served
+            earliest_s = b_s + time_s * last / n
             if end_s <= earliest_s:
                 end_s, keeps_up = earliest_s, True
         if logic.follows:

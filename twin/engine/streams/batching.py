@@ -147,10 +147,11 @@ class DelayingPort(Port):
 
     def _renew(self) -> None:
         now, task, batch, flush_s = self.task.env.now, self.task, self.batching.tuples, self.batching.flush_s
-        elapsed_s, tuples = now - self._since_s, task.tuples_out - self._tuples
+        made = task.tuples_out - self.passed_over
+        elapsed_s, tuples = now - self._since_s, made - self._tuples
         if elapsed_s <= 0.0 or tuples <= 0:
             return
-        self._since_s, self._tuples, self._until_s = now, task.tuples_out, now + RENEW_S
+        self._since_s, self._tuples, self._until_s = now, made, now + RENEW_S
         share = 1.0 if self.deal.copies else 1.0 / max(1, sum([weight > 0.0 for weight in self.deal.weights]))
         per_s = tuples / elapsed_s * share
         burst, gap_s = self._burst(share)
@@ -158,9 +159,11 @@ class DelayingPort(Port):
         self._varies = True
         if per_s * flush_s < batch:  # only flushes count, which know nothing of bursts
             self._open_share, self._between_s, self._together_s = 1.0, flush_s / 2.0, 0.0
-        elif burst < batch:
-            self._open_share = 1.0 - burst / batch if burst > 1.0 else 1.0
+        elif burst < batch:  # out of step a batch is full in the middle of a burst, and all wait as if they came evenly
+            in_step = 1.0 if task.logic.windowed else self._in_step(batch / max(1.0, burst), per_s * gap_s)
+            self._open_share = 1.0 - in_step * burst / batch if burst > 1.0 else 1.0
             self._between_s = fill_wait_s(per_s, batch, flush_s)
+            self._together_s *= in_step
         else:  # what a burst leaves in an incomplete batch waits for the next burst, or for the flush
             apart = 1.0 - self._in_step(burst / batch, per_s * gap_s)
             self._open_share = apart * batch / (2.0 * burst)
@@ -195,7 +198,7 @@ class DelayingPort(Port):
     def _burst(self, share: float) -> tuple[float, float]:
         """(Tuples for one consumer replica that the task makes from one burst, seconds between two of them)."""
         task = self.task
-        made = task.tuples_out / max(1, task.tuples_in)
+        made = (task.tuples_out - self.passed_over) / max(1, task.tuples_in)
         if task.logic.windowed:
             return task.tuples_out / max(1, task.logic.fired()) * share, 0.0
         service_s = task.service_s + task.inputs.beyond_s() + task.logic.more_s

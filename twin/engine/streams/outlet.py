@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from twin.engine.outcome import Outcome, Results
 from twin.engine.segment import Segment
+
+if TYPE_CHECKING:
+    from twin.engine.logic import Logic
 
 
 class Outlet:
@@ -20,6 +25,17 @@ class Outlet:
     def send(self, segment: Segment) -> None:
         """Takes a segment over."""
         raise NotImplementedError
+
+    def know_send(self, send_s: float) -> None:
+        """What it costs the station to send a tuple has changed."""
+
+    def followers(self) -> list[Logic]:
+        """Logics that tuples pass on the way to where they leave the station."""
+        return []
+
+    def came(self, number: int) -> int:
+        """Tuples that have come to one of those."""
+        return 0
 
     def offer(self, results: Results) -> tuple[Outcome, float]:
         """What results that leave all at once come to in the end, and the CPU seconds that this takes."""

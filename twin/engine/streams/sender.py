@@ -48,6 +48,10 @@ class Sender(Outlet):
         self.blocked_s = 0.0
         self._blocked_since_s = 0.0
 
+    def know_ports(self) -> None:
+        """What it costs to send a tuple, after any change of its ports."""
+        self.send_s = sum([port.send_s for port in self.ports])
+
     def send(self, segment: Segment) -> None:
         """Sends one segment on every output stream; single tuples each where the run is exact."""
         self.tuples_out += segment.n

@@ -1,0 +1,115 @@
+"""A plan at the edge of backpressure is not taken where one that surely keeps up costs hardly more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from optimizers.interface import Candidate, Problem
+from optimizers.keeping import Keeping
+from optimizers.proving import Proving
+from optimizers.registry import OPTIMIZERS
+from optimizers.selection import estimate
+from optimizers.surer import PREMIUM, SURE, surer
+from scenarios.planning import planner
+from scenarios.suite.registry import FAMILIES
+from twin.metrics import Estimates
+from twin.plan import ExecutionPlan
+from twin.rates.model import RateModel
+
+EDGE = FAMILIES["replicas"]
+"""Its first job has one host to 99 % busy and others to 70 % at the same latency."""
+
+
+@pytest.fixture(scope="module")
+def edge() -> Problem:
+    return Problem(scenario=EDGE.member(0), cost_model=RateModel(), space=EDGE.space, budget=300)
+
+
+def risk(problem: Problem, plan: ExecutionPlan) -> float:
+    return float(estimate(problem, [plan]).backpressured[0])
+
+
+@pytest.mark.parametrize("name", ["milp", "branch-and-bound", "local-search", "costream", "exhaustive"])
+def test_answer_surely_keeps_up_where_the_unmended_one_is_at_the_edge(name: str, edge: Problem) -> None:
+    alone, found = OPTIMIZERS[name].solve(edge), Keeping(OPTIMIZERS[name]).solve(edge)
+    assert risk(edge, found.plan) < SURE
+    assert found.objective <= alone.objective * (1 + PREMIUM)
+    if risk(edge, alone.plan) >= SURE:
+        assert "surely keeps up" in found.message
+        assert found.status == "feasible"
+        assert found.bound is None or found.bound <= found.objective
+
+
+def test_near_hands_over_only_plans_that_surely_keep_up_where_there_are_some(edge: Problem) -> None:
+    from optimizers.driving.physics import weigh
+
+    weighed = weigh(edge, OPTIMIZERS["milp"])
+    best = np.lexsort((weighed.found.objective, ~weighed.found.sane))[0]
+    assert weighed.found.backpressured[best] >= SURE
+    for share in (0.01, 0.1, 1.0):
+        assert (weighed.found.backpressured[weighed.near(share)] < SURE).all()
+
+
+def test_sure_plan_is_taken_only_if_it_hardly_costs_more(edge: Problem) -> None:
+    plan = edge.deployment.plan
+    best, dear = Candidate(plan, 1.0, 0.4, 1.0), Candidate(plan, 1.0 + 2 * PREMIUM, 0.0, 1.0)
+    near, risky = Candidate(plan, 1.0 + PREMIUM / 2, 0.0, 1.0), Candidate(plan, 1.0, SURE, 1.0)
+    assert surer(edge, best, [dear, risky]) is best
+    assert surer(edge, best, [dear, risky, near]) is near
+    assert surer(edge, near, [dear]) is near
+    assert surer(replace(edge, objective="throughput_per_s"), best, [near]) is best
+
+
+@dataclass(frozen=True)
+class Stricter:
+    """A truth by which only plans with a fifth of head room keep up. by: says how much that is."""
+
+    by: RateModel
+    name: str = "stricter"
+
+    def predict(self, scenario, plans) -> Estimates:
+        found = self.by.predict(scenario, plans)
+        pressure = self.by.answer(scenario, plans).offered_pressure.max(axis=1)
+        return Estimates({**found.by_metric, "backpressured": (pressure > 1 / 1.2).astype(float)}, found.spread)
+
+    def blind_to(self, scenario) -> tuple[str, ...]:
+        return self.by.blind_to(scenario)
+
+
+@dataclass(frozen=True)
+class Daring:
+    """An optimizer that answers the plan with the least room that is said to keep up, and next best of its like."""
+
+    name: str = "daring"
+
+    def solve(self, problem: Problem):
+        from optimizers.counted import as_plans
+        from optimizers.selection import choose
+        from optimizers.space_plans import SpacePlans
+
+        plans = as_plans(problem.deployment, SpacePlans(problem.deployment, problem.space).all())
+        found = estimate(problem, plans)
+        rows = np.flatnonzero(found.sane)
+        last = [plans[row] for row in rows[np.argsort(-found.backpressured[rows], kind="stable")][:3]]
+        return choose(problem, estimate(problem, last), evaluations=3, started_s=0.0, complete=False)
+
+
+def test_refuted_plans_are_replaced_by_ones_with_head_room(edge: Problem) -> None:
+    truth = Stricter(RateModel())
+    assert not estimate(replace(edge, cost_model=truth), [Daring().solve(edge).plan]).sane.any()
+    assert Proving(Daring(), truth, 3).solve(edge).sane
+
+
+@pytest.mark.slow
+def test_chosen_plan_keeps_up_in_the_simulator(edge: Problem) -> None:
+    from scenarios.planning.cost_models import cost_model
+    from twin.simulation import simulate
+
+    for name, model in (("milp", "learned"), ("branch-and-bound", "rates")):
+        costs = cost_model(model)
+        led = planner.led(Keeping(OPTIMIZERS[name]), costs, None, 0, 0)
+        found = led.solve(replace(edge, cost_model=costs))
+        assert not simulate(edge.scenario.with_plan(found.plan)).metrics.backpressured

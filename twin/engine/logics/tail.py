@@ -1,0 +1,74 @@
+"""Filters, maps and a sink at the station of another logic, in whose wake tuples pass them: nothing lies in between.
+
+For logics that tell those behind them how far they are, and send by themselves, not only as services end: what they
+send has passed all that follows before the next punctuation leaves. What the followers work is the head's (`send_s`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twin.engine.logic import Logic
+from twin.engine.segment import Segment
+from twin.engine.streams.outlet import Outlet
+
+if TYPE_CHECKING:
+    from twin.engine.station.task import Task
+
+
+class Onwards(Outlet):
+    """From one follower to that of a number; after the last, to where the station's tuples leave."""
+
+    __slots__ = ("number", "tail")
+
+    def __init__(self, tail: Tail, number: int) -> None:
+        super().__init__()
+        self.tail = tail
+        self.number = number
+
+    def send(self, segment: Segment) -> None:
+        """Takes a segment over."""
+        self.tail.enter(self.number, segment)
+
+
+class Tail(Outlet):
+    """each_s: CPU seconds that all of them take of a tuple which comes to the first; gain: how many leave the last."""
+
+    __slots__ = ("_came", "_logics", "_station", "each_s", "gain")
+
+    def __init__(self, station: Task, logics: list[Logic], each_s: float, gain: float) -> None:
+        super().__init__()
+        self._station = station
+        self._logics = logics
+        self._came = [0] * len(logics)
+        self.each_s = each_s
+        self.gain = gain
+        self.know_send(station.send_s)
+        for number, logic in enumerate(logics, 1):
+            logic.start(station, Onwards(self, number))
+
+    def know_send(self, send_s: float) -> None:
+        """See Outlet."""
+        self.send_s = self.each_s + self.gain * send_s
+
+    def send(self, segment: Segment) -> None:
+        """Takes a segment over."""
+        self.enter(0, segment)
+
+    def enter(self, number: int, segment: Segment) -> None:
+        """A segment comes to the follower of that number."""
+        if number == len(self._logics):
+            self._station.send(segment)
+            return
+        self._came[number] += segment.n
+        logic = self._logics[number]
+        logic.plan(segment)
+        logic.emit(segment, segment.a_s, segment.b_s)
+
+    def followers(self) -> list[Logic]:
+        """See Outlet."""
+        return self._logics
+
+    def came(self, number: int) -> int:
+        """See Outlet."""
+        return self._came[number]
