@@ -7,16 +7,39 @@ in the entry-point group `streamtwin.optimizers`, and they are then known by the
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from optimizers.interface import Optimizer
+from optimizers.interface import Optimizer, Problem, Solution
 from twin.errors import BadInput, suggest
 
 GROUP = "streamtwin.optimizers"
 NEEDED = "needs a `name` and a method `solve(problem)` that returns a Solution"
+
+
+class AnswerError(Exception):
+    """What an optimizer answered is no answer."""
+
+
+def of_others(optimizer: Optimizer) -> bool:
+    """Whether its class is of no package of this project."""
+    return type(optimizer).__module__.partition(".")[0] not in ("optimizers", "scenarios")
+
+
+def fitting(problem: Problem, found: object) -> Solution:
+    """The solution, if it is one, and its plan fits the job. Raises AnswerError if not."""
+    if not isinstance(found, Solution):
+        raise AnswerError(f"solve returned {type(found).__name__}, not a Solution")
+    if math.isnan(found.objective):
+        raise AnswerError("its objective is not a number")
+    try:
+        problem.scenario.with_plan(found.plan)
+    except BadInput as error:
+        raise AnswerError(f"its plan does not fit the job: {error}") from error
+    return found
 
 
 def installed() -> dict[str, EntryPoint]:

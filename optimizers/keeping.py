@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optimizers.foreign import fitting
 from optimizers.interface import (
     OBJECTIVES,
     Candidate,
@@ -68,11 +69,12 @@ class Keeping:
         return self.optimizer.required(problem) if isinstance(self.optimizer, Goaled) else problem.requirements
 
     def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space."""
+        """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space;
+        AnswerError if what it answers is no solution of the job."""
         started_s = time.perf_counter()
         problem.space.check(problem.deployment)
         patience = problem.patience()
-        found = self.optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED)))
+        found = fitting(problem, self.optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED))))
         if not _holds(problem, found):
             raise BadInput(
                 f"{self.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "

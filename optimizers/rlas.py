@@ -170,7 +170,8 @@ class _Search:
         placements: list[Placed] = []
         for placed in chain(*ways):
             placements.append(placed)
-            self._tell("replicas placed", int(placed.counts_ol.sum()), most, placed.load)
+            replicas = int(placed.counts_ol.sum())
+            self._tell("replicas placed", replicas, max(most, replicas), placed.load)
             if patience.over:
                 return placements
         return [*placements, self.place(self.space.home_ol.sum(axis=1))]

@@ -2,8 +2,8 @@
 
 Tree and local search weigh placements by the load that all sources sustain. That is quick, but it knows nothing of one
 source slowed and another not, of memory, or of waits. The problem's cost model does, and it is what the plan is judged
-by: a replica that is idle for most of its time may well share a core. There are never more replicas than cores in
-all, unless a start has more.
+by: a replica that is idle for most of its time may well share a core. So there are no more replicas in all than cores
+and operators that need little of one, unless a start has more.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.patience import Patience
 from optimizers.socket_moves import crowded, neighbours
-from optimizers.socket_solution import PROVED, as_good, roomiest
+from optimizers.socket_solution import PROVED, as_good, calmest, load_bound, roomiest
 from optimizers.space import counts_of
 from twin.randomness import stream
 from twin.rates.numa_job import NumaJob
 
 SOON_S = 0.01
+LITTLE = 0.5
+"""Of a core."""
 BATCH = 100
 """Plans that are estimated at once."""
 KICK = 3
@@ -57,8 +59,18 @@ def polished(
     best = known.candidate(rows[0])
     tied = [row for row in rows if as_good(known.candidate(row), best)]
     tied = [tied[index] for index in roomiest(job, [known.counts(row) for row in tied])]
-    first_rows = [*tied, *(row for row in rows if row not in set(tied))][:kept]
+    if problem.objective == "throughput_per_s":
+        every = range(len(known))
+        looked_at = [known.counts(row) for row in every]
+        tied.insert(0, calmest(job, looked_at, [known.candidate(row) for row in every], tied[0]))
+    first_rows = list(dict.fromkeys([*tied, *rows]))[:kept]
     return [known.counts(row).astype(float) for row in first_rows], known.evaluations
+
+
+def _of_little_work(job: NumaJob) -> int:
+    """Operators that need less than LITTLE, at the load that all cores together bear."""
+    need_o = job.in_o * job.time_o / job.speed_l.max() * min(1.0, load_bound(job))
+    return int(np.count_nonzero(need_o < LITTLE))
 
 
 class _Polish:
@@ -70,8 +82,8 @@ class _Polish:
         self._space = problem.space
         self._scale = bool(problem.space.free_replicas)
         self._movable_o = np.flatnonzero(~problem.space.pinned_o(problem.deployment))
-        most = max(float(job.cores_l.sum()), *(float(known.counts(row).sum()) for row in range(len(known))))
-        self._most = int(most)
+        starts = (int(known.counts(row).sum()) for row in range(len(known)))
+        self._most = max(int(job.cores_l.sum()) + _of_little_work(job), *starts)
 
     def run(self, starts: list[int]) -> None:
         """Until the budget is spent, everything is let through, or nothing has been better for a while."""

@@ -18,6 +18,10 @@ from twin.rates.source_shares import most_results_per_s
 
 TOLERANCE = 1e-6
 """Of a bound, for rounding."""
+NEAR = 0.02
+"""Relative; sockets that are full of more replicas than cores bear up to a tenth less than is predicted."""
+CROWDED = 1.25
+"""Replicas a core, from which on that is so."""
 PROVED = 1e-3
 """Relative gap up to which a plan counts as optimal: where all is let through, the bound is the offered rate, and what
 is still on its way at the end of a run has not arrived."""
@@ -43,6 +47,8 @@ def solution(
     row = next(index for index, plan in enumerate(plans) if plan == chosen.plan)
     tied = [index for index in range(len(plans)) if as_good(found.candidate(index), found.candidate(row))]
     row = tied[roomiest(job, [candidates[index] for index in tied])[0]]
+    if problem.objective == "throughput_per_s":
+        row = calmest(job, candidates[: len(plans)], [found.candidate(index) for index in range(len(plans))], row)
     chosen, counts_ol = instead(chosen, found.candidate(row)), candidates[row]
     load = float(sustained(job, counts_ol[None]).load_n[0])
     bound = results_bound(problem, job, chosen.objective, most)
@@ -65,6 +71,26 @@ def as_good(one: Candidate, other: Candidate) -> bool:
     """Whether what is predicted of two plans makes no difference between them."""
     close = abs(one.objective - other.objective) <= PROVED * abs(other.objective)
     return close and one.sane == other.sane and one.backpressured <= other.backpressured + PROVED
+
+
+def calmest(job: NumaJob, candidates: Sequence[np.ndarray], found: Sequence[Candidate], best: int) -> int:
+    """Of the candidates that are predicted to let through nearly as much as the best one, where that does not keep up,
+    the one whose sockets are crowded least; the best itself, if none is crowded less."""
+    if found[best].sane or not crowding(job, candidates[best][None])[0]:
+        return best
+    least = found[best].objective * (1.0 - NEAR)
+    near = [row for row, each in enumerate(found) if not each.sane and each.objective >= least]
+    crowding_n = crowding(job, np.stack([candidates[row] for row in [best, *near]]))
+    if crowding_n.min() >= crowding_n[0]:
+        return best
+    return min(zip(crowding_n[1:], (-found[row].objective for row in near), near, strict=True))[2]
+
+
+def crowding(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
+    """Replicas a core of each socket beyond CROWDED, squared and summed: two sockets with one too many are better than
+    one with two. [n]"""
+    beyond_nl = np.maximum(counts_nol.sum(axis=1) / job.cores_l - CROWDED, 0.0)
+    return np.asarray((beyond_nl**2).sum(axis=1))
 
 
 def roomiest(job: NumaJob, candidates: Sequence[np.ndarray]) -> list[int]:

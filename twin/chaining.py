@@ -146,7 +146,8 @@ def _in_event_time(query: Query, producer: str, consumer: str) -> str:
     if not touched:
         return ""
     if then.needs_event_time:
-        return f"{consumer!r} works in event time, and its keys are dealt on a stream; it can only be the first"
+        why = f"{consumer!r} works in event time, and its keys are dealt on a stream; it can only be the first"
+        return f"{why}, or one component with its compute by combined: true" if then.merges else why
     if not isinstance(then.mechanism, Selecting | Collecting):
         return f"{consumer!r} is behind event time, where only filters, maps and sinks follow others; let it run apart"
     if not (first.is_source or first.needs_event_time or isinstance(first.mechanism, Selecting)):

@@ -1,4 +1,6 @@
-"""Jobs as people write them: fast runs over exact ones. Run: python -m benchmarks.jobs [NAME ...] [--seeds 2]
+"""Jobs as people write them: fast runs, and the rate model, over exact ones.
+
+Run: python -m benchmarks.jobs [NAME ...] [--seeds 2]
 
 The scenario files beside this one were written by somebody who did not know how the simulator works, to find where fast
 runs are wrong; some of them are where they are. A few CPU minutes in all.
@@ -10,38 +12,24 @@ import argparse
 from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatch
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.jobs.measuring import FOLDER, measure, predicted
 from benchmarks.table import print_table
-from scenarios.files import scenario_file
-from twin.metrics import Latency
-from twin.scenario import Scenario
-from twin.simulation import simulate
 
-FOLDER = Path(__file__).parent
 COLUMNS = ("T", "Le", "Lp", "Le p95", "Lp p95")
-HEADER = ("job", *(f"{name} (exact/exact)" for name in COLUMNS), "busy off by", "behind", "warned")
-
-
-def measure(name: str, fidelity: str, seed: int) -> dict[str, Any]:
-    """What is compared of one run; latencies in seconds, NaN where nothing came."""
-    scenario = scenario_file.load(str(FOLDER / f"{name}.yaml"))
-    settings = scenario.run.model_copy(update={"fidelity": fidelity, "seed": seed})
-    run = simulate(Scenario.of(scenario, settings))
-    metrics = run.metrics
-    e2e, processing = (each or NOTHING for each in (metrics.e2e_latency_s, metrics.processing_latency_s))
-    return {
-        "values": [metrics.throughput_per_s, e2e.mean, processing.mean, e2e.p95, processing.p95],
-        "busy": [each.busy for each in run.operators],
-        "behind": metrics.backpressured,
-        "warned": bool(run.warnings),
-    }
-
-
-NOTHING = Latency(*[float("nan")] * 4)
+HEADER = (
+    "job",
+    *(f"{name} (exact/exact)" for name in COLUMNS),
+    "busy off by",
+    "behind",
+    "warned",
+    "rates T",
+    "Le",
+    "blind",
+)
 
 
 def row(name: str, exact: list[dict[str, Any]], fast: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -51,7 +39,10 @@ def row(name: str, exact: list[dict[str, Any]], fast: list[dict[str, Any]]) -> t
     busy = np.mean([each["busy"] for each in fast], axis=0) - np.mean([each["busy"] for each in exact], axis=0)
     behind = "/".join("".join("ny"[each["behind"]] for each in runs) for runs in (fast, exact))
     cells = [f"{ratio:.3f} ({noise:.2f})" for ratio, noise in zip(quick / slow, floor, strict=True)]
-    return (name, *cells, f"{100 * np.abs(busy).max():.1f} points", behind, "yes" if fast[0]["warned"] else "")
+    warned = "yes" if fast[0]["warned"] else ""
+    throughput, latency_s, blind = predicted(name)
+    rates = f"{throughput / slow[0]:.3f}", f"{latency_s / slow[1]:.3f}", "yes" if blind else ""
+    return (name, *cells, f"{100 * np.abs(busy).max():.1f} points", behind, warned, *rates)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from optimizers.interface import Problem, Solution, Status
+from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.milp.borne import Borne
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
@@ -79,10 +79,12 @@ class Milp:
         given = counts_of(problem.deployment, problem.deployment.plan)
         candidates.look_at([given] if found.counts_ol is None else [found.counts_ol, given], always=True)
         climb(candidates, problem.deployment, problem.space)
-        best = self._best(problem, candidates)
-        risk = candidates.preferred(candidates.best)
-        if (row := candidates.row(given)) is not None and _as_good(candidates, row):
-            best = instead(best, candidates.candidate(row))
+        best, chosen = self._best(problem, candidates), candidates.best
+        if (row := candidates.row(given)) is not None and _as_good(
+            candidates.candidate(row), candidates.candidate(chosen)
+        ):
+            best, chosen = instead(best, candidates.candidate(row)), row
+        risk = candidates.preferred(chosen)
         if found.counts_ol is None or risk is None or risk[0] > 0.0:
             return replace(best, message=best.message or "the highest rate that this plan bears was not confirmed")
         return replace(best, message=f"the plan bears {found.factor:.3g} times the offered rates")
@@ -112,13 +114,9 @@ class Milp:
         return candidates.solution(time.perf_counter())
 
 
-def _as_good(candidates: Candidates, row: int) -> bool:
-    """Whether neither a plan nor the best one keeps up, both bear the same, and what they are predicted to let through
-    differs by no more than the model's error."""
-    one, best = candidates.candidate(row), candidates.candidate(candidates.best)
-    mine, theirs = candidates.preferred(row), candidates.preferred(candidates.best)
-    same = mine is None or theirs is None or np.array_equal(mine, theirs)
-    return bool(same) and not one.sane and not best.sane and as_close(one.objective, best.objective)
+def _as_good(one: Candidate, best: Candidate) -> bool:
+    """Whether neither keeps up, and what is predicted of them differs by no more than the error of predictions."""
+    return not one.sane and not best.sane and as_close(one.objective, best.objective)
 
 
 def _says(found: Fewest, by_rates: bool, *, priced: bool) -> str:

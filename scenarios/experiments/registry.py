@@ -50,8 +50,10 @@ from scenarios.experiments.enorm import fig10 as enorm_fig10
 from scenarios.experiments.enorm import fig12 as enorm_fig12
 from scenarios.experiments.enorm import fig13 as enorm_fig13
 from scenarios.experiments.enorm import fig16 as enorm_fig16
+from scenarios.experiments.enorm.consolidation import CONSOLIDATION as ENORM_CONSOLIDATION
 from scenarios.experiments.enorm.fig14 import FIG14 as ENORM_FIG14
 from scenarios.experiments.enorm.fig15 import FIG15 as ENORM_FIG15
+from scenarios.experiments.enorm.punctuations import PUNCTUATIONS as ENORM_PUNCTUATIONS
 from scenarios.experiments.interface import Experiment
 from twin.errors import BadInput, suggest
 
@@ -104,6 +106,8 @@ _ALL: tuple[Experiment, ...] = (
     ENORM_FIG15,
     enorm_fig9.COMPONENTS,
     enorm_fig16.FIG16,
+    ENORM_CONSOLIDATION,
+    ENORM_PUNCTUATIONS,
     TRAINING,
     DRIFT,
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from optimizers.driving.registry import DRIVEN, driven
+from optimizers.foreign import AnswerError, of_others
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Purposeful, Solution, Standing
 from optimizers.keeping import Keeping
 from optimizers.patience import Stopped, never
@@ -209,7 +210,15 @@ def solve(
         space=space,
         requirements=requirements,
     )
-    return chosen.solve(problem)
+    try:
+        return chosen.solve(problem)
+    except AnswerError as failure:
+        raise BadInput(f"optimizer {named.name!r} failed: {failure}") from failure
+    except Exception as error:
+        if isinstance(error, BadInput) or not of_others(named):
+            raise
+        words = f"{type(error).__name__}: {error}; see 'twin --traceback'"
+        raise BadInput(f"optimizer {named.name!r} raised {words}") from error
 
 
 def simulated(scenario: Scenario, plan: ExecutionPlan, objective: str) -> float:

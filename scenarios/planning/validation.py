@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from optimizers.counted import as_plans
+from optimizers.foreign import AnswerError, fitting
 from optimizers.interface import Optimizer, Problem, Solution
 from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
@@ -158,26 +159,14 @@ def _solve(problem: Problem, optimizer: Optimizer, lead: Lead, simulate: Simulat
     Runs that others had asked for before count with the seconds that they took."""
     before_s = spared_s(simulate)
     try:
-        found = lead(optimizer, problem.cost_model).solve(problem)
+        found = fitting(problem, lead(optimizer, problem.cost_model).solve(problem))
     except BadInput as refusal:
         return Refused(REFUSED, str(refusal))
+    except AnswerError as failure:
+        return Refused(FAILED, str(failure))
     except Exception as error:
         return Refused(FAILED, f"{type(error).__name__}: {error}")
-    checked = _checked(problem, found)
-    if isinstance(checked, Solution):
-        return replace(checked, seconds=checked.seconds + spared_s(simulate) - before_s)
-    return checked
-
-
-def _checked(problem: Problem, found: object) -> Solution | Refused:
-    """The solution, if it is one and its plan fits the job."""
-    if not isinstance(found, Solution):
-        return Refused(FAILED, f"solve returned {type(found).__name__}, not a Solution")
-    try:
-        problem.scenario.with_plan(found.plan)
-    except BadInput as error:
-        return Refused(FAILED, f"its plan does not fit the job: {error}")
-    return found
+    return replace(found, seconds=found.seconds + spared_s(simulate) - before_s)
 
 
 def alternatives(scenario: Scenario, references: int, seed: int, space: Space) -> Sequence[ExecutionPlan]:

@@ -40,6 +40,7 @@ from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import sustained
 from twin.rates.source_shares import most_results_per_s, resource_uses, source_shares
 from twin.scenario import Scenario
+from twin.simulation import simulate
 
 ON_SOCKETS = (
     "rlas",
@@ -284,3 +285,17 @@ def test_of_windows_no_bound_is_claimed_but_all_that_is_offered() -> None:
         job = literal(operators, [("a", "m"), ("m", "sink")], {"a": rate})
         assert not NumaJob(job).additive
         assert (OPTIMIZERS["rlas-placement"].solve(problem(job)).bound is not None) == told
+
+
+def test_what_is_idle_shares_a_core_where_there_are_few() -> None:
+    """350 tuples a second of 10 ms want four replicas on the four cores, beside a source and a sink that do nearly
+    nothing; with a core for each replica there would be two."""
+    operators = [source(), {"kind": "map", "name": "heavy"}, sink()]
+    operators = [each | {"service_time_s": 0.01 if each["name"] == "heavy" else 1e-5} for each in operators]
+    job = literal(operators, [("source", "heavy"), ("heavy", "sink")], {"source": 350.0})
+    host = job.cluster.hosts[0].model_copy(update={"cpu_percent": 200.0})
+    hosts = (host, host.model_copy(update={"name": "other"}))
+    job = job.model_copy(update={"cluster": job.cluster.model_copy(update={"hosts": hosts})})
+    found = OPTIMIZERS["rlas"].solve(problem(job))
+    assert found.plan.replicas("heavy") >= 4 and found.sane
+    assert not simulate(Scenario.of(job).with_plan(found.plan)).metrics.backpressured

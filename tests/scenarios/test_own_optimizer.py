@@ -50,6 +50,11 @@ class Elsewhere:
         nowhere = {name: ("nowhere",) for name in found.plan.placement}
         return replace(found, plan=found.plan.with_placement(nowhere))
 
+class Uncertain:
+    name = "uncertain"
+    def solve(self, problem):
+        return replace(LocalSearch().solve(problem), objective=float("nan"))
+
 class Nameless:
     def solve(self, problem):
         return None
@@ -84,6 +89,8 @@ def test_every_kind_of_failure_is_a_row_and_the_table_is_whole(file):
     }
     messages = {row.optimizer: row.message for row in rows}
     assert messages["raises"] == "ZeroDivisionError: of my own"
+    assert messages["silent"] == "solve returned NoneType, not a Solution"
+    assert "its plan does not fit the job" in messages["elsewhere"]
     board = leader_board.standings(rows)
     assert board[0].optimizer == "good"
     assert sum(each.failed for each in board) == 3
@@ -102,6 +109,20 @@ def test_every_kind_of_failure_is_a_row_and_the_table_is_whole(file):
 def test_what_is_wrong_with_ones_own_is_said(file, name, words):
     with pytest.raises(BadInput, match=words):
         optimizer_by_name(f"{file}:{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Raises", "raised ZeroDivisionError: of my own"),
+        ("Silent", "solve returned NoneType, not a Solution"),
+        ("Elsewhere", "does not fit the job: .*nowhere"),
+        ("Uncertain", "objective is not a number"),
+    ],
+)
+def test_where_it_alone_was_asked_it_is_told_what_it_did(file, name, words):
+    with pytest.raises(BadInput, match=words):
+        planner.optimize(short(), f"{file}:{name}", budget=20)
 
 
 def test_a_file_that_is_not_there_or_does_not_load(tmp_path):

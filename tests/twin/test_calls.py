@@ -97,6 +97,16 @@ def test_a_place_is_waited_for_as_in_m_m_c() -> None:
     assert abs(mean_s - LATENCY_S - mmc_wait_s(7, 100 * LATENCY_S / 7, LATENCY_S)) < 4 * error_s
 
 
+@pytest.mark.parametrize(("capacity", "rate_per_s"), [(10, None), (100, 200.0)])
+def test_a_batch_waits_for_places_or_for_the_gate(capacity: int, rate_per_s: float | None) -> None:
+    """16 tuples come every 100 ms, and 5 ms lie between two calls, whichever limits them."""
+    ask = asking(1.0, capacity=capacity, rate_per_s=rate_per_s).query.operator("ask").model_dump(mode="json")
+    job = chain([ask], 160.0, engine="flink")
+    exact, fast = (ran(job, fidelity, 30.0).metrics.processing_latency_s for fidelity in ("exact", "fast"))
+    assert exact and fast
+    assert fast.mean == pytest.approx(exact.mean, rel=0.07)
+
+
 def test_waiting_takes_no_cpu() -> None:
     """Twenty tuples are away all the time, and the task works for as long as its service says."""
     found = ran(asking(400, capacity=100, service_time_s=1e-4), "exact", 10.0)

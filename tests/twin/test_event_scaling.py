@@ -44,13 +44,13 @@ def shaken(events: list[dict[str, Any]], seed: int = 1, **run: Any) -> Scenario:
     return job(chain, events=events, placement={"pass": ["h0", "h1"]}, **run)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(CHANGES, min_size=2, max_size=6), st.integers(0, 1000))
 def test_any_course_of_scalings_migrations_and_failures(events: Any, seed: int) -> None:
     simulate(shaken(events, seed))
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(st.lists(CHANGES, min_size=2, max_size=6), st.integers(0, 1000))
 def test_any_course_in_a_fast_run(events: Any, seed: int) -> None:
     simulate(shaken(events, seed, fidelity="fast", rate_per_s=1000.0))

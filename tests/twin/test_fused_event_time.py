@@ -57,7 +57,7 @@ def test_windows_are_whole_and_nothing_is_sent_within_a_task(fidelity: str, monk
 
 def test_the_sum_of_what_waits_on_one_thread_is_what_the_rate_model_says() -> None:
     """At 77 % load of one thread; and results are as many, and as old, as they are apart."""
-    fused, apart = (chained(each, fidelity="fast", rate_per_s=500.0, horizon_s=30.0) for each in (FUSED, []))
+    fused, apart = (chained(each, fidelity="fast", rate_per_s=500.0, horizon_s=20.0) for each in (FUSED, []))
     runs, said = (
         [simulate(each) for each in (fused, apart)],
         [RateModel().predict(each, [each.plan]) for each in (fused, apart)],

@@ -69,6 +69,10 @@ class Logic:
         """Sends what the segment became: the first tuple leaves at first_s, the last at last_s."""
         self.out.send(depart(segment, segment.n, first_s, last_s))
 
+    def turn_s(self, n: float) -> float:
+        """Mean wait, for each other, of n tuples that come at one moment, in seconds, for anything but the CPU."""
+        return 0.0
+
     def served(self, segment: Segment, start_s: float, end_s: float) -> None:
         """Called when a service's times are known, before it ends."""
 

@@ -114,14 +114,15 @@ def violation(query: Query, world: World) -> str:
     """What is wrong with the windows of an exact run, also with those that failures undid; empty if all are right."""
     histories = [*world.undone, world.history()]
     found = (_wrong(query, history) for history in histories)
-    return next((wrong for wrong in found if wrong), "") or _unlike(histories)
+    return next((wrong for wrong in found if wrong), "") or _unlike(query, histories)
 
 
-def _unlike(histories: list[History]) -> str:
-    """A window that comes again, after a failure, is what it was the first time if what is read again is the same."""
+def _unlike(query: Query, histories: list[History]) -> str:
+    """A window that comes again, after a failure, is what it was the first time if what is read again is the same, and
+    none of it late."""
     for before, after in pairwise(histories):
         for name, audit in after.audits.items():
-            if not audit.keys:
+            if not in_time(query, name) or not all(after.audits[each].keys for each in computes_of(query, name)):
                 continue
             first, again = emitted(before.audits[name])[0], emitted(audit)[0]
             for key in [key for key in first if key in again and again[key] != first[key]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from scenarios.experiments.enorm import fig14, fig15
+from scenarios.experiments.enorm import consolidation, fig14, fig15, punctuations
 from scenarios.experiments.enorm.fusing import ALGORITHMS, fuse
 from scenarios.experiments.enorm.published import OPERATORS
 from scenarios.experiments.registry import EXPERIMENTS
@@ -42,6 +43,22 @@ def test_tables_are_complete_and_the_papers_order_comes_out(workspace, tmp_path)
     for row in json.loads((tmp_path / "enorm.fig15" / "gaps.json").read_text())["rows"]:
         assert 0 <= row["least"] <= row["mean"] + 1e-6 <= 1
         assert -1e-6 <= row["gap"] <= row["worst"]
+
+
+def test_86_against_240_and_less_saved_the_fewer_keys_repeat():
+    hour = consolidation.row(consolidation.HOUR)
+    assert (hour["merged"], hour["alone"]) == (86, 240)
+    times = [consolidation.key_row(keys)["times"] for keys in consolidation.KEYS]
+    assert times[0] == pytest.approx(240 / 86, rel=1e-3) and times[0] > times[1] > times[2] >= 1.0
+
+
+def test_a_modification_that_carries_its_cut_means_the_same_everywhere_and_the_papers_does_not(workspace):
+    rows = punctuations.run(workspace, replace(workspace.sizes, n=20)).tables["unlike"].rows
+    shares = {(row["sources"], row["instances"], row["rule"]): row["unlike"] for row in rows}
+    assert all(share == 0.0 for (_, _, rule), share in shares.items() if rule == punctuations.CUT)
+    assert all(shares[1, layers, punctuations.ALIGNED] == 0.0 for layers in ("1, 1", "2, 2", "3, 3, 3"))
+    assert shares[1, "2, 2", punctuations.FIRST] > 0.1 < shares[2, "2, 2", punctuations.ALIGNED]
+    assert shares[1, "1, 1", punctuations.FIRST] == 0.0  # where the paper's argument holds
 
 
 def test_jobs_do_not_depend_on_how_many_there_are():

@@ -71,6 +71,12 @@ class CallLogic(Logic):
         """What leaves, leaves later, and is paid for now."""
         return segment.n * self.selectivity * self.out.send_s if self.end is None else 0.0
 
+    def turn_s(self, n: float) -> float:
+        """For a place, as each becomes free in turn, or for the gate."""
+        more, places = n - self.places.capacity, self.places
+        place_s = more * more / (2.0 * n * places.capacity) * places.kept_s if more > 0.0 else 0.0
+        return place_s if self.gate is None else max(place_s, (n - 1.0) / 2.0 * self.gate.each_s)
+
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Has been served: asks."""
         segment.a_s, segment.b_s = first_s, last_s

@@ -183,7 +183,8 @@ class DelayingPort(Port):
         ):  # a backlogged consumer would be as busy with tuples one by one
             service_s = consumer.service_s + path.inbox.beyond_s + consumer.logic.more_s
             each_s = (service_s + path.fetch_s + consumer.send_s) * consumer.processor.slowdown
-            self._together_s += (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
+            cpu_s = (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
+            self._together_s += max(cpu_s, consumer.logic.turn_s(leaving))
 
     def _in_step(self, batches: float, load: float) -> float:
         """Share of time in which a burst fills whole batches and leaves nothing.
