@@ -9,6 +9,7 @@ import numpy as np
 
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
+from twin.rates.model import RateModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class HostState:
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """The rate model's estimates for one plan, and what they rest on.
+    """The rate model's estimates for one plan as if its channels took no time to fill, and what they rest on.
 
     utilisation: highest offered pressure. ingested: smallest share of a source's rate. chances: expected independent
     chances of a result. lag_share: what the run's empty start costs, as a share of its length. blocked: share of the
@@ -63,11 +64,6 @@ class PlanState:
     queue_s: float
     window_s: float
 
-    @property
-    def costs(self) -> list[float]:
-        """In the order of METRICS."""
-        return [getattr(self, metric) for metric in METRICS]
-
 
 NO_OPERATOR_STATE = OperatorState()
 NO_HOST_STATE = HostState()
@@ -75,6 +71,16 @@ NO_HOST_STATE = HostState()
 OPERATOR_STATE = tuple(OperatorState.__slots__)
 HOST_STATE = tuple(HostState.__slots__)
 PLAN_STATE = tuple(PlanState.__slots__)
+
+
+def told(horizon_s: float | None) -> RateModel:
+    """The rate model as networks know it: those that are trained take the count windows of all replicas for one."""
+    return RateModel(horizon_s, own_windows=False)
+
+
+def base_costs(answer: RateAnswer) -> np.ndarray:
+    """What networks correct, [P, len(METRICS)], in that order."""
+    return np.stack([answer.costs[metric] for metric in METRICS], axis=1)
 
 
 def operator_arrays(answer: RateAnswer) -> np.ndarray:
@@ -99,7 +105,7 @@ def plan_arrays(answer: RateAnswer, horizon_s: float) -> np.ndarray:
         "blocked": answer.blocked.mean(axis=1),
         **{name: getattr(answer, name).sum(axis=1) for name in ("channel_s", "queue_s", "window_s")},
     }
-    return np.stack([derived[n] if n in derived else answer.costs[n] for n in PLAN_STATE], axis=1)
+    return np.stack([derived[n] if n in derived else answer.lasting[n] for n in PLAN_STATE], axis=1)
 
 
 def operator_states(answer: RateAnswer, plan: int) -> list[OperatorState]:

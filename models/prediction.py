@@ -23,7 +23,7 @@ from models.gnn import CostNetwork
 from models.graph import HORIZON_S, GraphTable, graph_table
 from models.labels import RELATIVE, in_units
 from models.layers import NetworkConfig, Parameters
-from models.physics import PLAN_STATE, plan_arrays
+from models.physics import base_costs, told
 from models.plan_groups import groups
 from models.ranges import outside
 from models.scoring import PlanSide, score, scoring_job
@@ -33,7 +33,6 @@ from twin.errors import BadInput
 from twin.metrics import METRICS, REGRESSION_METRICS, Estimates
 from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer
-from twin.rates.model import SEEN as SEEN_BY_RATES
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
@@ -95,11 +94,11 @@ class LearnedCostModel:
 
         Where every network is told what the rate model says, it sees through that as much as the rate model does.
         """
-        seen = SEEN_BY_RATES if all(_asks_rates(each) for each in self.ensembles) else ()
         length_s = self.run_s(scenario)
         same = length_s == scenario.run.horizon_s
         other = () if same else (f"the horizon (it answers for runs of {length_s:g} s, as in its training)",)
-        return (*unseen_of(scenario, seen), *other)
+        asks = all(_asks_rates(each) for each in self.ensembles)
+        return (*(told(None).blind_to(scenario) if asks else unseen_of(scenario, ())), *other)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""
@@ -162,7 +161,7 @@ class LearnedCostModel:
     def _rates(self, deployment: Deployment) -> RateModel:
         """The rate model for that run; of the scenario's own, after its warm-up."""
         own = isinstance(deployment, Scenario) and self.run_s(deployment) == deployment.run.horizon_s
-        return RateModel() if own else RateModel(horizon_s=self.run_s(deployment))
+        return told(None if own else self.run_s(deployment))
 
     def _require(self, metrics: Sequence[str]) -> None:
         known = [metric for ensemble in self.ensembles for metric in ensemble.metrics]
@@ -187,7 +186,7 @@ class LearnedCostModel:
             ]
             rates_PxA = np.ones((len(plans), len(METRICS)))
             if answer is not None:
-                rates_PxA = plan_arrays(answer.result(), length_s)[:, [PLAN_STATE.index(metric) for metric in METRICS]]
+                rates_PxA = base_costs(answer.result())
             values: dict[str, np.ndarray] = {}
             for ensemble, futures in zip(self.ensembles, outputs, strict=True):
                 values |= _by_metric(ensemble, np.stack([future.result() for future in futures]), rates_PxA)

@@ -111,7 +111,7 @@ def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -
     bound = _most_results(job, most)
     if bound is None:
         return None
-    arrived = bound * model.measured(problem.scenario).length_s  # what it says is of runs with results
+    arrived = float(bound * model.measured(problem.scenario).length_s)  # what it says is of runs with results
     bound /= 1.0 - 0.5 ** min(max(arrived, 1e-9), 1000.0)
     return None if reached > bound * (1.0 + TOLERANCE) else max(bound, reached)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.kinds.flow import Flow, Mixing, OperatorRates
-from twin.query import Query
+from twin.query import AnyOperator, Query
 from twin.workload import ArrivalLaw
 
 
@@ -46,13 +46,17 @@ class Channels(NamedTuple):
     A burst beyond the credits leaves at the pace of the consumer. services_s: by operator, CPU seconds a tuple of each
     of its inputs.
     stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
-    input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run.
+    input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run. passes: by operator, or
+    the two ends of a stream, the share of what comes that it works off; absent: all of it, [N]. replicas: of operators
+    with count windows; absent: one. [N]
     """
 
     credits: float
     services_s: Mapping[str, tuple[float, ...]]
     stalls_s: Mapping[str, np.ndarray] = {}
     horizon_s: float = np.inf
+    passes: Mapping[str | tuple[str, str], np.ndarray] = {}
+    replicas: Mapping[str, np.ndarray] = {}
 
 
 def flows(
@@ -68,11 +72,18 @@ def flows(
     found: dict[str, Flow] = {}
     for operator in query.topological:
         producers = [stream.producer for stream in query.inputs(operator.name)]
-        inputs = tuple(_sent(query, found, name, operator.name) for name in producers)
+        passes = {} if channels is None else channels.passes
+        inputs = tuple(
+            _sent(query, found, name, operator.name) * passes.get((name, operator.name), 1.0) for name in producers
+        )
         inputs = inputs or (source_rate_per_s[operator.name],)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
         never = [np.full_like(inputs[0], np.inf)] * len(inputs)
-        mixing = Mixing(by_chance=bursts, passed=tuple(operator.passed_from(name) for name in producers))
+        mixing = Mixing(
+            by_chance=bursts,
+            passed=tuple(operator.passed_from(name) for name in producers),
+            pieces_s=tuple(query.operator(name).piece_s for name in producers),
+        )
         if bursts and producers:
             mixing = mixing._replace(burst_s=np.max([found[name].burst_s for name in producers], axis=0))
         if channels is not None:
@@ -81,9 +92,25 @@ def flows(
                 services_s=channels.services_s[operator.name],
                 stalls_s=channels.stalls_s.get(operator.name),
                 horizon_s=channels.horizon_s,
+                replicas=channels.replicas.get(operator.name, 1.0),
+                whole=tuple(query.partitioning(stream).copies for stream in query.inputs(operator.name)),
             )
-        found[operator.name] = operator.through(inputs, coming or never, mixing)
+        found[operator.name] = _through(operator, inputs, coming or never, mixing, passes.get(operator.name))
     return found
+
+
+def _through(
+    operator: AnyOperator,
+    inputs: tuple[np.ndarray, ...],
+    bursts: list[np.ndarray],
+    mixing: Mixing,
+    passed: np.ndarray | None,
+) -> Flow:
+    """What goes through, if the operator works off that share of what comes; None: all of it."""
+    if passed is None:
+        return operator.through(inputs, bursts, mixing)
+    flow = operator.through(tuple(each * passed for each in inputs), bursts, mixing)
+    return flow._replace(inputs_per_s=inputs, in_per_s=np.asarray(np.sum(inputs, axis=0)))
 
 
 def _sent(query: Query, found: Mapping[str, Flow], producer: str, consumer: str) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Models that were trained on other values of the same columns must not be taken: they carry a revision, which this
 test holds to the values.
 
-Of some random jobs, the mean of every column is kept in feature_values.json. Where it changes, what is seen of a job
-is not what trained models learned from. Then raise REVISION in models/features.py, train the shipped model again
-(benchmarks/shipped_model.py), and write the file anew: `python -m tests.models.test_feature_revision`.
+Of some jobs, kept in feature_jobs.json, the mean of every column is kept in feature_values.json. Where it changes,
+what is seen of a job is not what trained models learned from. Then raise REVISION in models/features.py, train the
+shipped model again (benchmarks/shipped_model.py), and write the file anew:
+`python -m tests.models.test_feature_revision`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import pytest
 from models.columns import Column
 from models.dataset import of_deployments
 from models.features import COLUMNS, CONTEXT, NODE_TYPES, REVISION
-from scenarios.spaces.wide import WideScenarios
+from twin.deployment import Deployment
 from twin.metrics import METRICS
 
 FILE = Path(__file__).with_name("feature_values.json")
-JOBS, SEED, HORIZON_S = 12, 5, 60.0
+JOBS = Path(__file__).with_name("feature_jobs.json")
+HORIZON_S = 60.0
 
 
 def names_of(columns: tuple[Column, ...]) -> list[str]:
@@ -31,9 +33,8 @@ def names_of(columns: tuple[Column, ...]) -> list[str]:
 
 def means() -> dict[str, float]:
     """By node type and input, over all nodes of the type."""
-    made = WideScenarios(SEED, HORIZON_S)
-    jobs = [made(index) for index in range(JOBS)]
-    graphs = of_deployments(jobs, np.zeros((JOBS, len(METRICS))), horizon_s=HORIZON_S).graphs
+    jobs = [Deployment.model_validate(each) for each in json.loads(JOBS.read_text(encoding="utf-8"))]
+    graphs = of_deployments(jobs, np.zeros((len(jobs), len(METRICS))), horizon_s=HORIZON_S).graphs
     tables = {
         kind: (names_of(COLUMNS[kind]), ragged.rows) for kind, ragged in zip(NODE_TYPES, graphs.nodes, strict=True)
     }

@@ -63,7 +63,7 @@ def test_full_batches_leave_before_the_flush():
     assert found == pytest.approx((batch - 1) / 2 / rate_per_s)
     deployment = job(Source(name="in", **FREE), Sink(name="out", **FREE), rate_per_s=rate_per_s, engine=engine)
     assert predict(deployment)["processing_latency_s"][0] == pytest.approx(found, rel=0.02)
-    assert exact(deployment, 20.0).processing_latency_s.mean == pytest.approx(found, rel=0.05)
+    assert exact(deployment, 5.0).processing_latency_s.mean == pytest.approx(found, rel=0.05)
 
 
 @pytest.mark.slow
@@ -96,11 +96,11 @@ def test_results_of_a_window_are_dealt_before_they_wait(replicas):
         replicas=replicas,
         engine=engine,
     )
-    measured = exact(deployment, 60.0, 10.0).processing_latency_s.mean
+    measured = exact(deployment, 20.0, 5.0).processing_latency_s.mean
     assert predict(deployment)["processing_latency_s"][0] == pytest.approx(measured, rel=0.05)
 
 
-@pytest.mark.parametrize("horizon_s", [20.0, 80.0, 400.0])
+@pytest.mark.parametrize("horizon_s", [20.0, 80.0, 200.0])
 def test_channels_fill_before_a_source_is_held_back(horizon_s):
     """50 tuples a second too many fill 2,000 credits in 40 s: until then nothing is held back, and waits grow."""
     engine = STORM.model_copy(update={"channel_tuples": 2_000})

@@ -11,12 +11,28 @@ from twin.event_windows.window import US_PER_S, EventWindow
 from twin.windows import Window
 
 
+class Disorder(NamedTuple):
+    """Event times lie up to disorder_s before arrival, evenly, and sources wait slack_s for what is late."""
+
+    disorder_s: float = 0.0
+    slack_s: float = 0.0
+
+
+IN_ORDER = Disorder()
+
+
 class Held(NamedTuple):
-    """What an operator takes in and its window holds: tuples a second, tuples, distinct groups. [N] each"""
+    """What an operator takes in and its window holds: tuples a second, tuples, distinct groups. [N] each
+
+    With count windows, that is what each replica takes in. Over event time: piece_s: the length of the partial results
+    that come, 0 for none; disorder: of what sources read.
+    """
 
     in_per_s: np.ndarray
     window_tuples: np.ndarray
     groups: np.ndarray
+    piece_s: float = 0.0
+    disorder: Disorder = IN_ORDER
 
 
 def group_age_s(window: Window, held: Held) -> np.ndarray:
@@ -54,20 +70,48 @@ def start_s(window: Window, slide_s: np.ndarray) -> np.ndarray:
     return slide_s if window.policy == "time" and window.tumbling else slide_s / 2.0
 
 
-def event_ages_s(windows: Sequence[EventWindow], tuples_per_key: Sequence[np.ndarray]) -> np.ndarray:
+def event_ages_s(
+    windows: Sequence[EventWindow], tuples_per_key: Sequence[np.ndarray], disorder: Disorder = IN_ORDER
+) -> np.ndarray:
     """What windows over event time add to the ages of their results: rows as in `twin.rates.latency`. [3, N]
 
-    tuples_per_key: that a window holds on average, of a Poisson number; by window. The oldest of n is n / (n + 1) of
-    the window old, and a result needs one. How long a source waits for what is late (its slack, less the disorder of
-    what came) is not in it.
+    tuples_per_key: that a window holds on average, of a Poisson number, of which a result needs one; by window. It
+    leaves once sources have waited, and is as old as the first of its tuples to come, which may be late itself.
     """
     weighted, weights = np.zeros((2, *np.shape(tuples_per_key[0]))), 0.0
     for window, mean in zip(windows, np.maximum(tuples_per_key, 1e-6), strict=True):
         length_s, every_s = window.length_us / US_PER_S, window.every_us / US_PER_S
         some = -np.expm1(-mean)
-        oldest_s = length_s * (1.0 - (some / mean - np.exp(-mean)) / some)
-        begins_s = every_s if length_s == every_s else every_s / 2.0
+        oldest_s = length_s + disorder.slack_s - _first_s(length_s, disorder.disorder_s, mean, some)
+        begins_s = (every_s if length_s == every_s else every_s / 2.0) + disorder.slack_s
         weighted += some / every_s * np.stack([oldest_s, np.full_like(mean, begins_s)])
         weights += some / every_s
     oldest, begins = weighted / weights
     return np.stack([oldest, oldest, begins])
+
+
+def _first_s(length_s: float, disorder_s: float, mean: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """When the first of a Poisson number of tuples, one at least, comes, since their window began. [N]
+
+    mean: tuples; some: the chance of one. Without disorder they come evenly: the integral of
+    (exp(-mean x) - exp(-mean)) / some. Else they come at sums of two even times, of which the integral is by parts.
+    """
+    if disorder_s == 0.0:
+        return np.asarray(length_s * (some / mean - np.exp(-mean)) / some)
+    short_s, long_s = sorted((length_s, disorder_s))
+    found = np.zeros_like(mean)
+    for since_s, until_s in ((0.0, short_s), (short_s, long_s), (long_s, short_s + long_s)):
+        for node, weight in zip(*np.polynomial.legendre.leggauss(16), strict=True):
+            at_s = since_s + (until_s - since_s) * (1.0 + node) / 2.0
+            share = _sum_of_two(at_s, short_s, long_s)
+            found = found + weight / 2.0 * (until_s - since_s) * (np.exp(-mean * share) - np.exp(-mean)) / some
+    return found
+
+
+def _sum_of_two(at_s: float, short_s: float, long_s: float) -> float:
+    """The distribution function of the sum of two times, evenly from 0 to either."""
+    if at_s <= short_s:
+        return at_s**2 / (2.0 * short_s * long_s)
+    if at_s <= long_s:
+        return (at_s - short_s / 2.0) / long_s
+    return 1.0 - (short_s + long_s - at_s) ** 2 / (2.0 * short_s * long_s)

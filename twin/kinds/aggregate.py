@@ -66,13 +66,15 @@ class Aggregate(Windowed):
         """A tuple per distinct group and evaluation."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         content, fires = content_and_fires(self.window, total, together, burst_s)
-        groups = self._distinct(content)
+        groups = self._distinct(content, mixing.replicas)
         often = np.minimum(fires, together)
         longest_s = np.where(fires > together, burst_s, 0.0)
         return Flow(inputs, total, fires * groups, content, fires, groups, often, longest_s)
 
-    def _distinct(self, content: np.ndarray) -> np.ndarray:
+    def _distinct(self, content: np.ndarray, replicas: np.ndarray | float) -> np.ndarray:
         """Expected distinct groups among `content` tuples whose groups are uniform over K values.
+
+        Of a count window, K are those of its replica: values are dealt to all replicas alike.
 
         K (1 - (1 - 1/K)^w) for a count window, which holds exactly w tuples; averaged over a Poisson number of tuples
         with mean w, as a time window holds, it is K (1 - exp(-w/K)), which is below 1 when windows are often empty.
@@ -80,9 +82,10 @@ class Aggregate(Windowed):
         groups = float(self.groups)
         if self.window.policy == "time":
             return -groups * np.expm1(-content / groups)
-        if groups == 1.0:
-            return np.where(content > 0, 1.0, 0.0)
-        return -groups * np.expm1(content * np.log1p(-1.0 / groups))
+        own = np.maximum(groups / replicas, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            several = -own * np.expm1(content * np.log1p(-1.0 / own))
+        return np.where(own == 1.0, np.where(content > 0, 1.0, 0.0), several)
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
         """Older by the oldest of the tuples of a group."""

@@ -57,6 +57,11 @@ class Compute(EventTimed):
         return "windows" if self.windows else "tuples"
 
     @property
+    def piece_s(self) -> float:
+        """See OperatorBase."""
+        return self.partial_s or 0.0
+
+    @property
     def one_to_one(self) -> bool:
         """See OperatorBase."""
         return self.hands_over == "tuples"
@@ -86,7 +91,7 @@ class Compute(EventTimed):
             return mixed
         a_second = held.in_per_s / self.keys
         per_key = [a_second * each.length_us / 1e6 for each in self.windows]
-        return np.asarray(mixed + event_ages_s(self.windows, per_key))
+        return np.asarray(mixed + event_ages_s(self.windows, per_key, held.disorder))
 
     @property
     def mechanism(self) -> Computing:

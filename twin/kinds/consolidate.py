@@ -45,7 +45,7 @@ class Consolidate(EventTimed):
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """Keys in a window, from those of partial results as long as its windows allow."""
         total, _, burst_s = mixing.arriving(inputs, bursts)
-        each = [self.distinct(tuples) for tuples in self._tuples(total)]
+        each = [self.distinct(tuples) for tuples in self._tuples(total, max(mixing.pieces_s, default=0.0))]
         a_second = [US_PER_S / window.every_us for window in self.windows]
         out = self.results_per_key * np.sum([keys * fires for keys, fires in zip(each, a_second, strict=True)], axis=0)
         fires = np.where(total > 0, sum(a_second), 0.0)
@@ -58,16 +58,17 @@ class Consolidate(EventTimed):
         """The longest pieces that make up all of its windows."""
         return math.gcd(*(us for window in self.windows for us in (window.length_us, window.every_us)))
 
-    def _tuples(self, partials_per_s: np.ndarray) -> list[np.ndarray]:
-        """That each window must hold, for so many partial results. By window, [N] each"""
-        seen = np.minimum(partials_per_s * self._pane_us / US_PER_S / self.keys, 1.0 - 1e-9)  # of its keys, by a pane
-        of_pane = -self.keys * np.log1p(-seen)
-        return [of_pane * (window.length_us / self._pane_us) for window in self.windows]
+    def _tuples(self, partials_per_s: np.ndarray, piece_s: float) -> list[np.ndarray]:
+        """That each window must hold, for so many partial results of such a length. By window, [N] each"""
+        piece_us = piece_s * US_PER_S or self._pane_us
+        seen = np.minimum(partials_per_s * piece_us / US_PER_S / self.keys, 1.0 - 1e-9)  # of its keys, by a piece
+        of_piece = -self.keys * np.log1p(-seen)
+        return [of_piece * (window.length_us / piece_us) for window in self.windows]
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
         """Older by the oldest tuple of a key in its window; partial results have aged in no other."""
-        per_key = [each / self.keys for each in self._tuples(held.in_per_s)]
-        return np.asarray(mixed + event_ages_s(self.windows, per_key))
+        per_key = [each / self.keys for each in self._tuples(held.in_per_s, held.piece_s)]
+        return np.asarray(mixed + event_ages_s(self.windows, per_key, held.disorder))
 
     @property
     def mechanism(self) -> Consolidating:

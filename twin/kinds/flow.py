@@ -53,8 +53,9 @@ class Mixing(NamedTuple):
 
     by_chance: of which side the tuples of a count window are is random, so of all pairs in it some are of a tuple with
     itself. burst_s: how long the longest of the bursts takes to come. services_s: by input; none, and they take no
-    time. passed: by input, the operator's `passed_from`; none, if that is not known. The others: as in
-    `twin.flow.Channels`.
+    time. passed: by input, the operator's `passed_from`; none, if that is not known. replicas: of the operator, each
+    with a count window of its own. whole: by input, whether each replica gets all of it; none, if none does. pieces_s:
+    by input, the length of the partial results that it is of. The others: as in `twin.flow.Channels`.
     """
 
     by_chance: bool = False
@@ -64,6 +65,9 @@ class Mixing(NamedTuple):
     horizon_s: float = np.inf
     burst_s: np.ndarray | float = 0.0
     passed: tuple[float, ...] = ()
+    replicas: np.ndarray | float = 1.0
+    whole: tuple[bool, ...] = ()
+    pieces_s: tuple[float, ...] = ()
 
     def arriving(
         self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]

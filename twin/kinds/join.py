@@ -62,6 +62,8 @@ class Join(Windowed):
 
     def through(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
         """The matches of each evaluation."""
+        if self.window.policy == "count" and self.amplification is None and np.any(np.asarray(mixing.replicas) > 1.0):
+            return self._of_replicas(inputs, bursts, mixing)
         total, _, burst_s = mixing.arriving(inputs, bursts)
         none = np.zeros_like(total)
         content, fires = content_and_fires(self.window, total, np.full_like(total, np.inf), none)
@@ -73,6 +75,25 @@ class Join(Windowed):
         seldom = np.min(bursts, axis=0)
         longest_s = np.where(fires > seldom, burst_s, 0.0)
         return Flow(inputs, total, fires * matches, content, fires, none, np.minimum(fires, seldom), longest_s)
+
+    def _of_replicas(self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray], mixing: Mixing) -> Flow:
+        """Of count windows that each replica has of its own: of what comes to it, as keys are dealt to all alike.
+
+        A pair of tuples of dealt sides that meet on one of R replicas is R times as likely to match.
+        """
+        replicas, whole = mixing.replicas, mixing.whole or (False,) * len(inputs)
+        own = tuple(rate if all_ else rate / replicas for rate, all_ in zip(inputs, whole, strict=True))
+        found = self.through(own, bursts, mixing._replace(replicas=1.0))
+        likelier = replicas ** max(0, len(whole) - sum(whole) - 1)
+        total = np.asarray(np.sum(inputs, axis=0))
+        often = found.bursts_per_s * replicas
+        return found._replace(
+            inputs_per_s=inputs,
+            in_per_s=total,
+            out_per_s=found.out_per_s * likelier * replicas,
+            fires_per_s=found.fires_per_s * replicas,
+            bursts_per_s=often,
+        )
 
     def ages_s(self, arriving: np.ndarray, mixed: np.ndarray, held: Held) -> np.ndarray:
         """The oldest of tuples drawn at random from the window, one a side, plus the older side's age."""

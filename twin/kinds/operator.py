@@ -109,6 +109,11 @@ class OperatorBase(Spec):
         """What it holds beside windows and `state_bytes_per_group`, of all replicas, in so long a run. [N]"""
         return np.zeros_like(in_per_s)
 
+    @property
+    def piece_s(self) -> float:
+        """Length of the partial results over event time that it hands over; 0: none are."""
+        return 0.0
+
     def share_to(self, consumer: str) -> float:
         """Of the tuples that it passes on, those that go to a consumer of that name."""
         return 1.0

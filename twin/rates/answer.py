@@ -26,6 +26,8 @@ class RateAnswer:
     """As the cluster lists them: the columns H."""
     costs: Estimates
     """What `predict` returns."""
+    lasting: Estimates
+    """The same if channels took no time to fill, so that what is reached were so from the start."""
 
     offered_in_per_s: np.ndarray
     """[P, O] Tuples in (a source: what arrives at its broker), offered."""
@@ -83,7 +85,7 @@ class RateAnswer:
     lag_s: np.ndarray
     """[P] By how many seconds of steady output a run that starts empty falls short of its length."""
     results: np.ndarray
-    """[P] Expected results at the sinks in the run; 0 if a host's memory overflows."""
+    """[P] Expected results at the sinks in a run of what is reached; 0 if a host's memory overflows."""
     chances: np.ndarray
     """[P] Expected independent chances of a result: results, but no more than evaluations of any window, at most 1,000.
     """
@@ -97,5 +99,11 @@ def together(parts: Sequence[RateAnswer]) -> RateAnswer:
         for field in fields(RateAnswer)
         if isinstance(getattr(first, field.name), np.ndarray)
     }
-    costs = Estimates.together(part.costs for part in parts)
-    return RateAnswer(operators=first.operators, sources=first.sources, hosts=first.hosts, costs=costs, **columns)
+    return RateAnswer(
+        operators=first.operators,
+        sources=first.sources,
+        hosts=first.hosts,
+        costs=Estimates.together(part.costs for part in parts),
+        lasting=Estimates.together(part.lasting for part in parts),
+        **columns,
+    )

@@ -11,18 +11,22 @@ import numpy as np
 
 from twin.flow import Channels
 from twin.job import Job
+from twin.keys import group_count
 from twin.plan import Location
 from twin.query import Windowed
+from twin.rates.disorder import disorder_of
 from twin.rates.inputs import Inputs
 from twin.rates.sockets import Sockets
 
 MEGA = 1e6
+MANY = 10**9
+"""Replicas, more than any plan has."""
 
 
 class JobArrays:
     """What all plans of a job have in common: its components, edges, sockets and hosts as arrays."""
 
-    def __init__(self, job: Job, horizon_s: float = np.inf) -> None:
+    def __init__(self, job: Job, horizon_s: float = np.inf, own_windows: bool = True) -> None:
         job = job.apart
         hosts, components, edges = job.deployment.cluster.hosts, job.components, job.edges
         self.deployment = job.deployment
@@ -39,10 +43,22 @@ class JobArrays:
         self.sinks = [job.number[each.name] for each in job.sinks]
         self.broadcast_s = [each.how.copies for each in edges]
         self.forward_s = [each.how.paired for each in edges]
+        self.fed_o = np.array([self._most_fed(job, o) for o in range(len(components))])
+        """Most replicas that get any tuples: of keys with few values, as many as values."""
         self.shared_o = [job.one_queue(name) for name in self.names]
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
+        self.slides = {
+            o: float(each.window.slide)
+            for o, each in enumerate(self.operators)
+            if own_windows and isinstance(each, Windowed) and each.window.policy == "count"
+        }
+        """Of count windows, by operator."""
+        self.piece_o = [
+            max((self.operators[self.producer_s[s]].piece_s for s in s_k), default=0.0) for s_k in self.inputs
+        ]
+        self.disorder_o = [disorder_of(job.deployment, name) for name in self.names]
         self.by_time_o = [isinstance(each, Windowed) and each.window.policy == "time" for each in self.operators]
         self.bytes_o = np.array([each.bytes_out for each in components])
         self.held_bytes = Inputs.of(job, lambda edge: edge.bytes_each, lambda component: component.bytes_in)
@@ -73,6 +89,13 @@ class JobArrays:
         self.ram_h = np.array([host.ram_mb for host in hosts])
         self.has_sockets = any(host.sockets for host in hosts)
         self._job = job
+
+    def _most_fed(self, job: Job, o: int) -> float:
+        ways = [job.edges[s].how for s in self.inputs[o]]
+        if not ways or not all(way.by_key and way.keeps_keys for way in ways):
+            return np.inf
+        name, operator = self.names[o], self.operators[o]
+        return np.inf if group_count(job.deployment.query, name, MANY) is not None else float(operator.values(MANY))
 
     def _passed(self, o: int) -> np.ndarray | None:
         """By input of an operator, whether its tuples leave in results; None: those of all do. [K]"""

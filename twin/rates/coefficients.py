@@ -124,8 +124,9 @@ class PlacementCoefficients:
     def of(cls, deployment: Deployment, factor: float = 1.0) -> Self:
         """factor: on the rates of all sources, > 0."""
         job = JobArrays(compile(deployment))
-        flow = flow_at(job, {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()})
-        replicas_o = np.array([float(deployment.plan.replicas(name)) for name in job.names])
+        rates = {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()}
+        replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.fed_o)
+        flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.slides})
         operators = _operators(job, flow, replicas_o)
         return cls(
             deployment=deployment,
@@ -208,6 +209,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     )
     rows = zip(job.operators, in_on, strict=True)
     state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
+    window_on[list(job.slides)] *= replicas_o[list(job.slides), None]
     held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
     skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
@@ -223,7 +225,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),
         shared=np.array(job.shared_o),
-        window_s=np.array([_window_s(job, flow, o) for o in range(len(job.names))]),
+        window_s=np.array([_window_s(job, flow, o, replicas_o[o]) for o in range(len(job.names))]),
     )
 
 
@@ -236,11 +238,13 @@ def _at_once(job: JobArrays, s: int, size_o: np.ndarray, replicas_o: np.ndarray)
     return float(size_o[producer] / (1.0 if job.broadcast_s[s] else replicas_o[consumer]))
 
 
-def _window_s(job: JobArrays, flow: dict[str, Flow], o: int) -> float:
+def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) -> float:
     operator, found = job.operators[o], flow[job.names[o]]
     if not isinstance(operator, Windowed):
         return 0.0
     taken = np.maximum(found.in_per_s, 1e-12)
+    if o in job.slides:  # each replica has a window of its own
+        taken = found.fires_per_s * job.slides[o] / replicas
     if operator.joins:
         return float(length_s(operator.window, taken)[0][0])
     return float(group_age_s(operator.window, Held(taken, found.window_tuples, found.groups_per_fire))[0])

@@ -24,10 +24,13 @@ def credits_sn(layout: Layout) -> np.ndarray:
     return np.asarray(replicas_sn * room_sn(layout))
 
 
-def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray) -> np.ndarray:
+def filling_s(
+    layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray, alone_sn: np.ndarray | None = None
+) -> np.ndarray:
     """Time from an empty start until the channels between a source and what slows it are full; of others 0. [R, N]
 
-    full_sn: which streams' channels will be full.
+    full_sn: which streams' channels will be full; alone_sn: whatever is behind them, as their network is; None: it
+    waits for all behind.
     """
     job = layout.job
     if not full_sn.any():
@@ -37,7 +40,10 @@ def filling_s(layout: Layout, offered: Load, reached: Load, full_sn: np.ndarray)
     until_on = np.zeros((len(job.names), layout.size))
     for o in reversed(range(len(job.names))):
         if job.outputs[o]:
-            onward = np.min([each_sn[s] + until_on[job.consumer_s[s]] for s in job.outputs[o]], axis=0)
+            behind = [until_on[job.consumer_s[s]] for s in job.outputs[o]]
+            if alone_sn is not None:
+                behind = [np.where(alone_sn[s], 0.0, each) for s, each in zip(job.outputs[o], behind, strict=True)]
+            onward = np.min([each_sn[s] + each for s, each in zip(job.outputs[o], behind, strict=True)], axis=0)
             until_on[o] = np.where(np.isfinite(onward), onward, 0.0)
     return until_on[job.sources]
 
@@ -56,13 +62,13 @@ def _excess_sn(layout: Layout, offered: Load, reached: Load) -> np.ndarray:
 
 
 class Measured(NamedTuple):
-    """The part of a run, from an empty start at 0, over which means are taken."""
+    """The part of a run, from an empty start at 0, over which means are taken; of each plan its own where arrays."""
 
-    start_s: float
-    end_s: float
+    start_s: float | np.ndarray
+    end_s: float | np.ndarray
 
     @property
-    def length_s(self) -> float:
+    def length_s(self) -> float | np.ndarray:
         """Of that part."""
         return self.end_s - self.start_s
 

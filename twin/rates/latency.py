@@ -53,7 +53,7 @@ class Ages(NamedTuple):
 
     ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s, line_s and window_s [O, N] (see RateAnswer).
     blocked_on: whether an operator's input channels are full, and jam_on those of which share of its replicas. [O, N]
-    filling_rn: how long that takes, by source [R, N].
+    filling_rn: how long that takes, by source [R, N]. full_sn: whether a stream's channels are. [S, N]
     """
 
     results_s: np.ndarray
@@ -64,17 +64,29 @@ class Ages(NamedTuple):
     window_s: np.ndarray
     blocked_on: np.ndarray
     filling_rn: np.ndarray
+    full_sn: np.ndarray
 
 
-def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: Measured) -> Ages:
+class Queues(NamedTuple):
+    """Service, that of all that runs as one from there on, and mean wait of a tuple. [O, N] each"""
+
+    service_on: np.ndarray
+    line_on: np.ndarray
+    wait_on: np.ndarray
+
+
+def result_ages_s(
+    layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: Measured, queues: Queues | None = None
+) -> Ages:
     """Ages along the streams, at most the horizon at the sinks.
 
-    found: the load after throttling; share: the ingested share of each source's offered rate [sources, N].
+    found: the load after throttling; share: the ingested share of each source's offered rate [sources, N]. queues: in
+    front of operators; None: those that last.
     """
     job = layout.job
     blocked_on, full_sn, jam_on = _full(layout, found, share)
     filling_rn = filling_s(layout, offered, found, full_sn)
-    link_sn, (service_on, line_on, wait_on) = _links_s(layout, found), _queues_s(layout, found)
+    link_sn, (service_on, line_on, wait_on) = _links_s(layout, found), queues or queues_s(layout, found)
     channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
@@ -105,7 +117,8 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
         if (passed := job.passed[o]) is not None:
             rates = rates * passed[:, None]  # only what leaves is of an age
         mixed = _mixed(rates, arriving)
-        held = Held(found.in_on[o], found.window_on[o], found.groups_on[o])
+        taken = _taken(layout, found, o)
+        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o])
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
@@ -114,7 +127,14 @@ def result_ages_s(layout: Layout, offered: Load, found: Load, share: np.ndarray,
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
     parts = channel_on, queue_on, waited_on, window_on
-    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn)
+    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, full_sn)
+
+
+def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
+    """What comes to an operator; with count windows, to each replica. [N]"""
+    if layout.job.names[o] not in layout.counted:
+        return found.in_on[o]
+    return np.asarray(found.fires_on[o] * layout.job.slides[o] / layout.replicas_on[o])
 
 
 def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
@@ -124,8 +144,8 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
-def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Service, that of all that runs as one from there on, and mean wait of a tuple. [O, N] each
+def queues_s(layout: Layout, found: Load) -> Queues:
+    """Those that last, of what is not overloaded.
 
     Where sockets differ, means over them. Only the first of fused operators has a line.
     """
@@ -151,7 +171,7 @@ def _queues_s(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray, np.n
         wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
     if layout.fusing is not None:
         wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
-    return service_on, line_on, wait_on
+    return Queues(service_on, line_on, wait_on)
 
 
 def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

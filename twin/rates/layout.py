@@ -51,12 +51,12 @@ class Layout:
     def of_plans(cls, job: JobArrays, plans: Sequence[ExecutionPlan]) -> Layout:
         """Raises KeyError if a plan does not fit the deployment."""
         counts, codes = [], []
-        for name in job.names:
+        for name, fed in zip(job.names, job.fed_o, strict=True):
             variants = _Variants()
             codes.append(np.array([variants[plan.placement[name]] for plan in plans], dtype=int))
             count_vl = np.zeros((len(variants), len(job.column)))
             for replicas, variant in variants.items():
-                for text in replicas:
+                for text in replicas[: int(min(len(replicas), fed))]:
                     count_vl[variant, job.column[Location.parse(text)]] += 1.0
             counts.append(count_vl)
         layout = cls(job, counts, codes)
@@ -68,7 +68,7 @@ class Layout:
     @classmethod
     def of_counts(cls, job: JobArrays, counts_pol: np.ndarray) -> Layout:
         """From replicas by plan, operator in data-flow order, and socket [P, O, L]."""
-        counts = [np.asarray(counts_pol[:, o], dtype=float) for o in range(len(job.names))]
+        counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
         layout.crowding_on = crowding(job.deployment, job.names, layout.replicas_on, {})
         layout.fusing = fusing.of_counts(job, counts_pol)
@@ -157,6 +157,12 @@ class Layout:
         return found
 
     @cached_property
+    def counted(self) -> dict[str, np.ndarray]:
+        """Replicas of operators with count windows, if they are several under any plan. By name, [N]"""
+        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.slides}
+        return {name: replicas for name, replicas in found.items() if (replicas > 1.0).any()}
+
+    @cached_property
     def latency_sn(self) -> np.ndarray:
         """Mean network latency of a stream's tuples, 0 for those that stay on their host. [S, N]"""
         if self.links is not None:
@@ -208,6 +214,13 @@ class Layout:
         for cell in range(*self.cells(operator).indices(len(self.operator_c))):
             share[np.arange(self.size), self.host_cn[cell]] += self.share_cn[cell]
         return share
+
+
+def _fed(counts_pl: np.ndarray, most: float) -> np.ndarray:
+    """Of the replicas on each socket, those that get tuples: of a part of them, as many everywhere. [P, L]"""
+    if not np.isfinite(most):
+        return counts_pl
+    return counts_pl * np.minimum(1.0, most / counts_pl.sum(axis=1, keepdims=True))
 
 
 class _Variants(dict[tuple[str, ...], int]):

@@ -62,6 +62,15 @@ class Load:
         """Pressure on the streams: the highest utilisation among cards, links and credits. [S, N]"""
         return np.maximum(self.nic_sn, self.credits_sn)
 
+    def select(self, rows: np.ndarray) -> Load:
+        """The same for some of the plans (a mask [N])."""
+        columns: dict[str, Any] = {
+            field.name: _part(getattr(self, field.name), rows) for field in fields(Load) if field.name != "cells"
+        }
+        if self.cells is not None:
+            columns["cells"] = Cells(*(_part(each, rows) for each in self.cells))
+        return Load(**columns)
+
     def with_part(self, rows: np.ndarray, part: Load) -> Load:
         """The same with the plans in `rows` (a mask [N]) as in another one, which has these alone."""
         names = [field.name for field in fields(Load) if field.name != "cells"]
@@ -70,6 +79,10 @@ class Load:
             pairs = zip(self.cells, part.cells, strict=True)
             columns["cells"] = Cells(*(_with_part(mine, rows, other) for mine, other in pairs))
         return Load(**columns)
+
+
+def _part(whole: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(whole, (len(whole), len(rows)))[:, rows]
 
 
 def _with_part(mine: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -86,16 +99,23 @@ def pressure(job: JobArrays, load: Load) -> np.ndarray:
     return worst_on
 
 
-def offered_flow(job: JobArrays) -> dict[str, Flow]:
-    """What flows if every source keeps up; arrays of one entry, as it is the same under all plans."""
-    return flow_at(job, {name: np.array([rate]) for name, rate in job.offered_per_s.items()})
+def offered_flow(job: JobArrays, counted: Mapping[str, np.ndarray] | None = None) -> dict[str, Flow]:
+    """What flows if every source keeps up; arrays of one entry, as it is the same under all plans, but for count
+    windows of several replicas. counted: see `Layout.counted`."""
+    size = max((len(each) for each in (counted or {}).values()), default=1)
+    return flow_at(job, {name: np.full(size, rate) for name, rate in job.offered_per_s.items()}, counted=counted)
 
 
 def flow_at(
-    job: JobArrays, rates: Mapping[str, np.ndarray], stalls_s: Mapping[str, np.ndarray] | None = None
+    job: JobArrays,
+    rates: Mapping[str, np.ndarray],
+    stalls_s: Mapping[str, np.ndarray] | None = None,
+    passes: Passes | None = None,
+    counted: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, Flow]:
-    """What flows at given rates of the sources. stalls_s: see `twin.flow.Channels`."""
-    channels = job.channels if not stalls_s else job.channels._replace(stalls_s=stalls_s)
+    """What flows at given rates of the sources. stalls_s, passes, counted: see `twin.flow.Channels`, of which the last
+    are the replicas."""
+    channels = job.channels._replace(stalls_s=stalls_s or {}, passes=passes or {}, replicas=counted or {})
     return flows(job.deployment.query, rates, True, channels)
 
 
@@ -178,6 +198,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
     )
 
 
+Passes = Mapping[str | tuple[str, str], np.ndarray]
 FLOW_FIELDS = ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "groups_per_fire", "bursts_per_s")
 
 
@@ -209,6 +230,8 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     job, law = layout.job, layout.job.deployment.engine.memory
     state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     window_on = np.stack([flow[name].window_tuples for name in job.names])
+    if layout.counted:
+        window_on = window_on * np.stack([layout.counted.get(name, np.ones(layout.size)) for name in job.names])
     in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
     rows = zip(job.operators, in_on, strict=True)
     window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])

@@ -2,8 +2,8 @@
 
 In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
 until nothing is overloaded (`twin.rates.throttle`); (3) the age of results is added up along the streams
-(`twin.rates.latency`). Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise,
-waits for batches, and `context_switch`.
+(`twin.rates.latency`); (4) until channels have filled, sources are not slowed and queues grow (`twin.rates.early`).
+Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise and `context_switch`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.bursts import stalls
+from twin.rates.early import Reached, Results, results
 from twin.rates.filling import Measured, held_back
-from twin.rates.latency import result_ages_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, memory, offered_flow, pressure
 from twin.rates.placements import CountedPlans, Placements
@@ -34,7 +34,9 @@ CHUNK = 16_384
 need (`twin.rates.throttle`); their states must fit in memory."""
 PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
-SEEN = frozenset({"fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"})
+SEEN = frozenset(
+    {"fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches", "counting"}
+)
 """Of what is beyond a plain job (`twin.blindness`)."""
 LASTING_S = 86_400.0
 """Of a run in the long run: a day."""
@@ -47,11 +49,13 @@ class RateModel:
     """Satisfies twin.metrics.CostModel.
 
     horizon_s: length of the run that is predicted, from an empty start and without warm-up, > 0; None: that of the
-    scenario, measured after its warm-up, and of a deployment the usual one.
+    scenario, measured after its warm-up, and of a deployment the usual one. own_windows: whether each replica has a
+    count window of its own, as it has in runs.
     """
 
     horizon_s: float | None = None
     name: str = "rates"
+    own_windows: bool = True
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the scenario."""
@@ -59,7 +63,8 @@ class RateModel:
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """In words, what of the scenario makes no difference to it."""
-        horizon_s, words = self.run_s(scenario), unseen_of(scenario, SEEN)
+        seen = SEEN if self.own_windows else SEEN - {"counting"}
+        horizon_s, words = self.run_s(scenario), unseen_of(scenario, seen)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
@@ -82,7 +87,7 @@ class RateModel:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
         if isinstance(plans, Placements | CountedPlans) and not plans.given.key_groups:  # counts say nothing of those
             return self.answer_counts(deployment, plans.socket_counts(deployment))
-        job = JobArrays(compile(deployment), self.run_s(deployment))
+        job = JobArrays(compile(deployment), self.run_s(deployment), self.own_windows)
         some = plans[:: 1 + len(plans) // 64]
         most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
         return self._answers(
@@ -94,7 +99,7 @@ class RateModel:
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
-        job = JobArrays(compile(deployment), self.run_s(deployment))
+        job = JobArrays(compile(deployment), self.run_s(deployment), self.own_windows)
         shape = (len(job.names), len(job.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
@@ -112,31 +117,23 @@ class RateModel:
 
     def _answer(self, layout: Layout, measured: Measured) -> RateAnswer:
         job = layout.job
-        slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job))
-        offered, reached, share = _loads(layout, slowdown_on)
-        ages = result_ages_s(layout, offered, reached, share, measured)
-        processing_s, e2e_s, lag_s = ages.results_s
-        throughput = np.where(crashed, 0.0, reached.in_on[job.sinks].sum(axis=0) * held_back(lag_s, measured))
+        slowdown_on, memory_hn, crashed = memory(layout, offered_flow(job, layout.counted))
+        state = _loads(layout, slowdown_on)
+        offered, reached, share = state.offered, state.reached, state.share
+        ages = state.ages(measured)
+        of_run, lasting = results(state, ages, measured)
         offered_on = pressure(job, offered)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, measured))
         backpressured = 1.0 - 1.0 / (1.0 + np.minimum(seen, 100.0) ** SHARPNESS / tolerated)
-        results = throughput * measured.length_s
-        chances = _chances(reached.fires_on, throughput, measured.length_s)
-        success = 1.0 - 0.5**chances  # one expected output: one half
-        throughput = np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0)
-        costs = {
-            "throughput_per_s": throughput,
-            "processing_latency_s": processing_s,
-            "e2e_latency_s": e2e_s,
-            "backpressured": backpressured,
-            "success": success,
-        }
+        costs, chances = _costs(of_run, crashed, backpressured, reached, measured)
+        known = (costs, chances) if lasting is of_run else _costs(lasting, crashed, backpressured, reached, measured)
         return RateAnswer(
             operators=job.names,
             sources=tuple(job.names[o] for o in job.sources),
             hosts=tuple(host.name for host in job.deployment.cluster.hosts),
-            costs=Estimates(costs, spread=np.zeros(layout.size)),
+            costs=costs,
+            lasting=known[0],
             offered_in_per_s=_plans_first(offered.in_on, layout.size),
             offered_out_per_s=_plans_first(offered.out_on, layout.size),
             offered_pressure=offered_on.T,
@@ -160,10 +157,27 @@ class RateModel:
             memory=memory_hn.T,
             ingested=share.T,
             delivered=_delivered(share, ages.filling_rn, measured).T,
-            lag_s=lag_s,
-            results=results,
-            chances=chances,
+            lag_s=ages.results_s[2],
+            results=np.where(crashed, 0.0, lasting.per_s) * measured.length_s,
+            chances=known[1],
         )
+
+
+def _costs(
+    found: Results, crashed: np.ndarray, backpressured: np.ndarray, reached: Load, measured: Measured
+) -> tuple[Estimates, np.ndarray]:
+    """And the chances of a result [N]; see `RateAnswer`."""
+    throughput = np.where(crashed, 0.0, found.per_s)
+    chances = _chances(reached.fires_on, throughput, measured.length_s)
+    success = 1.0 - 0.5**chances  # one expected output: one half
+    costs = {
+        "throughput_per_s": np.divide(throughput, success, out=np.zeros_like(throughput), where=success > 0),
+        "processing_latency_s": found.ages_s[0],
+        "e2e_latency_s": found.ages_s[1],
+        "backpressured": backpressured,
+        "success": success,
+    }
+    return Estimates(costs, spread=np.zeros(len(throughput))), chances
 
 
 def _delivered(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.ndarray:
@@ -182,28 +196,30 @@ def _seen(share: np.ndarray, filling_rn: np.ndarray, measured: Measured) -> np.n
     return np.asarray(np.where((share < 1.0).any(axis=0), shown.max(axis=0), np.inf))
 
 
-def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float) -> np.ndarray:
+def _chances(fires_on: np.ndarray, throughput: np.ndarray, horizon_s: float | np.ndarray) -> np.ndarray:
     """Expected outputs of the run, but no more than evaluations of any window: results of one come together."""
     windowed = fires_on[(fires_on > 0).any(axis=1)]
     return np.minimum(np.minimum(throughput, windowed.min(axis=0, initial=np.inf)) * horizon_s, 1000.0)
 
 
-def _loads(layout: Layout, slowdown_on: np.ndarray) -> tuple[Load, Load, np.ndarray]:
-    """The loads offered and reached, and the ingested share of each source [sources, N]."""
+def _loads(layout: Layout, slowdown_on: np.ndarray) -> Reached:
+    """The loads offered and reached, and the ingested share of each source."""
     job = layout.job
-    offered = load(layout, offered_flow(job), slowdown_on)
+    offered = load(layout, offered_flow(job, layout.counted), slowdown_on)
     stalls_s = stalls(layout, offered)
     if stalls_s:
         rates = {name: np.full(layout.size, rate) for name, rate in job.offered_per_s.items()}
-        offered = load(layout, flow_at(job, rates, stalls_s), slowdown_on)
+        offered = load(layout, flow_at(job, rates, stalls_s, counted=layout.counted), slowdown_on)
     share = throttle(layout, slowdown_on, offered, stalls_s)
     slowed = np.asarray((share < 1.0).any(axis=0))
     if not slowed.any():
-        return offered, offered, share
+        return Reached(layout, slowdown_on, stalls_s, offered, offered, share)
     names = [job.names[o] for o in job.sources]
     rates = {name: job.offered_per_s[name] * each[slowed] for name, each in zip(names, share, strict=True)}
-    flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()})
-    return offered, offered.with_part(slowed, load(layout.select(slowed), flow, slowdown_on[:, slowed])), share
+    part = layout.select(slowed)
+    flow = flow_at(job, rates, {name: each[slowed] for name, each in stalls_s.items()}, counted=part.counted)
+    reached = offered.with_part(slowed, load(part, flow, slowdown_on[:, slowed]))
+    return Reached(layout, slowdown_on, stalls_s, offered, reached, share)
 
 
 def _plans_first(each_on: np.ndarray, plans: int) -> np.ndarray:

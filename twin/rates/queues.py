@@ -66,3 +66,26 @@ def irregularity(gap_scv: np.ndarray, service_scv: np.ndarray, load: np.ndarray)
     both = gap_scv + service_scv
     shorter = 2.0 * (1.0 - load) * (1.0 - gap_scv) ** 2 / np.maximum(3.0 * load * both, 1e-12)
     return np.asarray(both / 2.0 * np.where(gap_scv < 1.0, np.exp(-shorter), 1.0))
+
+
+def grown_wait_s(drift: np.ndarray, variance_s: np.ndarray, time_s: np.ndarray) -> np.ndarray:
+    """Mean of a reflected Brownian motion after a time, from 0: the wait in a queue that starts empty, when busy.
+
+    drift: load - 1, of any sign. variance_s: of the work that comes, a second: load * service time * (scv of gaps and
+    of services). It is that of the highest point so far of the free motion (Harrison 1985, section 1.8), and comes to
+    variance / (2 (1 - load)) below 1, as Kingman has it.
+    """
+    spread = np.maximum(np.sqrt(variance_s * time_s), 1e-12)
+    far = drift * time_s / spread
+    below, density = _normal(far), np.exp(-(far**2) / 2.0) / np.sqrt(2.0 * np.pi)
+    # 2 Phi - 1 over the drift, at no drift too
+    turned = np.where(np.abs(far) > 1e-4, (2.0 * below - 1.0) / np.where(far == 0.0, 1.0, far), np.sqrt(2.0 / np.pi))
+    return np.asarray(np.maximum(spread * (far * below + density + turned / 2.0), 0.0))
+
+
+def _normal(each: np.ndarray) -> np.ndarray:
+    """The normal distribution function, to 1e-7 (Abramowitz and Stegun, 26.2.17)."""
+    t = 1.0 / (1.0 + 0.2316419 * np.abs(each))
+    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    tail = np.exp(-(each**2) / 2.0) / np.sqrt(2.0 * np.pi) * series
+    return np.asarray(np.where(each > 0.0, 1.0 - tail, tail))

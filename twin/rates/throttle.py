@@ -92,7 +92,7 @@ def throttle(layout: Layout, slowdown_on: np.ndarray, offered: Load, stalls_s: M
     worst = felt(layout, offered)[0][job.sources][:, active]
     for turn in range(ROUNDS):
         if turn:
-            flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
+            flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled, counted=part.counted)
             worst = felt(part, load(part, flow, slow_on))[0][job.sources]
         off, before = np.maximum(share, np.log(np.maximum(worst, 1e-12))), off
         done = np.abs(off).max(axis=0) < CLOSE
@@ -127,7 +127,7 @@ def _relaxed(part: Layout, slow_on: np.ndarray, stalled: Mapping[str, np.ndarray
     rates = np.array([job.offered_per_s[name] for name in names])[:, None]
 
     def worst(share: np.ndarray) -> np.ndarray:
-        flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled)
+        flow = flow_at(job, dict(zip(names, rates * np.exp(share), strict=True)), stalled, counted=part.counted)
         return np.log(np.maximum(felt(part, load(part, flow, slow_on))[0][job.sources], 1e-12))
 
     share = np.clip(share, LEAST, 0.0)

@@ -14,6 +14,12 @@ WINDOWS = [{"length_s": 2}, {"length_s": 4, "every_s": 2}]
 FORMS: dict[str, list[dict[str, Any]]] = {
     "complete windows": [source(), compute(windows=WINDOWS), sink()],
     "partial ones, merged": [source(), compute(partial_s=2), consolidate(windows=WINDOWS), sink()],
+    "partial ones of a part of a pane": [
+        source(),
+        compute(partial_s=0.5, keys=24),
+        consolidate(windows=WINDOWS, keys=24),
+        sink(),
+    ],
     "few tuples a key": [
         source(),
         compute(partial_s=2, keys=400),
@@ -30,3 +36,22 @@ def test_a_window_makes_its_results_as_old_as_its_oldest_tuple(operators: list[d
     latency = simulate(scenario).metrics.processing_latency_s
     assert latency is not None
     assert predicted == pytest.approx(latency.mean, rel=0.05)
+
+
+@pytest.mark.parametrize(("disorder_s", "slack_s"), [(0.0, 1.5), (3.0, 4.0)])
+def test_sources_wait_for_what_is_late(disorder_s: float, slack_s: float) -> None:
+    """The slack, less what the first tuple to come was late itself."""
+    operators = [source(disorder_s=disorder_s, slack_s=slack_s), compute(windows=[{"length_s": 2}]), sink()]
+    scenario = job(operators, rate_per_s=60, horizon_s=40, warmup_s=10)
+    predicted = RateModel().predict(scenario, [scenario.plan])
+    found = simulate(scenario).metrics
+    assert found.processing_latency_s is not None
+    assert predicted["processing_latency_s"][0] == pytest.approx(found.processing_latency_s.mean, rel=0.05)
+    assert predicted["throughput_per_s"][0] == pytest.approx(found.throughput_per_s, rel=0.05)
+
+
+def test_partial_results_of_a_part_of_a_pane_make_as_many_results() -> None:
+    operators = [source(), compute(partial_s=0.25, keys=60), consolidate(windows=[{"length_s": 2}], keys=60), sink()]
+    scenario = job(operators, rate_per_s=40, horizon_s=40, warmup_s=10)
+    predicted = RateModel().predict(scenario, [scenario.plan])["throughput_per_s"][0]
+    assert predicted == pytest.approx(simulate(scenario).metrics.throughput_per_s, rel=0.03)

@@ -1,0 +1,1 @@
+"""The analytic rate model beside exact runs of random jobs of Flink's."""

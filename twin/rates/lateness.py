@@ -1,0 +1,55 @@
+"""How late results become while queues grow: of every second of a run, the part by which what leaves is older.
+
+What comes to a replica by a factor p too fast and leaves at a time t has come at t / p: it waited t (1 - 1 / p). If it
+was already a t' late when it came at t', it leaves t (1 - (1 - a) / p) late. All is means over the tuples of an
+operator, of which some came through replicas that keep up and others did not; a result of a window is as late as a
+tuple that comes first to it on average, as runs have it, and a match as late as the later side. Axes are those of
+`twin.rates.layout`; rows of [2, N] are time since ingestion and since generation, as in `twin.rates.latency`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.rates.layout import Layout
+from twin.rates.paces import Paces
+
+INGESTED, GENERATED = 0, 1
+
+
+def lateness(layout: Layout, paces: Paces) -> np.ndarray:
+    """By how many seconds results become older every second, over all sinks. [2, N]"""
+    job, load = layout.job, paces.load
+    sent_sn = job.sent_sn(load.out_on)
+    late: list[np.ndarray] = []
+    for o in range(len(job.names)):
+        if job.inputs[o]:
+            coming = [_behind(late[job.producer_s[s]], paces.over_sn[s]) for s in job.inputs[o]]
+            if job.operators[o].joins:
+                met = np.max(coming, axis=0)
+            else:
+                rates = np.array([sent_sn[s] / np.maximum(paces.over_sn[s], 1.0) for s in job.inputs[o]])
+                met = _mean(rates, coming)
+            late.append(_worked_off(layout, paces, o, met))
+        else:
+            late.append(_worked_off(layout, paces, o, np.zeros((2, layout.size))))
+            late[o][INGESTED] = 0.0  # it waits at the broker
+    return _mean(load.in_on[job.sinks], [late[o] for o in job.sinks])
+
+
+def _mean(weights: np.ndarray, late: list[np.ndarray]) -> np.ndarray:
+    """By weights [K, N], of K times [2, N]. [2, N]"""
+    total = np.maximum(weights.sum(axis=0), 1e-12)
+    return np.asarray((weights[:, None] * np.array(late)).sum(axis=0) / total)
+
+
+def _behind(late: np.ndarray, over: np.ndarray) -> np.ndarray:
+    """Behind what so much more comes to than it can take."""
+    return np.asarray(1.0 - (1.0 - late) / np.maximum(over, 1.0))
+
+
+def _worked_off(layout: Layout, paces: Paces, o: int, late: np.ndarray) -> np.ndarray:
+    """What leaves the operator, of all of its parts."""
+    cells = len(layout.operator_c)
+    rows = [*range(*layout.cells(o).indices(cells)), *range(cells + o, len(paces.over_kn), len(layout.job.names))]
+    return _mean(paces.worked_kn[rows], [_behind(late, paces.over_kn[row]) for row in rows])
