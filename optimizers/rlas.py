@@ -21,7 +21,7 @@ from optimizers.interface import Problem, Solution
 from optimizers.patience import ENDLESS, Patience
 from optimizers.rated import at_rate
 from optimizers.scaling import HALF, Placed, in_proportion, scaled
-from optimizers.socket_moves import borne, crowded, improved, searched
+from optimizers.socket_moves import borne, crowded, improved, loosened, searched
 from optimizers.socket_polish import polished
 from optimizers.socket_solution import results_bound, solution
 from optimizers.socket_space import SocketSpace
@@ -150,7 +150,13 @@ class _Search:
         rng = stream(problem.seed, "rlas")
         best, weighed = searched(job, found[0], most, rng, self._spent, self.space, scale=scale)
         self.weighed += weighed
-        return _best_first(job, [best, *found])[: 1 + problem.alternatives], bound
+        ranked = _best_first(job, [best, *found])[: 1 + problem.alternatives]
+        return ranked + self._loosened(ranked, most, scale), bound
+
+    def _loosened(self, placements: list[np.ndarray], most: int, scale: bool) -> list[np.ndarray]:
+        """Those of which some operators get more replicas where they are pressed, which no bottleneck asks for."""
+        found = [loosened(self.job, each, most, self.space) for each in placements] if scale else []
+        return [new for new, old in zip(found, placements, strict=False) if (new != old).any()]
 
     def _scaled(self, most: int) -> list[Placed]:
         """Placements of all cores' worth of replicas at once, of the numbers on Algorithm 1's way, and of the given

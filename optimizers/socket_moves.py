@@ -20,6 +20,8 @@ from twin.rates.source_shares import results_share
 CLOSE = 1e-6
 """Loads that differ by less count as equal."""
 STEPS = 500
+PRESSED = 0.75
+"""Of a core: what needs more never catches up with what it loses to others there."""
 KICK = 6
 """Replicas that a kick throws elsewhere."""
 IN_VAIN = 12
@@ -123,6 +125,26 @@ def borne(job: NumaJob, counts_nol: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def crowded(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
     """Replicas beyond the cores of their socket. [n]"""
     return np.asarray(np.maximum(counts_nol.sum(axis=1) - job.cores_l, 0).sum(axis=1))
+
+
+def pressed(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
+    """Replicas that need nearly a core each, on sockets with more replicas than cores. [n]"""
+    needs_no = job.in_o * job.time_o / counts_nol.sum(axis=2)
+    over_nl = counts_nol.sum(axis=1) > job.cores_l
+    return np.asarray((counts_nol * over_nl[:, None] * (needs_no > PRESSED)[:, :, None]).sum(axis=(1, 2)))
+
+
+def loosened(job: NumaJob, counts_ol: np.ndarray, most_replicas: int, space: SocketSpace) -> np.ndarray:
+    """More replicas, at most so many in all, beside those that are pressed, until none is."""
+    found = counts_ol.copy()
+    while found.sum() < most_replicas and pressed(job, found[None])[0]:
+        over_l = found.sum(axis=0) > job.cores_l
+        needs_o = job.in_o * job.time_o / found.sum(axis=1) * (found * over_l).any(axis=1)
+        o = int(np.argmax(needs_o))
+        found[o, int(np.argmax(found[o] * over_l))] += 1
+        if not space.holds(found[None])[0]:
+            return counts_ol
+    return found
 
 
 def neighbours(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.ndarray:

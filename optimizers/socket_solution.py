@@ -10,7 +10,7 @@ import numpy as np
 
 from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.selection import choose, dealt_anew, estimate, instead, said
-from optimizers.socket_moves import borne, crowded
+from optimizers.socket_moves import borne, crowded, pressed
 from twin.rates.model import RateModel
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import binding, sustained
@@ -94,10 +94,10 @@ def crowding(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
 
 
 def roomiest(job: NumaJob, candidates: Sequence[np.ndarray]) -> list[int]:
-    """The candidates [o, l] as numbers: first those with a core for each replica, then those that could bear more.
-    What shares a core loses a little that no model of means sees."""
+    """The candidates [o, l] as numbers: first those where what needs nearly a core has one, then those with a core for
+    each replica, then those that could bear more. What shares a core loses a little that no model of means sees."""
     counts_nol = np.stack(candidates)
-    return np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol))).tolist()
+    return np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol), pressed(job, counts_nol))).tolist()
 
 
 def results_bound(problem: Problem, job: NumaJob, reached: float, most: float) -> float | None:

@@ -22,7 +22,7 @@ from optimizers.registry import OPTIMIZERS
 from optimizers.rlas import Rlas
 from optimizers.scaling import Placed, in_proportion, scaled
 from optimizers.selection import estimate
-from optimizers.socket_moves import improved
+from optimizers.socket_moves import improved, pressed
 from optimizers.socket_solution import load_bound
 from optimizers.socket_space import SocketSpace
 from optimizers.socket_tree import Heuristics
@@ -299,3 +299,13 @@ def test_what_is_idle_shares_a_core_where_there_are_few() -> None:
     found = OPTIMIZERS["rlas"].solve(problem(job))
     assert found.plan.replicas("heavy") >= 4 and found.sane
     assert not simulate(Scenario.of(job).with_plan(found.plan)).metrics.backpressured
+
+
+def test_what_needs_nearly_a_core_has_one_or_is_two() -> None:
+    """On sockets too far apart to part on: of four threads on three cores, one that needs 92 % of one falls behind."""
+    far = 9000.0 * (1.0 - np.eye(3))
+    job = deployment([0.3, 0.5, 0.5, 0.92], CHAIN, [3, 3, 3], far, rate_per_s=1e6)
+    model, found = NumaJob(job), Rlas().solve(problem(job))
+    counts_ol = model.counts_of(found.plan)
+    assert found.sane and counts_ol.any(axis=0).sum() == 1
+    assert not pressed(model, counts_ol[None])[0] and pressed(model, np.minimum(counts_ol, 1)[None])[0]
