@@ -21,9 +21,9 @@ from models.facts import operator_facts
 from models.flat_vector import flat_vector
 from models.graph import GraphTable, concatenate, joint_graph, stack
 from models.lens import Lens
-from models.physics import told
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.rates.model import RateModel
 
 CHUNK = 250
 PARALLEL_FROM = 2000
@@ -77,7 +77,7 @@ def encode(deployments: Sequence[Deployment], horizons_s: Sequence[float]) -> En
     facts = [operator_facts(each) for each in deployments]
     graphs, derived, about = [], [], []
     for deployment, its_facts, horizon_s in zip(deployments, facts, horizons_s, strict=True):
-        answer = told(horizon_s).answer(deployment, [deployment.plan])
+        answer = RateModel(horizon_s).answer(deployment, [deployment.plan])
         graphs.append(joint_graph(deployment, its_facts, horizon_s, answer))
         derived.append(derived_vector(deployment, its_facts, answer, horizon_s))
         about.append([*description(deployment, its_facts), graphs[-1].utilisation])

@@ -11,10 +11,11 @@ import numpy as np
 from models.columns import encode
 from models.facts import LOADS, HostFacts, OperatorFacts, host_loads, operator_facts, replica_counts
 from models.features import COLUMNS, CONTEXT, HOST, NODE_TYPES, SINK, WIDTHS, raw_row, require_learned
-from models.physics import base_costs, host_states, operator_states, plan_state, told
+from models.physics import base_costs, host_states, operator_states, plan_state
 from twin.deployment import Deployment
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
+from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 HORIZON_S: float = RunSettings().horizon_s
@@ -56,7 +57,7 @@ def joint_graph(
     Raises BadInput if models know no operators of one of the kinds."""
     facts = operator_facts(deployment) if facts is None else facts
     require_learned(facts)
-    answer = answer or told(horizon_s).answer(deployment, [deployment.plan])
+    answer = answer or RateModel(horizon_s).answer(deployment, [deployment.plan])
     facts = [replace(each, physics=state) for each, state in zip(facts, operator_states(answer, 0), strict=True)]
     host_physics, plan = host_states(answer, 0), plan_state(answer, 0, horizon_s)
     counts_OxH = replica_counts(deployment, [deployment.plan])[0]

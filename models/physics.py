@@ -9,7 +9,6 @@ import numpy as np
 
 from twin.metrics import METRICS
 from twin.rates.answer import RateAnswer
-from twin.rates.model import RateModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,6 @@ NO_HOST_STATE = HostState()
 OPERATOR_STATE = tuple(OperatorState.__slots__)
 HOST_STATE = tuple(HostState.__slots__)
 PLAN_STATE = tuple(PlanState.__slots__)
-
-
-def told(horizon_s: float | None) -> RateModel:
-    """The rate model as networks know it: those that are trained take the count windows of all replicas for one."""
-    return RateModel(horizon_s, own_windows=False)
 
 
 def base_costs(answer: RateAnswer) -> np.ndarray:

@@ -23,7 +23,7 @@ from models.gnn import CostNetwork
 from models.graph import HORIZON_S, GraphTable, graph_table
 from models.labels import RELATIVE, in_units
 from models.layers import NetworkConfig, Parameters
-from models.physics import base_costs, told
+from models.physics import base_costs
 from models.plan_groups import groups
 from models.ranges import outside
 from models.scoring import PlanSide, score, scoring_job
@@ -98,7 +98,7 @@ class LearnedCostModel:
         same = length_s == scenario.run.horizon_s
         other = () if same else (f"the horizon (it answers for runs of {length_s:g} s, as in its training)",)
         asks = all(_asks_rates(each) for each in self.ensembles)
-        return (*(told(None).blind_to(scenario) if asks else unseen_of(scenario, ())), *other)
+        return (*(RateModel().blind_to(scenario) if asks else unseen_of(scenario, ())), *other)
 
     def predict_plans(self, deployment: Deployment, plans: Sequence[ExecutionPlan]) -> Predictions:
         """All members' predictions for plans of one job, for the metrics that the model has."""
@@ -161,7 +161,7 @@ class LearnedCostModel:
     def _rates(self, deployment: Deployment) -> RateModel:
         """The rate model for that run; of the scenario's own, after its warm-up."""
         own = isinstance(deployment, Scenario) and self.run_s(deployment) == deployment.run.horizon_s
-        return told(None if own else self.run_s(deployment))
+        return RateModel(None if own else self.run_s(deployment))
 
     def _require(self, metrics: Sequence[str]) -> None:
         known = [metric for ensemble in self.ensembles for metric in ensemble.metrics]

@@ -26,7 +26,7 @@ MANY = 10**9
 class JobArrays:
     """What all plans of a job have in common: its components, edges, sockets and hosts as arrays."""
 
-    def __init__(self, job: Job, horizon_s: float = np.inf, own_windows: bool = True) -> None:
+    def __init__(self, job: Job, horizon_s: float = np.inf) -> None:
         job = job.apart
         hosts, components, edges = job.deployment.cluster.hosts, job.components, job.edges
         self.deployment = job.deployment
@@ -52,7 +52,7 @@ class JobArrays:
         self.slides = {
             o: float(each.window.slide)
             for o, each in enumerate(self.operators)
-            if own_windows and isinstance(each, Windowed) and each.window.policy == "count"
+            if isinstance(each, Windowed) and each.window.policy == "count"
         }
         """Of count windows, by operator."""
         self.piece_o = [

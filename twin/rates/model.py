@@ -49,13 +49,11 @@ class RateModel:
     """Satisfies twin.metrics.CostModel.
 
     horizon_s: length of the run that is predicted, from an empty start and without warm-up, > 0; None: that of the
-    scenario, measured after its warm-up, and of a deployment the usual one. own_windows: whether each replica has a
-    count window of its own, as it has in runs.
+    scenario, measured after its warm-up, and of a deployment the usual one.
     """
 
     horizon_s: float | None = None
     name: str = "rates"
-    own_windows: bool = True
 
     def predict(self, scenario: Scenario, plans: Sequence[ExecutionPlan]) -> Estimates:
         """One estimate a plan; the spread is 0. Raises KeyError if a plan does not fit the scenario."""
@@ -63,8 +61,7 @@ class RateModel:
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
         """In words, what of the scenario makes no difference to it."""
-        seen = SEEN if self.own_windows else SEEN - {"counting"}
-        horizon_s, words = self.run_s(scenario), unseen_of(scenario, seen)
+        horizon_s, words = self.run_s(scenario), unseen_of(scenario, SEEN)
         same = horizon_s == scenario.run.horizon_s
         return words if same else (*words, f"the horizon (it answers for runs of {horizon_s:g} s)")
 
@@ -87,7 +84,7 @@ class RateModel:
         """The estimates and all that led to them. Raises KeyError if a plan does not fit the deployment."""
         if isinstance(plans, Placements | CountedPlans) and not plans.given.key_groups:  # counts say nothing of those
             return self.answer_counts(deployment, plans.socket_counts(deployment))
-        job = JobArrays(compile(deployment), self.run_s(deployment), self.own_windows)
+        job = JobArrays(compile(deployment), self.run_s(deployment))
         some = plans[:: 1 + len(plans) // 64]
         most = max((sum(len(set(replicas)) for replicas in plan.placement.values()) for plan in some), default=1)
         return self._answers(
@@ -99,7 +96,7 @@ class RateModel:
 
         Sockets are those of all hosts in a row. Raises ValueError for another shape or an operator without replicas.
         """
-        job = JobArrays(compile(deployment), self.run_s(deployment), self.own_windows)
+        job = JobArrays(compile(deployment), self.run_s(deployment))
         shape = (len(job.names), len(job.capacity_l))
         if counts.ndim != 3 or counts.shape[1:] != shape or (counts.sum(axis=2) < 1).any():
             raise ValueError(f"counts must be [plans, {shape[0]}, {shape[1]}], a replica or more each operator")
