@@ -60,6 +60,13 @@ def by_source(ages: Iterable[MarkerAge]) -> dict[str, dict[str, float | None]]:
     return dict(found)
 
 
+def from_sources(found: Mapping[str, Mapping[str, float | None]]) -> tuple[MarkerAge, ...]:
+    """What `by_source` made JSON of."""
+    return tuple(
+        MarkerAge(operator, source, age_s) for operator, ages in found.items() for source, age_s in ages.items()
+    )
+
+
 def means_s(rows: Sequence[Mapping[str, Any]], warmup_s: float) -> dict[Ends, float]:
     """Mean time on each stream over the periods after the warm-up; nan where no tuple came. rows: of `WayMeter`."""
     tuples: defaultdict[Ends, int] = defaultdict(int)

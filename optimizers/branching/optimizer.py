@@ -21,7 +21,7 @@ from optimizers.interface import OBJECTIVES, Problem, Solution, Status
 from optimizers.milp.ages import fixed_s
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.moves import climb
-from optimizers.milp.proof import CLOSE, TOLERATED, admissible
+from optimizers.milp.proof import CLOSE, TOLERATED, admissible, missed
 from optimizers.selection import dealt_anew, estimate, said
 from optimizers.space import counts_of
 from twin.errors import BadInput
@@ -112,6 +112,7 @@ class _Tree:
                 self._add(np.concatenate(children))
             if self.refuted and self.candidates.left < self.problem.budget * (1.0 - SEARCHED):
                 break
+        self.refuted = self.refuted or (self.by_rates and missed(self.job, self.candidates))
         if self.by_rates and (self.refuted or self._open):
             climb(self.candidates, self.problem.deployment, self.problem.space)
 

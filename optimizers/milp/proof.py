@@ -67,6 +67,8 @@ def refuted(candidates: Candidates, plans: Sequence[np.ndarray], bound_n: np.nda
 def missed(job: PlacementCoefficients, candidates: Candidates) -> bool:
     """Whether a sane plan is known that programs do not hold: overloaded by so little that the run ends before."""
     sane = [candidates.counts(row) for row in range(len(candidates)) if candidates.candidate(row).sane]
+    if not sane:
+        return False
     shares_nol = np.stack(sane) / job.operators.replicas[:, None]
     return bool((job.loads(shares_nol).highest_n > TOLERATED).any())
 

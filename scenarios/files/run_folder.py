@@ -13,6 +13,7 @@ from twin.deployment import Deployment
 from twin.engine.measure.standard_errors import StandardErrors
 from twin.engine.measure.statistics import Row
 from twin.errors import BadInput
+from twin.markers import from_sources
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.spec import parse
 from twin.trace import damage, read_table
@@ -65,6 +66,7 @@ def _run(about: Mapping[str, Any], folder: Path) -> Run:
         links=link_totals(links, warmup_s),
         standard_errors=StandardErrors(**result["standard_errors"]),
         duplicates=result["duplicates"],
+        markers=from_sources(result["markers"]),
     )
 
 
@@ -78,9 +80,9 @@ def _result(folder: Path) -> Mapping[str, Any]:
     """What the tables do not say. Raises BadInput if it is there and cannot be read."""
     path = folder / RESULT
     if not path.is_file():
-        return {"warnings": [UNKNOWN], "standard_errors": {}, "duplicates": 0}
+        return {"warnings": [UNKNOWN], "standard_errors": {}, "duplicates": 0, "markers": {}}
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {key: found[key] for key in ("warnings", "standard_errors", "duplicates")}
+        return {key: found[key] for key in ("warnings", "standard_errors", "duplicates", "markers")}
     except (OSError, ValueError, KeyError, TypeError):
         raise BadInput(f"{path} is not what 'twin run' wrote; make the run again") from None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from optimizers.branching.optimizer import BranchAndBound
@@ -34,6 +34,7 @@ def asked(job, **more):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6))
+@example(seed=226938)  # what is overloaded by 8 % does not show it in the run, and is best
 def test_what_is_proved_holds_of_every_plan(seed):
     job = small_job(seed)
     problem = asked(job)

@@ -105,13 +105,15 @@ def test_what_was_not_simulated_is_not_called_proved() -> None:
     assert len(truth.asked) == 2 and "not simulated" in nothing.message
 
 
-def test_a_stop_at_any_time_is_no_bad_plan() -> None:
-    """Replicas begin in proportion to what operators need, so that the first placement is a good one already."""
-    job = claimed_job(14, on_sockets=True)
+@pytest.mark.parametrize("seed", [0, 4, 14])
+def test_a_stop_at_any_time_is_no_bad_plan(seed: int) -> None:
+    """Replicas begin in proportion to what operators need, so that the first placement bears at least what the same
+    replicas do when they are spread. (What a second is worth is measured: benchmarks.socket_planning.)"""
+    job = claimed_job(seed, on_sockets=True)
     asked = Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s")
-    best = OPTIMIZERS["rlas"].solve(asked).objective
+    spread = OPTIMIZERS["spread"].solve(asked).objective
     first = OPTIMIZERS["rlas"].solve(Problem(**{**_fields(asked), "seconds": 1e-6})).objective
-    assert first >= 0.8 * best
+    assert first >= spread
 
 
 def _fields(problem: Problem) -> dict[str, object]:

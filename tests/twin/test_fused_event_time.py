@@ -56,8 +56,10 @@ def test_windows_are_whole_and_nothing_is_sent_within_a_task(fidelity: str, monk
 
 
 def test_the_sum_of_what_waits_on_one_thread_is_what_the_rate_model_says() -> None:
-    """At 77 % load of one thread; and results are as many, and as old, as they are apart."""
-    fused, apart = (chained(each, fidelity="fast", rate_per_s=500.0, horizon_s=20.0) for each in (FUSED, []))
+    """At 77 % load of one thread; and results are as many, and as old, as they are apart. The first windows, of which
+    a part is before the run, are not counted."""
+    run_s: dict[str, Any] = {"horizon_s": 30.0, "warmup_s": 10.0, "period_s": 5.0}
+    fused, apart = (chained(each, fidelity="fast", rate_per_s=500.0, **run_s) for each in (FUSED, []))
     runs, said = (
         [simulate(each) for each in (fused, apart)],
         [RateModel().predict(each, [each.plan]) for each in (fused, apart)],
@@ -65,7 +67,7 @@ def test_the_sum_of_what_waits_on_one_thread_is_what_the_rate_model_says() -> No
     for run, estimate in zip(runs, said, strict=True):
         latency = run.metrics.processing_latency_s
         assert latency is not None
-        assert estimate.by_metric["processing_latency_s"][0] == pytest.approx(latency.mean, rel=0.08)
+        assert estimate.by_metric["processing_latency_s"][0] == pytest.approx(latency.mean, rel=0.05)
     assert counted(runs[0])["sink"][0] == pytest.approx(counted(runs[1])["sink"][0], rel=0.02)
 
 
