@@ -36,20 +36,26 @@ def test_a_plan_for_eight_sockets_is_written_and_says_what_stops_it(tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("optimizer", "old", "new", "message"),
     [
-        ({"service_time_s": 0}, "operator 'parser' costs nothing"),
-        ({"partitioning": "broadcast"}, "parser -> predictor is broadcast"),
+        (
+            "rlas",
+            "kind: map, service_time_s: 4.17e-07",
+            "kind: map, service_time_s: 0",
+            "operator 'parser' costs nothing",
+        ),
+        (
+            "rlas-fix-l",
+            "consumer: predictor, partitioning: hash",
+            "consumer: predictor, partitioning: broadcast",
+            "parser -> predictor (broadcast) is not dealt evenly",
+        ),
     ],
 )
-def test_what_cannot_be_planned_is_one_line(tmp_path: Path, change: dict[str, object], message: str) -> None:
-    text = scenario_file.dump(scenario_file.load("briskstream-fd"))
-    if "service_time_s" in change:
-        text = text.replace("kind: map, service_time_s: 4.17e-07", "kind: map, service_time_s: 0")
-    else:
-        text = text.replace("consumer: predictor, partitioning: hash", "consumer: predictor, partitioning: broadcast")
+def test_what_cannot_be_planned_is_one_line(tmp_path: Path, optimizer: str, old: str, new: str, message: str) -> None:
+    text = scenario_file.dump(scenario_file.load("briskstream-fd")).replace(old, new)
     path = tmp_path / "bad.yaml"
     path.write_text(text, encoding="utf-8")
-    done = twin("optimize", str(path), "--optimizer", "rlas", "--quiet", "--out", str(tmp_path / "plan.yaml"))
+    done = twin("optimize", str(path), "--optimizer", optimizer, "--quiet", "--out", str(tmp_path / "plan.yaml"))
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr
     assert not (tmp_path / "plan.yaml").exists()

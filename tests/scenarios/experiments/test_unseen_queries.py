@@ -25,7 +25,7 @@ def cheap() -> list[Contestant]:
 def test_chains_are_judged_by_models_that_saw_none(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rivals, "anew", lambda _sizes: cheap())
     result = TABLE6A.run(workspace, workspace.sizes)
-    (table,) = result.tables.values()
+    table = result.tables["chains"]
     for length in LENGTHS:
         lines = [row for row in table.rows if row["queries"] == f"{length} filters"]
         assert [row["model"] for row in lines[:2]] == ["paper: Costream (Storm)", "paper: Flat Vector (Storm)"]
@@ -60,7 +60,7 @@ def test_each_benchmark_has_its_lines(workspace: Workspace, monkeypatch: pytest.
 def test_fine_tuning_has_a_curve_and_a_figure(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rivals, "anew", lambda _sizes, *_names: [rivals.ours(TINY)])
     result = FIG11.run(workspace, workspace.sizes)
-    (table,) = result.tables.values()
+    table = result.tables["fine_tuning"]
     ours = [row for row in table.rows if row["model"] == "GNN (ours)"]
     assert len(ours) == 3  # before, after, and with rehearsal: so few runs make no curve
     assert [row["stage"] for row in ours].count("after") == 1
