@@ -69,6 +69,7 @@ def test_commands_work_beside_modules_of_our_names(hostile: Path, arguments: Seq
     assert json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("hostile", ["packages"], indirect=True)
 def test_so_do_sparks_workers(hostile: Path) -> None:

@@ -162,6 +162,7 @@ def test_a_page_is_read_at_the_width_of_a_phone_and_shows_the_query_on_its_hosts
     assert "e2e_latency_s" not in body and "Flat Vector" in body
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_whole_loop(tmp_path):
     out = tmp_path / "demo"
