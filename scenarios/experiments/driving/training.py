@@ -93,18 +93,18 @@ def run(workspace: Workspace, sizes: Sizes) -> Result:
     rows.append({**alone.shown, "model": "rate model", "learned": "nothing", "runs": None})
     by_share = [row for row in rows if row["runs"] is not None and "hosts" not in row["learned"]]
 
-    def figure(of: str, factor: float, vertical: str, *, logarithmic: bool) -> Figure:
+    def figure(of: str, factor: float, vertical: str) -> Figure:
         table = {
             "series": [row["model"] for row in by_share],
             "x": [row["runs"] for row in by_share],
             "y": [factor * row[of] for row in by_share],
         }
-        return lines(table, "simulated runs learned from", vertical, logarithmic=logarithmic)
+        return lines(table, "simulated runs learned from", vertical)
 
     title = f"Simulated regret of what models choose among {PLANS} plans of each of {len(questions)} jobs"
     figures = {
-        "training": partial(figure, "regret", 100.0, "mean regret (%)", logarithmic=False),
-        "errors": partial(figure, "error_median", 1.0, "median q-error of Lp", logarithmic=True),
+        "training": partial(figure, "regret", 100.0, "mean regret (%)"),
+        "errors": partial(figure, "error_median", 1.0, "median q-error of Lp"),
     }
     return Result({"training": Table(title, COLUMNS, tuple(rows))}, figures=figures, notes=NOTES)
 
