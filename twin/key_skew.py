@@ -6,7 +6,16 @@ from functools import lru_cache
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import Field, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import (
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
 from twin.flink_keys import JavaClass, java_class, key_groups_of_keys
 from twin.spec import Spec
@@ -53,6 +62,15 @@ class KeySkew(Spec):
             exclude_if=lambda given: not given, description="integer keys are Java's Long: negative ones hash otherwise"
         ),
     ] = False
+
+    @field_validator("keys", mode="wrap")
+    @classmethod
+    def _say_once(cls, given: object, read: ValidatorFunctionWrapHandler) -> object:
+        """One mistake, not one for each form that keys may have."""
+        try:
+            return read(given)
+        except ValidationError:
+            raise ValueError("keys is a list of words or finite numbers, or a number of integers (1 to 10^7)") from None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -142,11 +142,11 @@ def test_keys_are_read_and_written_as_they_are() -> None:
     ("skew", "words"),
     [
         ({"keys": ()}, "must not be empty"),
-        ({"keys": 0}, "greater than or equal to 1"),
+        ({"keys": 0}, "1 to 10"),
         ({"keys": ["a", "a"]}, "a key twice"),
         ({"keys": [1, 1.0]}, "a key twice"),
         ({"keys": ["a", 1]}, "numbers or words, not both"),
-        ({"keys": [True, False]}, "keys"),
+        ({"keys": [True, False]}, "list of words or finite numbers"),
         ({"keys": [2**70]}, "more than 64 bits"),
         ({"keys": ["a"], "long_keys": True}, "long_keys is about integers"),
         ({"zipf": 1, "long_keys": True}, "long_keys is about keys"),
