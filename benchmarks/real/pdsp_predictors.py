@@ -103,8 +103,10 @@ def misses(point: Point, job: Scenario) -> list[newton.Miss]:
 
 
 def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
-    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's; of the
-    engine's own operators a part of the logs."""
+    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's.
+
+    Of the engine's own operators a part of the logs.
+    """
     engine = job.engine
     names = ["source", *_behind(job.query)]
     ratio = {name: float(np.exp(_likely(name) * log)) for name, log in zip(names, logs_k, strict=False)}
