@@ -4,7 +4,8 @@
 
 DIR holds `.graph` files; sources are offered what the graphs say, and only what they delivered is used. Each fold is
 predicted by a calibration on the others, beside two predictors that need no model. Sources read their rate over 30 s
-from a cold start, so a run is predicted from empty channels on.
+from a cold start, so a run is predicted from empty channels on. A join's results are read beside what its own replicas
+received: what its producers sent has gone to fill channels, in part. Keys are hashed as Flink does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def points(folder: Path) -> list[Point]:
     found = []
     for file in sorted(folder.rglob("*.graph")):
         try:
-            run = read_run_graph(file)
+            run = read_run_graph(file, join_input="received", dealt="hashed")
         except BadInput as error:
             print(f"left out: {error}")
             continue
