@@ -15,6 +15,7 @@ from scenarios.calibration.estimate import Estimate, from_linear, from_logs
 from scenarios.calibration.point import KEEPS_UP, Point, check
 from scenarios.calibration.posterior import Draw
 from scenarios.calibration.structures import By, Explained, Structure, Works, candidates, explain, with_power
+from scenarios.calibration.tied import ties, untied
 from scenarios.calibration.unit_costs import UnitCost, charged, of_kinds
 from scenarios.telling.progress import Progress
 from twin.errors import BadInput
@@ -124,12 +125,14 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
             "of these at some points"
         )
     costs, free = _at_work(points, of_kinds(engine)), _hidden_costs(engine, points)
+    ties_kf = ties(costs)
+    factors = ties_kf.shape[1]
 
     def apply(scenario: Scenario, logs_k: np.ndarray) -> Scenario:
-        hidden = _values(free, logs_k[len(costs) :])
-        return under(scenario, Structure("kind"), 1.0, _values(costs, logs_k[: len(costs)]), hidden)
+        hidden = _values(free, logs_k[factors:])
+        return under(scenario, Structure("kind"), 1.0, _values(costs, ties_kf @ logs_k[:factors]), hidden)
 
-    found = newton.fit(points, apply, len(costs) + len(free), costs=len(costs), report=report)
+    found = untied(newton.fit(points, apply, factors + len(free), costs=factors, report=report), ties_kf)
     drawn = posterior.logarithmic(found, _priors([*costs, *free]))
     return Calibration(
         structure=Structure("kind"),
