@@ -25,6 +25,8 @@ from twin.scenario import Scenario
 SCV = "service_scv"
 """How uneven services are, which latencies tell; what channels hold, slowed sources do."""
 LEAST_POINTS = 2
+RATIOS = 0.25
+"""How near to a common factor of the machine costs are held where no CPU time was measured, in logs."""
 OUTLIER = 5.0
 """A row that is this many typical errors off contradicts the others."""
 
@@ -132,7 +134,8 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
         hidden = _values(free, logs_k[factors:])
         return under(scenario, Structure("kind"), 1.0, _values(costs, ties_kf @ logs_k[:factors]), hidden)
 
-    found = untied(newton.fit(points, apply, factors + len(free), costs=factors, report=report), ties_kf)
+    fit = newton.fit(points, apply, factors + len(free), costs=factors, report=report, ratios=RATIOS)
+    found = untied(fit, ties_kf)
     drawn = posterior.logarithmic(found, _priors([*costs, *free]))
     return Calibration(
         structure=Structure("kind"),
