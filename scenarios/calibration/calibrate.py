@@ -25,8 +25,8 @@ from twin.scenario import Scenario
 SCV = "service_scv"
 """How uneven services are, which latencies tell; what channels hold, slowed sources do."""
 LEAST_POINTS = 2
-RATIOS = 0.25
-"""How near to a common factor of the machine costs are held where no CPU time was measured, in logs."""
+RATIOS = (0.25, 1.0)
+"""How near to a common factor of the machine costs may be where no CPU time was measured, in logs; evidence chooses."""
 OUTLIER = 5.0
 """A row that is this many typical errors off contradicts the others."""
 
@@ -134,8 +134,9 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
         hidden = _values(free, logs_k[factors:])
         return under(scenario, Structure("kind"), 1.0, _values(costs, ties_kf @ logs_k[:factors]), hidden)
 
-    fit = newton.fit(points, apply, factors + len(free), costs=factors, report=report, ratios=RATIOS)
-    found = untied(fit, ties_kf)
+    size = factors + len(free)
+    fits = [newton.fit(points, apply, size, costs=factors, report=report, ratios=each) for each in RATIOS]
+    found = untied(max(fits, key=lambda each: each.evidence), ties_kf)
     drawn = posterior.logarithmic(found, _priors([*costs, *free]))
     return Calibration(
         structure=Structure("kind"),

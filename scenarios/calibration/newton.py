@@ -58,11 +58,15 @@ Misses = Callable[[Point, Scenario], Sequence[Miss]]
 
 @dataclass(frozen=True, slots=True)
 class NewtonFit:
-    """logs_k: of the ratios to the profile. covariance_kk: of these. readings: how many they come from."""
+    """logs_k: of the ratios to the profile. covariance_kk: of these. readings: how many they come from.
+
+    evidence: how likely the readings are under the prior, in logs, but for a constant (Laplace's approximation).
+    """
 
     logs_k: np.ndarray
     covariance_kk: np.ndarray
     readings: int
+    evidence: float = 0.0
 
 
 def asked(points: Sequence[Point]) -> int:
@@ -125,12 +129,14 @@ def fit(
     found = min((descended(start_k, COARSE) for start_k in starts), key=lambda end: float(end.cost))
     error = COARSE
     for _ in range(REFINED):
-        before, error = error, _typical([miss for misses in off_by(found.x, {}) for miss in misses])
-        if error > SAME * before:
+        finer = _typical([miss for misses in off_by(found.x, {}) for miss in misses])
+        if finer > SAME * error:
             break
-        found = descended(found.x, error)
+        error, found = finer, descended(found.x, finer)
     covariance_kk = np.linalg.pinv(found.jac.T @ found.jac)
-    return NewtonFit(found.x, covariance_kk, asked(points))
+    exact = sum(not miss.bound for misses in off_by(found.x, {}) for miss in misses)
+    evidence = -float(found.cost) - exact * np.log(error) - costs * np.log(kept)
+    return NewtonFit(found.x, covariance_kk, asked(points), evidence + 0.5 * float(np.linalg.slogdet(covariance_kk)[1]))
 
 
 def _residuals(off: Sequence[Sequence[Miss]], error: float, prior: Sequence[float]) -> np.ndarray:

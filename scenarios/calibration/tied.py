@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,4 +32,4 @@ def untied(found: NewtonFit, ties_kf: np.ndarray) -> NewtonFit:
     all_kf = np.block(
         [[ties_kf, np.zeros((len(ties_kf), others))], [np.zeros((others, ties_kf.shape[1])), np.eye(others)]]
     )
-    return NewtonFit(all_kf @ found.logs_k, all_kf @ found.covariance_kk @ all_kf.T, found.readings)
+    return replace(found, logs_k=all_kf @ found.logs_k, covariance_kk=all_kf @ found.covariance_kk @ all_kf.T)
