@@ -52,10 +52,10 @@ class SessionLogic(Logic):
         "_steps",
         "awaited",
         "begun",
+        "endings",
         "ends",
         "finished",
         "gap_s",
-        "law",
         "open",
     )
 
@@ -69,7 +69,7 @@ class SessionLogic(Logic):
         self.finished = 0
         self.ends = 1.0
         self.awaited: dict[int, Segment] = {}
-        self.law = Ends(gap_s, ())
+        self.endings = Ends(gap_s, ())
         self._keys: dict[int, int] = {}
         self._by_key: dict[int, int] = {}
         self._number = 0
@@ -80,11 +80,11 @@ class SessionLogic(Logic):
 
     def _know(self, strata: tuple[tuple[float, float], ...], share: float) -> None:
         strata = tuple([each for each in strata if each[1] > 0.0]) or ((1.0, 1.0),)
-        self.law.strata = strata
+        self.endings.strata = strata
         if share > 0.0 and self._share > 0.0 and share != self._share:
-            self.law.came.scale(share / self._share)
+            self.endings.came.scale(share / self._share)
         self._share = share
-        self.ends = self.law.among(self._expected_per_s * share * self.gap_s)
+        self.ends = self.endings.among(self._expected_per_s * share * self.gap_s)
         self._sizes = [max(1, round(keys)) for _, keys in strata]
         self._steps = []
         total = sum([share for share, _ in strata])
@@ -138,7 +138,7 @@ class SessionLogic(Logic):
         self.ends = self.begun / max(1, self.station.tuples_in)
 
     def _await(self, segment: Segment) -> None:
-        self.law.came.add(segment.n, segment.a_s, segment.b_s)
+        self.endings.came.add(segment.n, segment.a_s, segment.b_s)
         self._number += 1
         self.awaited[self._number] = segment
         once(self.station.env, segment.b_s + self.gap_s, self._know_ends, (self._life, self._number))
@@ -156,12 +156,12 @@ class SessionLogic(Logic):
     def _ended(self, segment: Segment) -> Segment | None:
         """The last tuples of sessions, as results, when those leave."""
         draws = self.station.draws
-        self.ends = self.law.of(segment)
+        self.ends = self.endings.of(segment)
         n = draws.binomial(segment.n, self.ends)
         if not n:
             return None
         last = thinned(segment, n, self.ends, draws)
-        self.station.shift(last, self.law.lasted_s((last.a_s + last.b_s) / 2.0, draws), 0.0)
+        self.station.shift(last, self.endings.lasted_s((last.a_s + last.b_s) / 2.0, draws), 0.0)
         last.a_s += self.gap_s
         last.b_s += self.gap_s
         return last
@@ -236,7 +236,7 @@ class SessionLogic(Logic):
         """Open ones."""
         if self.station.exact:
             return float(len(self.open))
-        return self.law.open(self.station.env.now)
+        return self.endings.open(self.station.env.now)
 
     def take(self, share: float) -> State:
         """See Logic. What is awaited is decided now, by what is known."""
