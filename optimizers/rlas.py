@@ -3,8 +3,7 @@
 Operators get replicas by `optimizers.scaling`; each time they are placed by branch and bound over
 `optimizers.socket_tree`, under the model of `twin.rates.numa_rates`. The best placements on the way are where the local
 search of `optimizers.socket_moves` begins, which the paper does not have; it ends with `optimizers.socket_polish`,
-under the problem's own cost model. Any number of hosts will do, with any number
-of sockets each.
+under the problem's own cost model. Any number of hosts will do, with any number of sockets each.
 """
 
 from __future__ import annotations

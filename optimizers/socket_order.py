@@ -21,6 +21,6 @@ def different(placements: list[np.ndarray]) -> list[np.ndarray]:
 
 def best_first(job: NumaJob, placements: list[np.ndarray]) -> list[np.ndarray]:
     """Different ones, those with a core for each replica first, by the load they bear."""
-    different = np.array(different(placements))
-    order = np.lexsort((-borne(job, different)[0], crowded(job, different)))
-    return [different[index] for index in order]
+    counts_nol = np.array(different(placements))
+    order = np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol)))
+    return [counts_nol[index] for index in order]
