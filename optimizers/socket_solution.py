@@ -81,21 +81,16 @@ def as_good(one: Candidate, other: Candidate) -> bool:
 
 def calmest(job: NumaJob, candidates: Sequence[np.ndarray], found: Sequence[Candidate], best: int) -> int:
     """Of the candidates that are predicted to let through nearly as much as the best one, where that does not keep up,
-    the one with the fewest replicas that are pressed, then whose sockets are crowded least; the best itself, if none
-    is calmer."""
+    and that press no more replicas, the one whose sockets are crowded least; the best itself, if none is crowded
+    less."""
     if found[best].sane or not crowding(job, candidates[best][None])[0]:
         return best
     least = found[best].objective * (1.0 - NEAR)
     near = [best, *(row for row, each in enumerate(found) if not each.sane and each.objective >= least)]
     counts_nol = np.stack([candidates[row] for row in near])
-    order = np.lexsort(([-found[row].objective for row in near], crowding(job, counts_nol), pressed(job, counts_nol)))
-    calm = near[order[0]]
-    return best if _calm(job, candidates[calm]) == _calm(job, candidates[best]) else calm
-
-
-def _calm(job: NumaJob, counts_ol: np.ndarray) -> tuple[float, float]:
-    """What makes a placement calmer than another; less is better."""
-    return float(pressed(job, counts_ol[None])[0]), float(crowding(job, counts_ol[None])[0])
+    crowding_n, pressed_n = crowding(job, counts_nol), pressed(job, counts_nol)
+    calmer = np.flatnonzero((crowding_n < crowding_n[0]) & (pressed_n <= pressed_n[0]))
+    return min(((crowding_n[n], -found[near[n]].objective, near[n]) for n in calmer), default=(0.0, 0.0, best))[2]
 
 
 def crowding(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:

@@ -225,7 +225,7 @@ def _report(
         "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
         "fused": [list(group) for group in solution.plan.fused],
     }
-    told = [chosen_plan.placements(loaded.name, loaded.plan, solution, optimizer)]
+    told: list[Any] = [chosen_plan.placements(loaded.name, loaded.plan, solution, optimizer)]
     if solution.plan.fused:
         told.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
     told.append(
