@@ -27,6 +27,8 @@ SCV = "service_scv"
 LEAST_POINTS = 2
 RATIOS = (0.25, 1.0)
 """How near to a common factor of the machine costs may be where no CPU time was measured, in logs; evidence chooses."""
+STRONG = 3.0
+"""Evidence, in logs, that one freedom more needs (Kass and Raftery, "Bayes factors", 1995)."""
 OUTLIER = 5.0
 """A row that is this many typical errors off contradicts the others."""
 
@@ -136,7 +138,8 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
 
     size = factors + len(free)
     fits = [newton.fit(points, apply, size, costs=factors, report=report, ratios=each) for each in RATIOS]
-    found = untied(max(fits, key=lambda each: each.evidence), ties_kf)
+    close, loose = fits
+    found = untied(loose if loose.evidence > close.evidence + STRONG else close, ties_kf)
     drawn = posterior.logarithmic(found, _priors([*costs, *free]))
     return Calibration(
         structure=Structure("kind"),
