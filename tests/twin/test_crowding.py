@@ -69,7 +69,7 @@ def test_more_demand_more_tasks_and_more_jobs_slow_more(
     rate = crowded_rate(cores, jobs, own, others, demand)
     assert crowded_rate(cores, jobs, own, others, demand + more * cores) <= rate + 1e-6
     assert crowded_rate(cores, jobs + 1, own, others, demand) <= rate + 1e-6
-    assert rate >= min(1.0, cores / (others + 1 + jobs)) * 0.5
+    assert rate >= min(1.0, cores / (others + 1 + jobs)) - 1e-9  # never less than if all were always busy
 
 
 @given(st.floats(0.02, 0.45), st.floats(0.02, 0.45))

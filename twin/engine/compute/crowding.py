@@ -75,7 +75,8 @@ def _rate(capacity: float, jobs_parts: int, own_step: int, others_parts: int, st
     rate = _shared(capacity, jobs, own, others, high)[1]
     if jobs_parts:
         return rate
-    return max(0.0, most - (QUEUED if capacity > 1.0 else QUEUED_ALONE) * (most - rate))
+    least = capacity / (1.0 + others)
+    return max(least, most - (QUEUED if capacity > 1.0 else QUEUED_ALONE) * (most - rate))
 
 
 def _shared(capacity: float, jobs: float, own: float, others: float, odds: float) -> tuple[float, float]:
