@@ -9,9 +9,10 @@ from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
 from twin.guards.crowding import crowded
+from twin.guards.event_cautions import event_cautions
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
-from twin.keys import KeySkew
+from twin.key_skew import KeySkew
 from twin.metrics import BACKPRESSURE_SHARE
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
@@ -47,6 +48,7 @@ def cautions(
         *_idle(job),
         *_crowded(job),
         *partition_cautions(job, world),
+        *event_cautions(job, rows, totals),
         *_silent(job, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
         *_of_checkpoints(world),
@@ -178,7 +180,7 @@ def _crowded(job: Job) -> list[str]:
     lines = [
         operator.crowded(len(query.inputs(operator.name)), keys.get(operator.name, KeySkew()).zipf)
         for operator in query.operators
-        if not keys.get(operator.name, KeySkew()).shares
+        if not keys.get(operator.name, KeySkew()).placed
     ]
     return [line for line in lines if line]
 
