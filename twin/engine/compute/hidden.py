@@ -21,6 +21,9 @@ from twin.rates.queues import erlang_c
 RENEW_S = 1.0
 """Simulated seconds for which a computed mean is used: the averages behind it are slow."""
 
+WHOLE = 0.999
+"""Cores from which on a task on a shared processor is as one with a core of its own."""
+
 
 class HiddenWait:
     """One task's. `neighbours`: all tasks on its processor, itself among them; None if it is not shared."""
@@ -90,7 +93,7 @@ class HiddenWait:
         if used >= CRITICAL or used <= 0.0:
             return 0.0, min(used, 1.0)
         service_s, service_scv = many * load.work_each_s / speed, self.service_scv / many
-        if self.neighbours is None:
+        if self.neighbours is None or speed >= WHOLE:
             args = n / many, used, load.gap_scv, service_scv, service_s, self.servers, self.streams
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
@@ -98,12 +101,15 @@ class HiddenWait:
         return wait_s * hidden_share(self._drift(self.neighbours, n, speed, now_s)), used
 
     def _drift(self, neighbours: Neighbours, n: int, speed: float, now_s: float) -> float:
-        """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile."""
+        """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile.
+
+        Servers of a common queue make up for each other: of each, so small a part of the variance counts.
+        """
         load = self.load
-        duration_s = n / load.tuples_per_s
-        variance, others = n * load.work_each_s**2 * self.service_scv, 0.0
+        duration_s, own = n / load.tuples_per_s, n / self.servers
+        variance, others = own * load.work_each_s**2 * self.service_scv, 0.0
         if speed < 1.0:
             others, others_variance = neighbours.below(load, speed, now_s)
             variance += others_variance * duration_s
-        variance += n * self.together * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
+        variance += own * self.together * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
         return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf

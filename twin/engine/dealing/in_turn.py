@@ -9,6 +9,7 @@ make segments in turn, too, so every now and then two replicas change places: ea
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from twin.engine.dealing.turns import Turns
@@ -107,7 +108,7 @@ class Deal:
         """Among how many replicas to split it: so many that each gets one part while a producer makes one segment."""
         replicas, fair = len(self._live), -(-len(self._live) // self.producers)
         if segment.b_s > segment.a_s:
-            return min(fair, segment.n, max(1, segment.n // SPLIT_AT_LEAST, fair // BURST_PARTS))
+            return even_turns(fair, min(fair, segment.n, max(1, segment.n // SPLIT_AT_LEAST, fair // BURST_PARTS)))
         return max(1, min(replicas, max(fair, BURST_PARTS), segment.n))
 
     def _pass_whole(self, segment: Segment, parts: int) -> tuple[int, Segment]:
@@ -192,6 +193,17 @@ class Deal:
                 self._thin(part, index)
                 parts.append((index, part))
         return parts
+
+
+@cache
+def even_turns(replicas: int, parts: int) -> int:
+    """About so many parts of each segment, so that every replica gets one every so many segments, if that can be.
+
+    Did parts not divide the replicas, a replica's turn would come after two segments now and after three then: its
+    work would come in fits, and wait. A divisor is as near as it is in the ratio, up to twice or half of `parts`.
+    """
+    near = [each for each in range(-(-parts // 2), 2 * parts + 1) if replicas % each == 0]
+    return min(near, key=lambda each: max(each / parts, parts / each), default=parts)
 
 
 def interleaved(segment: Segment, count: int) -> Iterable[Segment]:
