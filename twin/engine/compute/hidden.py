@@ -41,6 +41,7 @@ class HiddenWait:
         "streams",
         "together",
         "tuple_scv",
+        "unseen_scv_after",
     )
 
     def __init__(self, tuple_scv: float, inputs: Inputs) -> None:
@@ -53,6 +54,7 @@ class HiddenWait:
         self.streams = 1.0  # of producer replicas, that meet here
         self.together = 1.0  # tuples that come at one moment
         self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
+        self.unseen_scv_after = 0.0  # of it, what segments do not show
         self._mean_s = 0.0
         self._often = 0.0  # probability that a tuple waits
         self._until_s = 0.0
@@ -81,6 +83,7 @@ class HiddenWait:
         self._until_s = now_s + RENEW_S
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
+        self.unseen_scv_after = departure_gap_scv(used, load.unseen_scv, 0.0)
 
     def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:
         """(mean hidden wait in seconds, utilisation of the speed that the task gets).
@@ -94,7 +97,8 @@ class HiddenWait:
             return 0.0, min(used, 1.0)
         service_s, service_scv = many * load.work_each_s / speed, self.service_scv / many
         if self.neighbours is None or speed >= WHOLE:
-            args = n / many, used, load.gap_scv, service_scv, service_s, self.servers, self.streams
+            servers, streams, unseen_scv = self.servers, self.streams, load.unseen_scv
+            args = n / many, used, load.gap_scv, service_scv, service_s, servers, streams, unseen_scv
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         wait_s = tuple_wait_s(used, gap_scv, service_scv, service_s, self.servers)
@@ -111,5 +115,6 @@ class HiddenWait:
         if speed < 1.0:
             others, others_variance = neighbours.below(load, speed, now_s)
             variance += others_variance * duration_s
-        variance += own * self.together * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
+        shown_scv = max(0.0, load.gap_scv - load.unseen_scv)
+        variance += own * self.together * shown_scv * ((speed + others) / load.tuples_per_s) ** 2
         return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf

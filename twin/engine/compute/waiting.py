@@ -83,18 +83,25 @@ def merged_gap_scv(load: float, gap_scv: float, streams: float) -> float:
 
 
 def residual_wait_s(
-    n: float, load: float, gap_scv: float, service_scv: float, service_s: float, servers: int = 1, streams: float = 1.0
+    n: float,
+    load: float,
+    gap_scv: float,
+    service_scv: float,
+    service_s: float,
+    servers: int = 1,
+    streams: float = 1.0,
+    unseen_scv: float = 0.0,
 ) -> float:
     """Mean wait of a tuple that a segment of n tuples does not show, in seconds, >= 0; a server of its own.
 
     load: utilisation, 0 to 1. service_s: mean service of a tuple. servers: of a common queue, each with n tuples of a
     segment; their load varies together, so with a part of the variance of each. streams: of gaps of that variability,
-    which meet here.
+    which meet here. unseen_scv: of the gaps' variability, what neither sizes nor ends of segments show.
     """
     if load >= CRITICAL or load <= IDLE:
         return 0.0
     wait = tuple_wait_s(load, merged_gap_scv(load, gap_scv, streams), service_scv, service_s, servers)
-    sigma = service_s * math.sqrt(n * (service_scv + gap_scv / load**2) / servers)
+    sigma = service_s * math.sqrt(n * (service_scv + max(0.0, gap_scv - unseen_scv) / load**2) / servers)
     if sigma <= 0.0:
         return wait
     return max(0.0, wait - sigma * walk_wait(n * service_s * (1.0 / load - 1.0) / sigma))

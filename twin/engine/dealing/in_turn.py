@@ -101,8 +101,13 @@ class Deal:
         if parts == replicas:
             return self._split(segment)
         if parts == 1:
-            return (self._pass_whole(segment, 1),)
-        return [self._pass_whole(piece, parts) for piece in interleaved(segment, parts)]
+            return (self._pass_whole(segment, 1, segment.n),)
+        n = segment.n / parts
+        return [self._pass_whole(piece, parts, n) for piece in self._pieces(segment, parts)]
+
+    def _pieces(self, segment: Segment, parts: int) -> Iterable[Segment]:
+        """About equal ones, for as many replicas."""
+        return interleaved(segment, parts)
 
     def receivers(self, segment: Segment) -> int:
         """Among how many replicas to split it: so many that each gets one part while a producer makes one segment."""
@@ -111,16 +116,22 @@ class Deal:
             return even_turns(fair, min(fair, segment.n, max(1, segment.n // SPLIT_AT_LEAST, fair // BURST_PARTS)))
         return max(1, min(replicas, max(fair, BURST_PARTS), segment.n))
 
-    def _pass_whole(self, segment: Segment, parts: int) -> tuple[int, Segment]:
-        index = self._whole(segment.n)
+    def _pass_whole(self, segment: Segment, parts: int, n: float) -> tuple[int, Segment]:
+        """n: tuples that are expected of such a piece."""
+        index = self._whole(n)
         if segment.b_s > segment.a_s:
             self._stretch(segment, index, 1.0 / (self.weights[index] * self.producers * parts))
             self._thin(segment, index)
+            self._hide(segment, index, parts)
         return index, segment
+
+    def _hide(self, segment: Segment, index: int, parts: int) -> None:
+        """What chance there is in who gets which of a segment's parts, and how much, that does not show."""
 
     def _thin(self, segment: Segment, index: int) -> None:
         """In turn: a gap is the sum of 1 / weight gaps."""
         segment.gap_scv *= self.weights[index]
+        segment.unseen_scv *= self.weights[index]
 
     def _stretch(self, segment: Segment, index: int, turns: float) -> None:
         """Lets a segment begin where the replica's last one ended; in the first round, where the first one began.
@@ -138,7 +149,7 @@ class Deal:
             segment.born0_s -= a_s - first_s
             segment.taken0_s -= a_s - first_s
 
-    def _whole(self, n: int) -> int:
+    def _whole(self, n: float) -> int:
         self._dealt += 1
         change = n > 1 and self.producers > 1 and self._dealt % self._every == 0  # not tuple by tuple
         if not self._owed:
@@ -163,7 +174,7 @@ class Deal:
         owed[best] -= n
         return best
 
-    def _exchanged(self, best: int, n: int) -> int:
+    def _exchanged(self, best: int, n: float) -> int:
         """The replica that is due after `best`, if that is in this round: they change places in it for good."""
         owed, places, after = self._owed, self._places, -1
         for index in self._live:

@@ -85,12 +85,14 @@ class Task(Interruptible):
         load.tuples += n
         load.work_s += work_s
         load.gaps += n * segment.gap_scv
+        if segment.unseen_scv:
+            load.unseen += n * segment.unseen_scv
         load.last_s = b_s
         if b_s > a_s:
             hidden = self.hidden
             wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now)
             self.shift(segment, wait_s + older_s, varied_s)
-            segment.gap_scv = hidden.gap_scv_after
+            segment.gap_scv, segment.unseen_scv = hidden.gap_scv_after, hidden.unseen_scv_after
         elif older_s > 0.0:
             self.shift(segment, older_s, 0.0)
         if inbox is not None:
