@@ -59,16 +59,19 @@ class HiddenWait:
         self._often = 0.0  # probability that a tuple waits
         self._until_s = 0.0
 
-    def sample(self, draws: Draws, n: int, span_s: float, speed: float, now_s: float) -> tuple[float, float]:
+    def sample(
+        self, draws: Draws, n: int, span_s: float, speed: float, now_s: float, each_s: float
+    ) -> tuple[float, float]:
         """(wait, deviation of the service from its mean) of a tuple in a segment of n, in seconds.
 
         span_s: over which the segment's work is spread, with that of all others that come meanwhile. speed: reference
-        cores that the task gets. The wait is 0 or exponential, so that its quantiles are those of a
+        cores that the task gets. each_s: mean service in the segment, which no tuple's is less than 0. The wait is 0 or exponential, so that its quantiles are those of a
         queue and not only its mean.
         """
         if now_s >= self._until_s:
             self._renew(n, span_s, speed, now_s)
-        varied_s = self.load.work_each_s / speed * (draws.service() - 1.0)
+        usual_s = self.load.work_each_s / speed
+        varied_s = (usual_s if usual_s < each_s else each_s) * (draws.service() - 1.0)
         if self._mean_s > 0.0 and draws.uniform() < self._often:
             return self._mean_s * draws.exponential() / self._often, varied_s
         return 0.0, varied_s

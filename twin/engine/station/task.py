@@ -90,7 +90,7 @@ class Task(Interruptible):
         load.last_s = b_s
         if b_s > a_s:
             hidden = self.hidden
-            wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now)
+            wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now, time_s / n)
             self.shift(segment, wait_s + older_s, varied_s)
             segment.gap_scv, segment.unseen_scv = hidden.gap_scv_after, hidden.unseen_scv_after
         elif older_s > 0.0:
