@@ -13,9 +13,9 @@ class Segment:
 
     Stamps belong to the oldest input tuple involved in each tuple: `born` at the broker, `taken` by the source. They
     run linearly from the first tuple (0) to the last (1). `gap_scv` is the variability of the gaps between tuples,
-    which the analytic residual wait needs; a burst (a_s = b_s) has none. `unseen_scv`: how much of it no size and no end
-    of a segment shows, as a chance deal's whose segments go to one replica each. `fetch_s` is what the consumer pays per tuple
-    for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
+    which the analytic residual wait needs; a burst (a_s = b_s) has none. `unseen_scv`: how much of it neither sizes nor
+    ends of segments show, as of chance where segments go to one replica each. `fetch_s` is what the consumer pays per
+    tuple for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
     on the clock when a task that asks for it got the segment. `inbox`: where it goes, or the hop that stands for it
     on the way. `sender`: the task that sent it there. `left_s`: how old (since `taken`) the tuples were on average when
     their producer was done with them.

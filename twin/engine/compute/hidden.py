@@ -65,8 +65,8 @@ class HiddenWait:
         """(wait, deviation of the service from its mean) of a tuple in a segment of n, in seconds.
 
         span_s: over which the segment's work is spread, with that of all others that come meanwhile. speed: reference
-        cores that the task gets. each_s: mean service in the segment, which no tuple's is less than 0. The wait is 0 or exponential, so that its quantiles are those of a
-        queue and not only its mean.
+        cores that the task gets. each_s: mean service in the segment; no tuple's is less than 0. The wait is 0 or
+        exponential, so that its quantiles are those of a queue and not only its mean.
         """
         if now_s >= self._until_s:
             self._renew(n, span_s, speed, now_s)

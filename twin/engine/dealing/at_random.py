@@ -42,7 +42,9 @@ class RandomDeal(Deal):
 
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
         parts = []
-        for index, n in zip(self._live, self._counts(segment.n, [self.weights[each] for each in self._live]), strict=True):
+        for index, n in zip(
+            self._live, self._counts(segment.n, [self.weights[each] for each in self._live]), strict=True
+        ):
             if n:
                 part = some(segment, n)
                 self._thin(part, index)

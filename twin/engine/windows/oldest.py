@@ -8,9 +8,7 @@ from collections.abc import Sequence
 TINY_S = 1e-12
 
 
-def around(
-    ends: Sequence[tuple[float, float]], counts: Sequence[float]
-) -> tuple[float, float]:
+def around(ends: Sequence[tuple[float, float]], counts: Sequence[float]) -> tuple[float, float]:
     """The same of one tuple a side, where sides hold so many single tuples and the ends are the first's and the last's.
 
     One in n is the first, one in n the last, and the others lie anywhere between them: a variance 1 + 4 / n times that
