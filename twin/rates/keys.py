@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from twin.deployment import Deployment
-from twin.keys import KeySkew, contiguous, group_count, zipf_shares
+from twin.key_skew import KeySkew, zipf_shares
+from twin.keys import contiguous, distinct_values, group_count
 from twin.partitions import busiest
 from twin.randomness import stream
 
@@ -48,13 +49,13 @@ def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[in
     query, skew = deployment.query, deployment.workload.keys.get(name, KeySkew())
     groups = group_count(query, name, replicas)
     assert groups is not None
-    populated = np.flatnonzero(query.operator(name).values_by_key_group(groups))
-    shares = np.sort(skew.measured())[::-1] if skew.shares else zipf_shares(len(populated), skew.zipf)
+    populated = np.flatnonzero(distinct_values(query.operator(name), skew, groups))
+    shares = np.sort(skew.by_group(groups))[::-1] if skew.placed else zipf_shares(len(populated), skew.zipf)
     if any(query.partitioning(each).two_choices for each in query.inputs(name)):
         # even, but for what the most frequent key group alone brings to its two candidates
         return max(1.0, replicas * float(shares[0]) / min(2, replicas))
-    if skew.shares:
-        return replicas * float(np.bincount(owners or contiguous(groups, replicas), skew.measured()).max())
+    if skew.placed:
+        return replicas * float(np.bincount(owners or contiguous(groups, replicas), skew.by_group(groups)).max())
     return replicas * _hottest(shares, np.array(owners or contiguous(groups, replicas))[populated], replicas)
 
 
