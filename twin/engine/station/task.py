@@ -77,8 +77,6 @@ class Task(Interruptible):
             earliest_s = b_s + time_s * last / n
             if end_s <= earliest_s:
                 end_s, keeps_up = earliest_s, True
-        if logic.follows:
-            logic.served(segment, start_s, end_s)
         processor.work_s += work_s
         self.in_service_work_s = work_s
         load = self.load
@@ -95,6 +93,8 @@ class Task(Interruptible):
             segment.gap_scv, segment.unseen_scv = hidden.gap_scv_after, hidden.unseen_scv_after
         elif older_s > 0.0:
             self.shift(segment, older_s, 0.0)
+        if logic.follows:
+            logic.served(segment, start_s, end_s)
         if inbox is not None:
             way, last_s = inbox.way, end_s - time_s / n
             way.tuples += n
