@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import exp
 
 MEMORY_S = 5.0
+SLOW_SPEEDS = 20
+"""So many speeds are averaged."""
 
 
 class Load:
@@ -16,6 +18,7 @@ class Load:
     """
 
     __slots__ = (
+        "_asked",
         "_speed",
         "_time_s",
         "_tuples",
@@ -49,6 +52,7 @@ class Load:
         self._time_s = 0.0
         self._until_s = 0.0
         self._speed = 0.0
+        self._asked = 1
 
     def refresh(self) -> None:
         """Takes what was added since the last time into the averages."""
@@ -71,6 +75,8 @@ class Load:
             self.work_per_s = self._work_s / self._time_s
 
     def smooth_speed(self, speed: float) -> float:
-        """The slow average of the speed the task was given."""
-        self._speed = speed if self._speed == 0.0 else self._speed + 0.02 * (speed - self._speed)
+        """The slow average of the speed the task was given: at first, of all that was."""
+        weight = 1.0 / self._asked if self._asked < SLOW_SPEEDS else 1.0 / SLOW_SPEEDS
+        self._asked += 1
+        self._speed += weight * (speed - self._speed)
         return self._speed
