@@ -11,7 +11,8 @@ from benchmarks.validity import oracles
 from tests.twin.worlds import HOST, chain, queue
 from twin.deployment import Deployment
 from twin.engine.compute.waiting import walk_wait
-from twin.engine.dealing.in_turn import even_turns
+from twin.engine.dealing.in_turn import Deal, even_turns
+from twin.engine.segment import Segment
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -80,6 +81,13 @@ def test_turns_are_even_where_they_can_be(replicas: int, parts: int) -> None:
     if replicas % found:
         assert found == parts
         assert not [each for each in range(parts, 2 * parts + 1) if replicas % each == 0]
+
+
+def test_unequal_shares_are_dealt_finely() -> None:
+    """Whole segments in turn would come after two segments now and after three then, and 20 % too much would wait."""
+    segment = Segment(24, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0)
+    assert Deal([0.25] * 4).receivers(segment) == 1
+    assert Deal([0.4, 0.3, 0.2, 0.1]).receivers(segment) == 4
 
 
 @pytest.mark.parametrize("load", [0.8, 0.95])

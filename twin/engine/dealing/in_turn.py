@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SPLIT_AT_LEAST = 16
 """Tuples each replica must get for a split of a smooth segment to be worth its events."""
+SPLIT_UNEVEN = 4
+"""The same where replicas get unequal shares: turns of whole segments come after few segments now and many then."""
 BURST_PARTS = 8
 """Replicas among which a burst is split, if there are that many: whole, it would keep one of them busy for long."""
 ROUNDS = 256
@@ -44,6 +46,7 @@ class Deal:
         "_ended",
         "_every",
         "_first",
+        "_least",
         "_live",
         "_owed",
         "_places",
@@ -70,6 +73,8 @@ class Deal:
         """Deals by these weights from now on."""
         self.weights = weights
         self._live = [index for index, weight in enumerate(weights) if weight > 0.0]
+        even = max(weights, default=0.0) <= 1.001 * min([weights[index] for index in self._live], default=0.0)
+        self._least = SPLIT_AT_LEAST if even else SPLIT_UNEVEN
         self._owed = [0.0] * len(weights) if len(weights) <= SCAN_REPLICAS else []
         self._every = 1 + len(self._live) * max(1, ROUNDS // len(self._live) ** 2)  # at another place each time
         self._first: int | None = self.first
@@ -113,7 +118,8 @@ class Deal:
         """Among how many replicas to split it: so many that each gets one part while a producer makes one segment."""
         replicas, fair = len(self._live), -(-len(self._live) // self.producers)
         if segment.b_s > segment.a_s:
-            return even_turns(fair, min(fair, segment.n, max(1, segment.n // SPLIT_AT_LEAST, fair // BURST_PARTS)))
+            most = min(fair, segment.n)
+            return even_turns(fair, min(most, max(1, segment.n // self._least, fair // BURST_PARTS)))
         return max(1, min(replicas, max(fair, BURST_PARTS), segment.n))
 
     def _pass_whole(self, segment: Segment, parts: int, n: float) -> tuple[int, Segment]:
