@@ -126,7 +126,7 @@ class PlacementCoefficients:
         job = JobArrays(compile(deployment))
         rates = {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()}
         replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.fed_o)
-        flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.slides})
+        flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.replicas_count})
         operators = _operators(job, flow, replicas_o)
         return cls(
             deployment=deployment,
@@ -201,8 +201,9 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         np.stack([getattr(flow[name], field) for name in job.names])
         for field in ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "bursts_per_s")
     )
-    near_on = job.service.total(in_on, out_on)
-    varied_on = job.service.spread(in_on, out_on) * (in_on / np.maximum(near_on, 1e-12)) ** 2
+    sent_sn = job.sent_sn(out_on) * np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)[:, None]
+    near_on = job.service.total(in_on, sent_sn)
+    varied_on = job.service.spread(in_on, sent_sn) * (in_on / np.maximum(near_on, 1e-12)) ** 2
     scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
     state_o = np.array(
         [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
@@ -210,7 +211,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     rows = zip(job.operators, in_on, strict=True)
     state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
     window_on[list(job.slides)] *= replicas_o[list(job.slides), None]
-    held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
+    held_o = (window_on * job.held_bytes.mean(in_on, sent_sn))[:, 0] + state_o
     skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
     batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
@@ -247,7 +248,8 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) ->
         taken = found.fires_per_s * job.slides[o] / replicas
     if operator.joins:
         return float(length_s(operator.window, taken)[0][0])
-    return float(group_age_s(operator.window, Held(taken, found.window_tuples, found.groups_per_fire))[0])
+    held = Held(taken, found.window_tuples, found.groups_per_fire, spread=job.spreads.get(job.names[o]), replicas=replicas)
+    return float(group_age_s(operator.window, held)[0])
 
 
 def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:
@@ -259,7 +261,7 @@ def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> S
     room_s = np.array([engine.room(int(n), size) for n, size in zip(channels_s, job.bytes_s, strict=True)])
     return StreamCoefficients(
         send=rate_s * copies_s * job.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
-        receive=rate_s * job.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
+        receive=rate_s * copies_s * job.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
         bytes_per_s=rate_s * copies_s * job.bytes_s,
         tuple_bytes=job.bytes_s,
         rate_per_s=rate_s,

@@ -9,6 +9,8 @@ import numpy as np
 
 from twin.deployment import Deployment
 from twin.keys import KeySkew, contiguous, group_count, zipf_shares
+from twin.kinds.aggregate import Aggregate
+from twin.kinds.spread import KeySpread
 from twin.partitions import busiest
 from twin.randomness import stream
 
@@ -42,6 +44,31 @@ def crowding(
                 known[count, owners] = _crowding(deployment, names[o], count, owners)
             found[o, number] = known[count, owners]
     return found
+
+
+def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:
+    """How an aggregate's window is spread over its groups, by name, where that matters: keys are skewed, or come to two
+    replicas each. Key groups are put together as fast runs do: the most frequent, the next 2, 4 ..."""
+    found = {}
+    for name in names:
+        operator, skew = deployment.query.operator(name), deployment.workload.keys.get(name, KeySkew())
+        twice = any(deployment.query.partitioning(each).two_choices for each in deployment.query.inputs(name))
+        groups = group_count(deployment.query, name, deployment.plan.replicas(name))
+        if isinstance(operator, Aggregate) and groups is not None and (twice or skew.zipf > 0.0 or skew.shares):
+            found[name] = _spread(operator.values_by_key_group(groups), skew, twice=twice)
+    return found
+
+
+def _spread(values: np.ndarray, skew: KeySkew, *, twice: bool) -> KeySpread:
+    if skew.shares:
+        shares = skew.measured()
+        order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+        shares, values = shares[order], values[order]
+    else:
+        populated = values[values > 0]
+        shares, values = zipf_shares(len(populated), skew.zipf), np.full(len(populated), populated.mean())
+    edges = [2**k - 1 for k in range(len(shares).bit_length() + 1) if 2**k - 1 < len(shares)]
+    return KeySpread(np.add.reduceat(shares, edges), np.add.reduceat(values, edges), twice)
 
 
 def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[int, ...]) -> float:

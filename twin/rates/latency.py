@@ -42,6 +42,7 @@ from twin.rates.load import Load
 from twin.rates.queues import irregularity, mmc_wait_s
 from twin.rates.room import room_sn
 from twin.rates.throttle import felt
+from twin.rates.together import beside_on
 
 RHO_MAX = 0.98
 THROTTLED = 1.0 - 1e-3
@@ -92,7 +93,7 @@ def result_ages_s(
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
     ages, (channel_on, queue_on, waited_on, window_on) = np.zeros((3, *size)), np.zeros((4, *size))
-    sent_sn = job.sent_sn(found.out_on)
+    sent_sn = layout.carried_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
     batch_sn, turn_on = batch_waits_s(layout, found, burst_on, line_on)
     for o in range(len(job.names)):
@@ -118,7 +119,10 @@ def result_ages_s(
             rates = rates * passed[:, None]  # only what leaves is of an age
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
-        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o])
+        spread = job.spreads.get(job.names[o])
+        held = Held(
+            taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o], spread, layout.replicas_on[o]
+        )
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
@@ -132,7 +136,7 @@ def result_ages_s(
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
     """What comes to an operator; with count windows, to each replica. [N]"""
-    if layout.job.names[o] not in layout.counted:
+    if o not in layout.job.slides or layout.job.names[o] not in layout.counted:
         return found.in_on[o]
     return np.asarray(found.fires_on[o] * layout.job.slides[o] / layout.replicas_on[o])
 
@@ -150,10 +154,12 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     Where sockets differ, means over them. Only the first of fused operators has a line.
     """
     job, cells, gap_on = layout.job, found.cells, layout.gap_scv_on
-    rho = np.minimum(found.used_on, RHO_MAX)
+    rho, others_on = np.minimum(found.used_on, RHO_MAX), beside_on(layout, found)
     if cells is None:
         service_on, line_on = found.service_on / found.speed_on, found.line_s_on / found.speed_on
         wait_on = rho / (1.0 - rho) * line_on * irregularity(gap_on, found.line_scv_on, rho)
+        if others_on is not None:
+            wait_on = wait_on + others_on * line_on / (2.0 * (1.0 - rho))
     else:
         service_cn = cells.service_cn / cells.speed_cn
         rho_cn = np.minimum(cells.busy_cn / cells.speed_cn, RHO_MAX)
@@ -161,6 +167,8 @@ def queues_s(layout: Layout, found: Load) -> Queues:
         line_cn = service_cn if fusing is None else found.line_s_on[layout.operator_c] / cells.speed_cn
         gap_cn, scv_cn = gap_on[layout.operator_c], found.line_scv_on[layout.operator_c]
         wait_cn = rho_cn / (1.0 - rho_cn) * line_cn * irregularity(gap_cn, scv_cn, rho_cn)
+        if others_on is not None:
+            wait_cn = wait_cn + others_on[layout.operator_c] * line_cn / (2.0 * (1.0 - rho_cn))
         service_on, line_on, wait_on = layout.mean(service_cn), layout.mean(line_cn), layout.mean(wait_cn)
         if fusing is not None:  # those behind the first get what it gets
             slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
@@ -169,6 +177,8 @@ def queues_s(layout: Layout, found: Load) -> Queues:
         each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
         wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
         wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
+        if others_on is not None:
+            wait_on[o] += others_on[o] / layout.replicas_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
     if layout.fusing is not None:
         wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
     return Queues(service_on, line_on, wait_on)

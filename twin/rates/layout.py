@@ -158,8 +158,9 @@ class Layout:
 
     @cached_property
     def counted(self) -> dict[str, np.ndarray]:
-        """Replicas of operators with count windows, if they are several under any plan. By name, [N]"""
-        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.slides}
+        """Replicas of operators through which more or less flows where they are several (`JobArrays.replicas_count`),
+        if they are under any plan. By name, [N]"""
+        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.replicas_count}
         return {name: replicas for name, replicas in found.items() if (replicas > 1.0).any()}
 
     @cached_property

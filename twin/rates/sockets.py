@@ -177,7 +177,7 @@ class SocketLayout:
         cells, plans = np.arange(len(own_cn))[:, None], np.arange(layout.size)
         memory = self.sockets.memory
         local_on = taken_on * memory.mean_o[:, None] + np.zeros(layout.size)
-        for s, _, consumer in memory.ends:
-            local_on[consumer] += (per_replica_sn / layout.copies_sn)[s] * memory.beyond_s[s]
+        for s, consumer in memory.ends:
+            local_on[consumer] += per_replica_sn[s] * memory.beyond_s[s]
         moved_kcn[own_cn, cells, plans] = local_on[layout.operator_c]
         return moved_kcn
