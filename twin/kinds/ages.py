@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.event_windows.window import US_PER_S, EventWindow
-from twin.kinds.spread import KeySpread
 from twin.windows import Window
 
 
@@ -26,7 +25,7 @@ class Held(NamedTuple):
     """What an operator takes in and its window holds: tuples a second, tuples, distinct groups. [N] each
 
     With count windows, that is what each replica takes in. Over event time: piece_s: the length of the partial results
-    that come, 0 for none; disorder: of what sources read. spread: of keys that are not all alike, over `replicas`.
+    that come, 0 for none; disorder: of what sources read.
     """
 
     in_per_s: np.ndarray
@@ -34,20 +33,15 @@ class Held(NamedTuple):
     groups: np.ndarray
     piece_s: float = 0.0
     disorder: Disorder = IN_ORDER
-    spread: KeySpread | None = None
-    replicas: np.ndarray | float = 1.0
 
 
 def group_age_s(window: Window, held: Held) -> np.ndarray:
     """Mean age, since its arrival, of the oldest tuple of a group. [N]"""
-    if held.spread is not None:
-        oldest = held.spread.before_oldest(held.window_tuples, held.replicas, exactly=window.policy == "count")
-    else:
-        of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
-        oldest = of_group / (of_group + 1.0)
+    of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
     if window.policy == "time":
-        return np.asarray(oldest * window.size)
-    return np.asarray((oldest * (held.window_tuples + 1.0) - 1.0) / np.maximum(held.in_per_s, 1e-12))
+        return np.asarray(of_group * window.size / (of_group + 1.0))
+    taken = np.maximum(held.in_per_s, 1e-12)
+    return np.asarray((of_group * (held.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken)
 
 
 def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:

@@ -36,12 +36,5 @@ class KeySpread(NamedTuple):
             several = -own * np.expm1(content * np.log1p(-np.minimum(each * replicas, 1.0)))
         return np.asarray(np.where(np.asarray(content)[None] > 0, several, 0.0))
 
-    def before_oldest(self, content: np.ndarray, replicas: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
-        """Where in a window the oldest tuple of a result is, from its end to its beginning: n / (n + 1) of n tuples, a
-        mean over results. [N]"""
-        found = np.maximum(self.by_stratum(content, replicas, exactly=exactly), 1e-12)
-        held = self.shares[:, None] * np.asarray(content)[None] / found
-        return np.asarray((found * held / (held + 1.0)).sum(axis=0) / found.sum(axis=0))
-
     def _copies(self, replicas: np.ndarray | float) -> np.ndarray:
         return np.minimum(np.atleast_1d(replicas), 2.0) if self.twice else np.ones(1)

@@ -6,6 +6,7 @@ Letters at the end of a name are its axes, as in `twin.rates.layout`: o componen
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -55,6 +56,8 @@ class JobArrays:
         self.shared_o = [job.one_queue(name) for name in self.names]
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
+        self.akin_o = [self._akin(streams) for streams in self.inputs]
+        """Whether some of its streams stem from the same tuples."""
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
         self.slides = {
             o: float(each.window.slide)
@@ -90,6 +93,10 @@ class JobArrays:
         ]
         """Whether its replicas get tuples in turn, one by one."""
         self.buffer_s = np.array([float(job.engine.batch_of(each.bytes_each)) for each in edges])
+        self.arrival_scv_o = np.ones(len(components))
+        for o in self.sources:
+            self.arrival_scv_o[o] = float(job.deployment.workload.arrivals[self.names[o]].law != "constant")
+        """Of the gaps between what arrives; all but constant laws count as Poisson's."""
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in job.deployment.workload.arrivals.items()}
         places = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
         self.column = {Location(hosts[number].name, socket): index for index, (number, socket) in enumerate(places)}
@@ -108,6 +115,12 @@ class JobArrays:
             return np.inf
         name, operator = self.names[o], self.operators[o]
         return np.inf if group_count(job.deployment.query, name, MANY) is not None else float(operator.values(MANY))
+
+    def _akin(self, streams: list[int]) -> bool:
+        query = self.deployment.query
+        names = [self.names[self.producer_s[s]] for s in streams]
+        before = [{name, *query.ancestors(name)} for name in names]
+        return any(one & other for one, other in combinations(before, 2))
 
     def _passed(self, o: int) -> np.ndarray | None:
         """By input of an operator, whether its tuples leave in results; None: those of all do. [K]"""

@@ -212,7 +212,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
     window_on[list(job.slides)] *= replicas_o[list(job.slides), None]
     held_o = (window_on * job.held_bytes.mean(in_on, sent_sn))[:, 0] + state_o
-    skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
+    crowded = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
     batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
@@ -221,7 +221,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         scv=job.scv_o + (1.0 + job.scv_o) * varied_on[:, 0],
         gap_scv=_gap_scv(job, replicas_o),
         replicas=replicas_o,
-        skew=np.ones(len(replicas_o)) if skew_on is None else skew_on[:, 0],
+        skew=np.ones(len(replicas_o)) if crowded is None else crowded.more_on[:, 0],
         held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),
@@ -248,8 +248,7 @@ def _window_s(job: JobArrays, flow: dict[str, Flow], o: int, replicas: float) ->
         taken = found.fires_per_s * job.slides[o] / replicas
     if operator.joins:
         return float(length_s(operator.window, taken)[0][0])
-    held = Held(taken, found.window_tuples, found.groups_per_fire, spread=job.spreads.get(job.names[o]), replicas=replicas)
-    return float(group_age_s(operator.window, held)[0])
+    return float(group_age_s(operator.window, Held(taken, found.window_tuples, found.groups_per_fire))[0])
 
 
 def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> StreamCoefficients:

@@ -37,6 +37,8 @@ from twin.rates.batches import batch_waits_s
 from twin.rates.calling import away_s
 from twin.rates.cores import FULL
 from twin.rates.filling import Measured, behind_s, filled, filling_s
+from twin.rates.gaps import gap_scv_on
+from twin.rates.hottest import hottest
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queues import irregularity, mmc_wait_s
@@ -88,7 +90,7 @@ def result_ages_s(
     blocked_on, full_sn, jam_on = _full(layout, found, share)
     filling_rn = filling_s(layout, offered, found, full_sn)
     link_sn, (service_on, line_on, wait_on) = _links_s(layout, found), queues or queues_s(layout, found)
-    channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
+    channel_sn = _channels_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn, line_on)
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
@@ -119,10 +121,7 @@ def result_ages_s(
             rates = rates * passed[:, None]  # only what leaves is of an age
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
-        spread = job.spreads.get(job.names[o])
-        held = Held(
-            taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o], spread, layout.replicas_on[o]
-        )
+        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o])
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
@@ -148,48 +147,69 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
+class Line(NamedTuple):
+    """Of replicas: service of a tuple, squared variation of gaps and services, others that come with a tuple or None."""
+
+    service_s: np.ndarray
+    gap_scv: np.ndarray
+    scv: np.ndarray
+    beside: np.ndarray | None
+
+    def wait_s(self, load: np.ndarray) -> np.ndarray:
+        """The mean that lasts, at a load of at most RHO_MAX."""
+        rho = np.minimum(load, RHO_MAX)
+        wait_s = rho / (1.0 - rho) * self.service_s * irregularity(self.gap_scv, self.scv, rho)
+        return wait_s if self.beside is None else wait_s + self.beside * self.service_s / (2.0 * (1.0 - rho))
+
+
 def queues_s(layout: Layout, found: Load) -> Queues:
     """Those that last, of what is not overloaded.
 
     Where sockets differ, means over them. Only the first of fused operators has a line.
     """
-    job, cells, gap_on = layout.job, found.cells, layout.gap_scv_on
-    rho, others_on = np.minimum(found.used_on, RHO_MAX), beside_on(layout, found)
+    job, cells, gap_on = layout.job, found.cells, gap_scv_on(layout, found)
+    beside, hot = beside_on(layout, found), hottest(layout, found)
     if cells is None:
         service_on, line_on = found.service_on / found.speed_on, found.line_s_on / found.speed_on
-        wait_on = rho / (1.0 - rho) * line_on * irregularity(gap_on, found.line_scv_on, rho)
-        if others_on is not None:
-            wait_on = wait_on + others_on * line_on / (2.0 * (1.0 - rho))
+        line = Line(line_on, gap_on, found.line_scv_on, beside)
+        wait_on = line.wait_s(found.used_on) if hot is None else hot.mean(found.used_on, line.wait_s)
     else:
         service_cn = cells.service_cn / cells.speed_cn
-        rho_cn = np.minimum(cells.busy_cn / cells.speed_cn, RHO_MAX)
+        rho_cn = cells.busy_cn / cells.speed_cn
         fusing = layout.fusing
         line_cn = service_cn if fusing is None else found.line_s_on[layout.operator_c] / cells.speed_cn
-        gap_cn, scv_cn = gap_on[layout.operator_c], found.line_scv_on[layout.operator_c]
-        wait_cn = rho_cn / (1.0 - rho_cn) * line_cn * irregularity(gap_cn, scv_cn, rho_cn)
-        if others_on is not None:
-            wait_cn = wait_cn + others_on[layout.operator_c] * line_cn / (2.0 * (1.0 - rho_cn))
+        rows = layout.operator_c
+        line = Line(line_cn, gap_on[rows], found.line_scv_on[rows], None if beside is None else beside[rows])
+        wait_cn = line.wait_s(rho_cn) if hot is None else hot.of(rows).mean(rho_cn, line.wait_s)
         service_on, line_on, wait_on = layout.mean(service_cn), layout.mean(line_cn), layout.mean(wait_cn)
         if fusing is not None:  # those behind the first get what it gets
             slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
             service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
+    rho = np.minimum(found.used_on, RHO_MAX)
     for o in np.flatnonzero(job.shared_o):
         each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
         wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
         wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
-        if others_on is not None:
-            wait_on[o] += others_on[o] / layout.replicas_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
+        if beside is not None:
+            wait_on[o] += beside[o] / layout.replicas_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
     if layout.fusing is not None:
         wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
     return Queues(service_on, line_on, wait_on)
 
 
-def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Which operators' input queues, and which streams' channels, are full. [O, N], [S, N] bool
+class Full(NamedTuple):
+    """Which operators' input queues, and which streams' channels, are full [O, N], [S, N] bool. jam_on: where sockets
+    differ, the share of an operator's replicas whose channels are full if any are [O, N]."""
 
-    A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
+    blocked_on: np.ndarray
+    full_sn: np.ndarray
+    jam_on: np.ndarray | None
+
+
+def _full(layout: Layout, found: Load, share: np.ndarray) -> Full:
+    """A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
     meet, only those which bring more than the fair rate are. Where sockets differ, the replicas on some are the
-    bottleneck: third, the share of an operator's replicas whose channels are full if any are, [O, N].
+    bottleneck.
     """
     job = layout.job
     throttled = share.min(axis=0) < THROTTLED
@@ -198,7 +218,7 @@ def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, n
     full_sn = throttled & (stream_sn > FULL)
     jam_on = None if found.cells is None else layout.mean(np.where(found.cells.cpu_cn > FULL, 1.0, 0.0))
     if not throttled.any():
-        return blocked_on, full_sn, jam_on
+        return Full(blocked_on, full_sn, jam_on)
     felt_sn = felt(layout, found)[1]
     for o in reversed(range(len(job.names))):
         for s in job.outputs[o]:
@@ -207,7 +227,7 @@ def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, n
                 jam_on[o] = np.where(full_sn[s], 1.0, jam_on[o])
         for s in job.inputs[o]:
             full_sn[s] |= blocked_on[o] & (felt_sn[s] > 0.99)
-    return blocked_on, full_sn, jam_on
+    return Full(blocked_on, full_sn, jam_on)
 
 
 def _links_s(layout: Layout, found: Load) -> np.ndarray:
@@ -218,25 +238,24 @@ def _links_s(layout: Layout, found: Load) -> np.ndarray:
     return np.asarray(layout.latency_sn + (layout.send_sn + over_links) * waits)
 
 
-def _channels_s(
-    layout: Layout,
-    found: Load,
-    full_sn: np.ndarray,
-    blocked_on: np.ndarray,
-    link_sn: np.ndarray,
-    jam_on: np.ndarray | None,
-) -> np.ndarray:
+def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, line_on: np.ndarray) -> np.ndarray:
     """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
 
     A full channel holds its credits, those on the way included: by Little's law a tuple spends credits over rate in
-    it. A stream that is not full but meets a full one waits in the same line.
+    it. A stream that is not full but meets a full one waits in the same line. line_on: service of all that runs as one.
     """
-    job = layout.job
+    job, (blocked_on, full_sn, jam_on), hot = layout.job, full, hottest(layout, found)
     if not full_sn.any():
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     inside_sn = room_sn(layout) / np.maximum(per_replica_sn, 1e-9)
+    if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
+        line = Line(line_on, gap_scv_on(layout, found), found.line_scv_on, beside_on(layout, found))
+        others_on = line.wait_s(np.minimum(hot.less / hot.more, 1.0 - 1e-9))
+        each, alone = hot.of(job.consumer_s), (found.cpu_on > FULL)[job.consumer_s]
+        others_sn = np.minimum(inside_sn / np.maximum(each.less, 1e-9), link_sn + others_on[job.consumer_s])
+        inside_sn = np.where(alone, each.share * inside_sn / each.more + (1.0 - each.share) * others_sn, inside_sn)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
         inside_sn = link_sn + (inside_sn - link_sn) * jam_sn
