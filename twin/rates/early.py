@@ -15,10 +15,10 @@ import numpy as np
 
 from twin.rates.cores import FULL
 from twin.rates.filling import Measured, filling_s, held_back
-from twin.rates.gaps import gap_scv_on
-from twin.rates.latency import Ages, Queues, queues_s, result_ages_s
+from twin.rates.latency import Ages, result_ages_s
 from twin.rates.lateness import lateness
 from twin.rates.layout import Layout
+from twin.rates.lines import Queues, queues_s
 from twin.rates.load import Load
 from twin.rates.paces import Paces, own_paces
 from twin.rates.queues import grown_wait_s
@@ -131,7 +131,7 @@ def _growing(layout: Layout, paces: Paces, at_s: np.ndarray) -> Queues:
     """Queues of which those that are nearly or more than full have grown for so long, but for `lateness`."""
     load, rows = paces.load, layout.operator_c
     lasting = queues_s(layout, load)
-    gap_on = gap_scv_on(layout, load)
+    gap_on = lasting.gap_on
     host = _processors(layout, paces, gap_on)
     if len(paces.over_kn) > len(rows):  # the busiest replicas, each by itself
         rows = np.concatenate([rows, np.arange(len(layout.job.names))])

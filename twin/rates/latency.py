@@ -37,16 +37,13 @@ from twin.rates.batches import batch_waits_s
 from twin.rates.calling import away_s
 from twin.rates.cores import FULL
 from twin.rates.filling import Measured, behind_s, filled, filling_s
-from twin.rates.gaps import gap_scv_on
 from twin.rates.hottest import hottest
 from twin.rates.layout import Layout
+from twin.rates.lines import RHO_MAX, Line, Queues, queues_s
 from twin.rates.load import Load
-from twin.rates.queues import irregularity, mmc_wait_s
 from twin.rates.room import room_sn
 from twin.rates.throttle import felt
-from twin.rates.together import beside_on
 
-RHO_MAX = 0.98
 THROTTLED = 1.0 - 1e-3
 """A source that ingests less than this share of what it is offered counts as slowed."""
 
@@ -70,14 +67,6 @@ class Ages(NamedTuple):
     full_sn: np.ndarray
 
 
-class Queues(NamedTuple):
-    """Service, that of all that runs as one from there on, and mean wait of a tuple. [O, N] each"""
-
-    service_on: np.ndarray
-    line_on: np.ndarray
-    wait_on: np.ndarray
-
-
 def result_ages_s(
     layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: Measured, queues: Queues | None = None
 ) -> Ages:
@@ -89,15 +78,16 @@ def result_ages_s(
     job = layout.job
     blocked_on, full_sn, jam_on = _full(layout, found, share)
     filling_rn = filling_s(layout, offered, found, full_sn)
-    link_sn, (service_on, line_on, wait_on) = _links_s(layout, found), queues or queues_s(layout, found)
-    channel_sn = _channels_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn, line_on)
+    link_sn, lines = _links_s(layout, found), queues or queues_s(layout, found)
+    service_on, wait_on = lines.service_on, lines.wait_on
+    channel_sn = _channels_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn, lines)
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
     ages, (channel_on, queue_on, waited_on, window_on) = np.zeros((3, *size)), np.zeros((4, *size))
     sent_sn = layout.carried_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
-    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, line_on)
+    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, lines.pace_on)
     for o in range(len(job.names)):
         streams = job.inputs[o]
         queue_on[o] = service_on[o]
@@ -147,56 +137,6 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
-class Line(NamedTuple):
-    """Of replicas: service of a tuple, squared variation of gaps and services, others that come with a tuple or None."""
-
-    service_s: np.ndarray
-    gap_scv: np.ndarray
-    scv: np.ndarray
-    beside: np.ndarray | None
-
-    def wait_s(self, load: np.ndarray) -> np.ndarray:
-        """The mean that lasts, at a load of at most RHO_MAX."""
-        rho = np.minimum(load, RHO_MAX)
-        wait_s = rho / (1.0 - rho) * self.service_s * irregularity(self.gap_scv, self.scv, rho)
-        return wait_s if self.beside is None else wait_s + self.beside * self.service_s / (2.0 * (1.0 - rho))
-
-
-def queues_s(layout: Layout, found: Load) -> Queues:
-    """Those that last, of what is not overloaded.
-
-    Where sockets differ, means over them. Only the first of fused operators has a line.
-    """
-    job, cells, gap_on = layout.job, found.cells, gap_scv_on(layout, found)
-    beside, hot = beside_on(layout, found), hottest(layout, found)
-    if cells is None:
-        service_on, line_on = found.service_on / found.speed_on, found.line_s_on / found.speed_on
-        line = Line(line_on, gap_on, found.line_scv_on, beside)
-        wait_on = line.wait_s(found.used_on) if hot is None else hot.mean(found.used_on, line.wait_s)
-    else:
-        service_cn = cells.service_cn / cells.speed_cn
-        rho_cn = cells.busy_cn / cells.speed_cn
-        fusing = layout.fusing
-        line_cn = service_cn if fusing is None else found.line_s_on[layout.operator_c] / cells.speed_cn
-        rows = layout.operator_c
-        line = Line(line_cn, gap_on[rows], found.line_scv_on[rows], None if beside is None else beside[rows])
-        wait_cn = line.wait_s(rho_cn) if hot is None else hot.of(rows).mean(rho_cn, line.wait_s)
-        service_on, line_on, wait_on = layout.mean(service_cn), layout.mean(line_cn), layout.mean(wait_cn)
-        if fusing is not None:  # those behind the first get what it gets
-            slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
-            service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
-    rho = np.minimum(found.used_on, RHO_MAX)
-    for o in np.flatnonzero(job.shared_o):
-        each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
-        wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
-        wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
-        if beside is not None:
-            wait_on[o] += beside[o] / layout.replicas_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
-    if layout.fusing is not None:
-        wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
-    return Queues(service_on, line_on, wait_on)
-
-
 class Full(NamedTuple):
     """Which operators' input queues, and which streams' channels, are full [O, N], [S, N] bool. jam_on: where sockets
     differ, the share of an operator's replicas whose channels are full if any are [O, N]."""
@@ -238,11 +178,11 @@ def _links_s(layout: Layout, found: Load) -> np.ndarray:
     return np.asarray(layout.latency_sn + (layout.send_sn + over_links) * waits)
 
 
-def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, line_on: np.ndarray) -> np.ndarray:
+def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, lines: Queues) -> np.ndarray:
     """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
 
     A full channel holds its credits, those on the way included: by Little's law a tuple spends credits over rate in
-    it. A stream that is not full but meets a full one waits in the same line. line_on: service of all that runs as one.
+    it. A stream that is not full but meets a full one waits in the same line.
     """
     job, (blocked_on, full_sn, jam_on), hot = layout.job, full, hottest(layout, found)
     if not full_sn.any():
@@ -251,7 +191,7 @@ def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, li
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     inside_sn = room_sn(layout) / np.maximum(per_replica_sn, 1e-9)
     if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
-        line = Line(line_on, gap_scv_on(layout, found), found.line_scv_on, beside_on(layout, found))
+        line = Line(lines.line_on, lines.gap_on, found.line_scv_on, None)
         others_on = line.wait_s(np.minimum(hot.less / hot.more, 1.0 - 1e-9))
         each, alone = hot.of(job.consumer_s), (found.cpu_on > FULL)[job.consumer_s]
         others_sn = np.minimum(inside_sn / np.maximum(each.less, 1e-9), link_sn + others_on[job.consumer_s])

@@ -175,6 +175,12 @@ class Layout:
         return np.stack([(share * each_h[self.host_cn[self.cells(o)]]).sum(axis=0) for share, o in ends])
 
     @cached_property
+    def crowded_cn(self) -> np.ndarray:
+        """Whether more tasks sit on its socket than that has cores. [C, N]"""
+        tasks_cn = self.count_cn if self.fusing is None else self.count_cn * ~self.fusing.behind_on[self.operator_c]
+        return np.asarray(self.on_sockets(tasks_cn) > np.maximum(self.capacity_cn, 1.0))
+
+    @cached_property
     def copies_sn(self) -> np.ndarray:
         """How many consumer replicas get each tuple of a stream: 1, or all of them for a broadcast. [S, 1 or N]"""
         if not any(self.job.broadcast_s):
