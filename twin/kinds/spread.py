@@ -1,4 +1,4 @@
-"""How a window's tuples are spread over the distinct groups of an operator whose keys are not all alike."""
+"""How a window's tuples are spread over distinct groups, where these are not all alike or not of one replica each."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 class KeySpread(NamedTuple):
     """Strata of groups that are alike, K of them: shares of the input, and numbers of groups.
 
-    twice: each group has two replicas that take its tuples (`two-choice`), if there are several, and results of both.
+    places: replicas that take a group's tuples, if there are as many, and emit results of it: 1 of tuples dealt by key,
+    2 of two choices, all (inf) of tuples dealt otherwise, ungrouped ones too.
     """
 
     shares: np.ndarray
     values: np.ndarray
-    twice: bool = False
+    places: float = 1.0
 
     def distinct(self, content: np.ndarray, replicas: np.ndarray | float, *, exactly: bool = False) -> np.ndarray:
         """Groups of which a window has a tuple [N], and results that one evaluation has.
@@ -37,4 +38,4 @@ class KeySpread(NamedTuple):
         return np.asarray(np.where(np.asarray(content)[None] > 0, several, 0.0))
 
     def _copies(self, replicas: np.ndarray | float) -> np.ndarray:
-        return np.minimum(np.atleast_1d(replicas), 2.0) if self.twice else np.ones(1)
+        return np.minimum(np.atleast_1d(replicas), self.places)

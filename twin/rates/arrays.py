@@ -68,7 +68,7 @@ class JobArrays:
         self.spreads = spreads(job.deployment, self.names)
         self.replicas_count = sorted(
             {*self.slides, *(o for s, o in enumerate(self.consumer_s) if self.broadcast_s[s])}
-            | {o for o, name in enumerate(self.names) if name in self.spreads and self.spreads[name].twice}
+            | {o for o, name in enumerate(self.names) if name in self.spreads and self.spreads[name].places > 1.0}
         )
         """Operators through which more or less flows where replicas are several: count windows of their own, copies."""
         self.piece_o = [

@@ -65,19 +65,28 @@ def crowding(
 
 
 def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:
-    """How an aggregate's window is spread over its groups, by name, where that matters: keys are skewed, or come to two
-    replicas each. Key groups are put together as fast runs do: the most frequent, the next 2, 4 ..."""
+    """How an aggregate's window is spread over its groups, by name, where that matters: keys are skewed, or come to
+    several replicas. Key groups are put together as fast runs do: the most frequent, the next 2, 4 ..."""
     found = {}
     for name in names:
         operator, skew = deployment.query.operator(name), deployment.workload.keys.get(name, KeySkew())
-        twice = any(deployment.query.partitioning(each).two_choices for each in deployment.query.inputs(name))
-        groups = group_count(deployment.query, name, deployment.plan.replicas(name))
-        if isinstance(operator, Aggregate) and groups is not None and (twice or skew.zipf > 0.0 or skew.shares):
-            found[name] = _spread(operator.values_by_key_group(groups), skew, twice=twice)
+        if not isinstance(operator, Aggregate):
+            continue
+        groups, places = group_count(deployment.query, name, deployment.plan.replicas(name)), _places(deployment, name)
+        if groups is not None and (places > 1.0 or skew.zipf > 0.0 or skew.shares):
+            found[name] = _spread(operator.values_by_key_group(groups), skew, places)
+        elif places > 1.0:
+            found[name] = KeySpread(np.ones(1), np.array([float(operator.groups)]), places)
     return found
 
 
-def _spread(values: np.ndarray, skew: KeySkew, *, twice: bool) -> KeySpread:
+def _places(deployment: Deployment, name: str) -> float:
+    """Replicas to which the tuples of one group come, at most."""
+    ways = [deployment.query.partitioning(each) for each in deployment.query.inputs(name)]
+    return max(1.0 if way.whole or way.keeps_keys else 2.0 if way.two_choices else np.inf for way in ways)
+
+
+def _spread(values: np.ndarray, skew: KeySkew, places: float) -> KeySpread:
     if skew.shares:
         shares = skew.measured()
         order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
@@ -86,7 +95,7 @@ def _spread(values: np.ndarray, skew: KeySkew, *, twice: bool) -> KeySpread:
         populated = values[values > 0]
         shares, values = zipf_shares(len(populated), skew.zipf), np.full(len(populated), populated.mean())
     edges = _edges(len(shares))
-    return KeySpread(np.add.reduceat(shares, edges), np.add.reduceat(values, edges), twice)
+    return KeySpread(np.add.reduceat(shares, edges), np.add.reduceat(values, edges), places)
 
 
 def _edges(groups: int) -> list[int]:
