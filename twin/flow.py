@@ -127,7 +127,9 @@ def _through(
     return flow._replace(inputs_per_s=inputs, in_per_s=np.asarray(np.sum(inputs, axis=0)))
 
 
-def _copied(inputs: tuple[np.ndarray, ...], whole: Sequence[bool], copies: np.ndarray | float) -> tuple[np.ndarray, ...]:
+def _copied(
+    inputs: tuple[np.ndarray, ...], whole: Sequence[bool], copies: np.ndarray | float
+) -> tuple[np.ndarray, ...]:
     """What comes to all replicas together, of streams that bring all to each."""
     return tuple(rate * copies if all_ else rate for rate, all_ in zip(inputs, whole, strict=False)) or inputs
 

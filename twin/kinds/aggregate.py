@@ -72,7 +72,7 @@ class Aggregate(Windowed):
         return Flow(inputs, total, fires * groups, content, fires, groups, often, longest_s)
 
     def _distinct(self, content: np.ndarray, mixing: Mixing) -> np.ndarray:
-        """Expected distinct groups among `content` tuples whose groups are uniform over K values, or as keys are spread.
+        """Expected distinct groups among `content` tuples of groups that are uniform over K values, or spread.
 
         Of a count window, K are those of its replica: values are dealt to all replicas alike.
 

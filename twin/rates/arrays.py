@@ -89,7 +89,8 @@ class JobArrays:
         flushes = job.engine.flush_s is not None
         self.batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
         self.turns_o = [
-            bool(streams) and all(self.in_turn_s[s] and self.batch_s[s] == 1 for s in streams) for streams in self.inputs
+            bool(streams) and all(self.in_turn_s[s] and self.batch_s[s] == 1 for s in streams)
+            for streams in self.inputs
         ]
         """Whether its replicas get tuples in turn, one by one."""
         self.buffer_s = np.array([float(job.engine.batch_of(each.bytes_each)) for each in edges])

@@ -55,7 +55,7 @@ def batch_waits_s(
     for o in range(len(job.names)):
         coming = single
         if job.inputs[o]:
-            coming, turn_on[o] = _longest(job, o, bursts, each_on[o], found.in_on[o] / layout.replicas_on[o])
+            coming, turn_on[o] = _longest(job, o, bursts, each_on[o])
         made = np.maximum(found.out_on[o] / np.maximum(found.in_on[o], 1e-12), 1e-9)
         for s in job.outputs[o]:
             if o in job.windowed:
@@ -79,17 +79,15 @@ def batch_waits_s(
     return before_sn, turn_on
 
 
-def _longest(
-    job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray, per_s: np.ndarray
-) -> tuple[Burst, np.ndarray]:
+def _longest(job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray) -> tuple[Burst, np.ndarray]:
     """Of what comes together to an operator on its streams, that which waits longest for its turn, and how long. [N]
 
-    each: the time that it takes for a tuple; per_s: that come to a replica a second.
+    each: the time that it takes for a tuple.
     """
     sizes, gaps_s, lumps = (np.stack([bursts[s][i] for s in job.inputs[o]]) for i in (0, 1, 2))
     turns_s = np.maximum(sizes - lumps, 0.0) / 2.0 * np.maximum(each - gaps_s, 0.0)
     if o in job.calling:
-        turns_s = np.maximum(turns_s, turn_s(job.calling[o], sizes, per_s))
+        turns_s = np.maximum(turns_s, turn_s(job.calling[o], sizes))
     longest = turns_s.argmax(axis=0), np.arange(len(each))
     return Burst(sizes[longest], gaps_s[longest], lumps[longest]), turns_s[longest]
 

@@ -26,7 +26,7 @@ from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.keys import crowding
-from twin.rates.latency import RHO_MAX
+from twin.rates.lines import RHO_MAX
 from twin.rates.load import flow_at
 from twin.rates.queues import gap_scv, irregularity, mmc_wait_s
 

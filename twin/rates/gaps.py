@@ -54,4 +54,6 @@ def _dealt(layout: Layout, s: int, scv: np.ndarray) -> np.ndarray:
     if job.forward_s[s] or job.broadcast_s[s] or job.whole_s[s] or job.shared_o[consumer]:
         return scv
     turns = layout.replicas_on[consumer]
-    return scv / turns if job.in_turn_s[s] else 1.0 + (scv - 1.0) / turns
+    if not job.in_turn_s[s]:
+        return 1.0 + (scv - 1.0) / turns
+    return scv / np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # of ten at once, each gets some

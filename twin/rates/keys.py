@@ -102,9 +102,7 @@ def _edges(groups: int) -> list[int]:
     return [2**k - 1 for k in range(groups.bit_length() + 1) if 2**k - 1 < groups]
 
 
-def _crowding(
-    deployment: Deployment, name: str, replicas: int, owners: tuple[int, ...]
-) -> tuple[float, np.ndarray]:
+def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[int, ...]) -> tuple[float, np.ndarray]:
     """Of the busiest replica: its input over the mean, and the share of each stratum of key groups that it has."""
     query, skew = deployment.query, deployment.workload.keys.get(name, KeySkew())
     groups = group_count(query, name, replicas)

@@ -35,7 +35,7 @@ class Queues(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Of replicas: service of a tuple, squared variation of gaps and services, others that come with a tuple or None."""
+    """Of replicas: service of a tuple, squared variation of gaps and of services, others that come with a tuple."""
 
     service_s: np.ndarray
     gap_scv: np.ndarray

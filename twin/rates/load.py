@@ -237,7 +237,11 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
     rows = zip(job.operators, in_on, strict=True)
     window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])
-    held_on = window_free_on + window_on * job.held_bytes.mean(in_on, layout.carried_sn(out_on)) + np.array(state_bytes)[:, None]
+    held_on = (
+        window_free_on
+        + window_on * job.held_bytes.mean(in_on, layout.carried_sn(out_on))
+        + np.array(state_bytes)[:, None]
+    )
     held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
     used_hn = (layout.by_host(held_cn) + law.base_mb) / job.ram_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)

@@ -22,9 +22,9 @@ MOST = 0.98
 
 
 class Sharing(NamedTuple):
-    """speed_cn: cores that a task gets while no other needs them, and of a full socket its share; longer_cn: time beyond
-    that, over the service; others_cn: of that, the part that is none of the task's own tuples. met_cn: cores that a task
-    gets on average if it is always busy, and the others as often as they need to be. [C, N] each"""
+    """speed_cn: cores that a task gets while no other needs them, and of a full socket its share. met_cn: what it gets
+    on average if it is always busy, and the others as often as they need to be. longer_cn: time beyond that at
+    `speed_cn`, over the service; others_cn: of that, the part that is none of the task's own tuples. [C, N] each"""
 
     speed_cn: np.ndarray
     met_cn: np.ndarray
