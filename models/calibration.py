@@ -5,6 +5,7 @@ not fitted to; none of it, unless that is better by more than chance and makes n
 worse: the model is then its base. Intervals are conformal (Lei et al.,
 2018): the log error of a regression, over the members' disagreement and a usual error, stays below a factor in a given
 share of the rows. Factors are by what the rate model says of a plan, since errors are others where it is congested.
+Where a gate is shut, nothing was fitted to any row, and those that the networks learned from count as well.
 """
 
 from __future__ import annotations
@@ -29,18 +30,30 @@ FEW = 30
 """Rows of a kind below which all rows together say how far off it may be."""
 
 
-def gated(
-    metrics: Sequence[str], scaling: Scaling, labels_GxA: np.ndarray, rates_GxA: np.ndarray, outputs_KxGxM: np.ndarray
-) -> Scaling:
-    """The scaling with its gates. outputs_KxGxM: of the members, on rows that they were not fitted to."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Rows with what the networks say of them: labels [G, A], the rate model's answers [G, A], outputs [K, G, M]."""
+
+    labels_GxA: np.ndarray
+    rates_GxA: np.ndarray
+    outputs_KxGxM: np.ndarray
+
+    def values_KxGxM(self, metrics: Sequence[str], scaling: Scaling) -> np.ndarray:
+        """Log costs and probabilities, by member."""
+        return np.stack([in_units(metrics, each, self.rates_GxA, scaling) for each in self.outputs_KxGxM])
+
+
+def gated(metrics: Sequence[str], scaling: Scaling, held: Judged) -> Scaling:
+    """The scaling with its gates. held: rows that the networks were not fitted to."""
     if scaling.scale != "residual":
         return scaling
     bare = replace(scaling, gate=())
-    values = [in_units(metrics, gate * outputs_KxGxM.mean(axis=0), rates_GxA, bare) for gate in GATES]
-    kind_G = kinds_of_plans(rates_GxA)
+    outputs_GxM = held.outputs_KxGxM.mean(axis=0)
+    values = [in_units(metrics, gate * outputs_GxM, held.rates_GxA, bare) for gate in GATES]
+    kind_G = kinds_of_plans(held.rates_GxA)
     gates = [
         tuple(
-            _best([_Judged.of(metric, labels_GxA[kind_G == kind], each[kind_G == kind, m]) for each in values])
+            _best([_Loss.of(metric, held.labels_GxA[kind_G == kind], each[kind_G == kind, m]) for each in values])
             for m, metric in enumerate(metrics)
         )
         for kind in range(len(KINDS))
@@ -49,7 +62,7 @@ def gated(
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _Loss:
     """Predictions of one metric. loss: of each row, absolute log error or log loss. usual, seldom: what may not grow
     either, the median error and its 95 %, or the share of a class that is missed."""
 
@@ -58,7 +71,7 @@ class _Judged:
     seldom: float
 
     @classmethod
-    def of(cls, metric: str, labels_GxA: np.ndarray, value_G: np.ndarray) -> _Judged:
+    def of(cls, metric: str, labels_GxA: np.ndarray, value_G: np.ndarray) -> _Loss:
         label_G = labels_GxA[:, METRICS.index(metric)]
         label_G, value_G = label_G[~np.isnan(label_G)], value_G[~np.isnan(label_G)]
         if metric not in BINARY_METRICS:
@@ -69,11 +82,11 @@ class _Judged:
         missed = [float((loss[each] > math.log(2.0)).mean()) if each.any() else 0.0 for each in (yes, ~yes)]
         return cls(loss, sum(missed), sum(missed))
 
-    def no_worse_than(self, other: _Judged) -> bool:
+    def no_worse_than(self, other: _Loss) -> bool:
         return self.usual <= other.usual and self.seldom <= other.seldom
 
 
-def _best(judged: Sequence[_Judged]) -> float:
+def _best(judged: Sequence[_Loss]) -> float:
     """The gate of least mean loss among those that make nothing worse; the first, which is shut, unless another is
     better by more than a standard error."""
     shut = judged[0]
@@ -85,22 +98,35 @@ def _best(judged: Sequence[_Judged]) -> float:
     return GATES[best] if gain.mean() > gain.std() / math.sqrt(len(gain)) else GATES[0]
 
 
-def intervals(
-    metrics: Sequence[str], scaling: Scaling, labels_GxA: np.ndarray, rates_GxA: np.ndarray, outputs_KxGxM: np.ndarray
-) -> dict[str, Any]:
+def intervals(metrics: Sequence[str], scaling: Scaling, held: Judged, learned: Judged) -> dict[str, Any]:
     """By regression, for each of KINDS, the usual log error and the factor on it and the spread; nothing for a model
-    that does not know the rate model's answers."""
+    that does not know the rate model's answers. learned: the rows that the networks were fitted to, with
+    any outputs: they are looked at only where those do not count."""
     if scaling.scale not in RELATIVE:
         return {}
-    values_KxGxM = np.stack([in_units(metrics, each, rates_GxA, scaling) for each in outputs_KxGxM])
-    kind_G = kinds_of_plans(rates_GxA)
     found: dict[str, Any] = {"share": SHARE}
     for m, metric in enumerate(metrics):
         if metric not in BINARY_METRICS:
-            label_G = labels_GxA[:, METRICS.index(metric)]
-            error_G = np.abs(values_KxGxM[:, :, m].mean(axis=0) - np.log(np.maximum(label_G, LABEL_FLOOR)))
-            found[metric] = _factors(error_G, values_KxGxM[:, :, m].std(axis=0), kind_G)
+            errors, spreads, kinds = zip(*(_errors(metrics, m, scaling, each) for each in (held, learned)), strict=True)
+            fair = np.concatenate([np.ones(len(kinds[0]), bool), _shut(scaling, m)[kinds[1]]])
+            error_G, spread_G, kind_G = (np.concatenate(each)[fair] for each in (errors, spreads, kinds))
+            found[metric] = _factors(error_G, spread_G, kind_G)
     return found
+
+
+def _errors(metrics: Sequence[str], m: int, scaling: Scaling, rows: Judged) -> tuple[np.ndarray, ...]:
+    """Of a regression, [G] each: absolute log error, the members' spread, kind of plan."""
+    values_KxG = rows.values_KxGxM(metrics, scaling)[:, :, m]
+    label_G = rows.labels_GxA[:, METRICS.index(metrics[m])]
+    error_G = np.abs(values_KxG.mean(axis=0) - np.log(np.maximum(label_G, LABEL_FLOOR)))
+    return error_G, values_KxG.std(axis=0), kinds_of_plans(rows.rates_GxA)
+
+
+def _shut(scaling: Scaling, m: int) -> np.ndarray:
+    """[kinds of plans]: whether a metric's answer is the rate model's, and nothing else."""
+    if not scaling.gate or scaling.mean[m] != 0.0:
+        return np.zeros(len(KINDS), bool)
+    return np.array(scaling.gate)[:, m] == 0.0
 
 
 def _factors(error_G: np.ndarray, spread_G: np.ndarray, kind_G: np.ndarray) -> list[list[float]]:

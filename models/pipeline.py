@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from models.calibration import gated, intervals
+from models.calibration import Judged, gated, intervals
 from models.checkpoint import Ensemble
 from models.coverage import coverage_of, together
 from models.dataset import Dataset, Split
@@ -124,16 +124,18 @@ def _ensemble(
     if start is not None:
         seen = together(seen, start.seen or {})
     parameters = tuple(member.parameters for member in members)
-    held = dataset.take(parts.valid)
-    outputs_KxGxM = np.stack([forward(config, each, held.graphs) for each in parameters])
-    judged = (held.labels_GxA, held.rates_GxA, outputs_KxGxM)
-    scaling = gated(metrics, scaling, *judged)
+    held, learned = dataset.take(parts.valid), dataset.take(parts.train)
+    judged = Judged(
+        held.labels_GxA, held.rates_GxA, np.stack([forward(config, each, held.graphs) for each in parameters])
+    )
+    unsaid = Judged(learned.labels_GxA, learned.rates_GxA, np.zeros((1, len(learned), len(metrics))))
+    scaling = gated(metrics, scaling, judged)
     about = {
         "horizon_s": float(np.median(dataset.horizon_s)),
         "horizons_s": [float(dataset.horizon_s.min()), float(dataset.horizon_s.max())],
         "seen": dict(seen),
         "ranges": _wider(ranges_of(dataset.graphs, parts.train), start),
-        "interval": intervals(metrics, scaling, *judged),
+        "interval": intervals(metrics, scaling, judged, unsaid),
     }
     manifest = {**_manifest(parts, settings, seed, members, start), **about}
     return Ensemble(metrics, config, scaling, parameters, manifest)

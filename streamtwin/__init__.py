@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from twin.deployment import Deployment
     from twin.errors import BadInput
     from twin.events import Failure, LinkDegradation, Migration, Move, RateChange, Rescale, Scale, SlowDown
-    from twin.keys import KeySkew
+    from twin.key_skew import KeySkew
     from twin.metrics import CostModel, Estimates, Latency, Metric, Metrics
     from twin.plan import ExecutionPlan, Location
     from twin.profiles import PROFILES, EngineProfile, Noise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from twin.keys import key_groups_of
+from twin.keys import distinct_values, key_groups_of
 from twin.spec import Spec
 
 if TYPE_CHECKING:
@@ -66,6 +66,17 @@ def check_alignments(query: Query, workload: Workload) -> None:
                     f"workload.keys.{stream.consumer}: its keys are those of {stream.producer!r}, by the alignment of "
                     "the stream between them; say there how frequent they are, or give the alignment a share below 1"
                 )
+            _check_filled(query, stream, workload)
+
+
+def _check_filled(query: Query, stream: Stream, workload: Workload) -> None:
+    for name in (stream.producer, stream.consumer):
+        skew, groups = workload.keys.get(name), key_groups_of(query.operator(name)) or 0
+        if skew is not None and not distinct_values(query.operator(name), skew, groups).all():
+            raise ValueError(
+                f"workload.keys.{name}: an aligned stream is between key groups that have keys, and not all have with "
+                "these; give it fewer key_groups, or more keys"
+            )
 
 
 def _check(query: Query, stream: Stream, alignment: Alignment) -> None:

@@ -72,7 +72,7 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
 def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:
     """What makes the gaps between tuples of a key other than exponential, or keys unlike."""
     skew = scenario.workload.keys.get(operator.name)
-    if skew is not None and (skew.zipf > 0.0 or skew.shares):
+    if skew is not None and skew.uneven:
         yield "unlike", operator.if_unlike
     windows = [
         name for name in scenario.query.ancestors(operator.name) if isinstance(scenario.query.operator(name), Windowed)
@@ -101,7 +101,7 @@ def _of_cluster(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 def _of_keys(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for name, skew in scenario.workload.keys.items():
-        if skew.zipf > 0.0 or skew.shares:
+        if skew.uneven:
             yield "skew", f"skewed keys of {name}"
         if skew.drift_every_s is not None:
             yield "drift", f"keys of {name} that drift"

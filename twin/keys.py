@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field, model_validator
 
 from twin.errors import suggest
-from twin.spec import Spec
+from twin.flink_keys import default_key_groups
+from twin.key_skew import KeySkew
 
 if TYPE_CHECKING:
     from twin.kinds.registry import AnyOperator
@@ -19,38 +19,6 @@ if TYPE_CHECKING:
 
 DEFAULT_GROUPS = 128
 GROUPS_A_REPLICA = 16
-
-
-class KeySkew(Spec):
-    """How unevenly the tuples into an operator are spread over its key groups, and how that drifts.
-
-    The k-th most frequent key group gets a share in proportion to k^-zipf; which one it is, the seed decides. Every
-    `drift_every_s` seconds a random `drift_share` of the key groups exchange their ranks. Or each key group has the
-    share that was measured.
-    """
-
-    zipf: Annotated[float, Field(ge=0, le=10, description="exponent; 0: all key groups alike")] = 0.0
-    drift_every_s: Annotated[float | None, Field(ge=1e-6, description="absent: no drift")] = None
-    drift_share: Annotated[float, Field(gt=0, le=1, description="share of the key groups that exchange ranks")] = 0.1
-    shares: Annotated[
-        tuple[Annotated[float, Field(ge=0)], ...],
-        Field(
-            exclude_if=lambda shares: not shares,
-            description="instead: by key group, in any unit, such as tuples counted",
-        ),
-    ] = ()
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.shares and (self.zipf or self.drift_every_s is not None):
-            raise ValueError("shares of key groups are measured; leave out zipf and drift_every_s")
-        if self.shares and not sum(self.shares) > 0:
-            raise ValueError("shares of key groups must not all be 0")
-        return self
-
-    def measured(self) -> np.ndarray:
-        """By key group, of all; they sum to 1. Empty if there are none. [groups]"""
-        return np.asarray(self.shares) / (sum(self.shares) or 1.0)
 
 
 def group_count(query: Query, name: str, replicas: int) -> int | None:
@@ -81,10 +49,10 @@ def groups_of(groups: int, replica: int, replicas: int) -> int:
     return groups // replicas + (1 if replica < groups % replicas else 0)
 
 
-def zipf_shares(groups: int, exponent: float) -> np.ndarray:
-    """Shares by rank, the largest first; they sum to 1. [groups]"""
-    weights = np.arange(1, groups + 1, dtype=float) ** -exponent
-    return np.asarray(weights / weights.sum())
+def distinct_values(operator: AnyOperator, skew: KeySkew | None, groups: int) -> np.ndarray:
+    """How many distinct group-by values fall into each key group: of the keys that are given, or evenly. [groups]"""
+    given = None if skew is None else skew.keys_by_group(groups)
+    return operator.values_by_key_group(groups) if given is None else given
 
 
 def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
@@ -96,13 +64,27 @@ def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
             if name not in counts:
                 raise ValueError(f"{where} names unknown operator {name!r}; {suggest(name, names)}")
             if counts[name] is None:
-                raise ValueError(f"{where} names {name!r}, which has no key groups; give the operator key_groups")
+                raise ValueError(
+                    f"{where} names {name!r}, which has no key groups; give the operator key_groups (Flink's default "
+                    f"for its replicas is {default_key_groups(plan.replicas(name))})"
+                )
     for name, skew in workload.keys.items():
-        if skew.shares:
-            _check_shares(query.operator(name), counts[name] or 0, skew)
+        _check_skew(query.operator(name), counts[name] or 0, skew)
     for name, groups in counts.items():
         if groups is not None:
             _check_owners(name, groups, plan.replicas(name), plan.key_groups.get(name))
+
+
+def _check_skew(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
+    if skew.keys is not None:
+        counted = operator.values(0)  # none where nobody counts them
+        if counted not in (0, skew.key_count):
+            raise ValueError(
+                f"workload.keys.{operator.name} gives {skew.key_count} keys, and the operator has {counted}; "
+                "make them as many"
+            )
+    elif skew.shares:
+        _check_shares(operator, groups, skew)
 
 
 def _check_shares(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
@@ -110,7 +92,7 @@ def _check_shares(operator: AnyOperator, groups: int, skew: KeySkew) -> None:
         raise ValueError(
             f"workload.keys.{operator.name} has {len(skew.shares)} shares for {groups} key groups; give one each"
         )
-    empty = np.flatnonzero((operator.values_by_key_group(groups) == 0) & (skew.measured() > 0))
+    empty = np.flatnonzero((operator.values_by_key_group(groups) == 0) & (skew.by_group(groups) > 0))
     if len(empty):
         raise ValueError(
             f"workload.keys.{operator.name} gives key group {empty[0]} a share, and none of the operator's groups is "

@@ -12,7 +12,8 @@ from pydantic import Field, model_validator
 from twin.checkpoints import Checkpoints, check_checkpoints
 from twin.control import AnyPolicy, Policy, PolicySpec
 from twin.deployment import Deployment
-from twin.events import AnyEvent, Event, check_events
+from twin.event_checks import check_events
+from twin.events import AnyEvent, Event
 from twin.spec import Spec, parse
 
 Fidelity = Literal["auto", "exact", "fast"]

@@ -13,7 +13,7 @@ from twin.arrivals.replay import Replay
 from twin.arrivals.spikes import Spikes
 from twin.arrivals.steady import Constant, Poisson
 from twin.arrivals.steps import Step, Steps
-from twin.keys import KeySkew
+from twin.key_skew import KeySkew
 from twin.spec import Spec
 
 __all__ = [

@@ -8,7 +8,8 @@ from typing import Any
 
 from twin.control import PeriodStatistics
 from twin.deployment import Deployment
-from twin.events import Move, Rescale, check_move, check_rescale
+from twin.event_checks import check_move, check_rescale
+from twin.events import Move, Rescale
 from twin.plan import Location
 
 TINY_S = 1e-9

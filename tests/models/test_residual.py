@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import pipeline
-from models.calibration import GATES, gated, half_width, intervals
+from models.calibration import GATES, Judged, gated, half_width, intervals
 from models.checkpoint import Ensemble
 from models.coverage import coverage_of
 from models.dataset import of_deployments, split
@@ -85,12 +85,16 @@ def test_a_correction_that_is_noise_is_not_believed(seed):
     labels = rates.copy()
     labels[:, 3:] = rng.random((200, 2)) < rates[:, 3:]
     scaling = Scaling((0.0,) * 5, (1.0,) * 5, "residual")
-    shut = gated(METRICS, scaling, labels, rates, rng.normal(size=(2, 200, 5)) * 3)
+    shut = gated(METRICS, scaling, Judged(labels, rates, rng.normal(size=(2, 200, 5)) * 3))
     assert {gate for gates in shut.gate for gate in gates[:3]} == {0.0}
     right = np.zeros((2, 200, 5))
     right[:, :, :3] = 0.4
     labels[:, :3] *= np.exp(0.4)
-    assert gated(METRICS, scaling, labels, rates, right).gate[2][:3] == (1.0, 1.0, 1.0)  # most of these are congested
+    assert gated(METRICS, scaling, Judged(labels, rates, right)).gate[2][:3] == (
+        1.0,
+        1.0,
+        1.0,
+    )  # most of these are congested
 
 
 def test_intervals_hold_nine_in_ten_of_rows_that_they_were_not_fitted_to():
@@ -101,12 +105,30 @@ def test_intervals_hold_nine_in_ten_of_rows_that_they_were_not_fitted_to():
     spread = np.where(kinds == 2, 0.5, 0.1)
     labels = rates * np.exp(rng.normal(size=(4000, 1)) * spread[:, None])
     scaling, outputs = Scaling((0.0,) * 5, (1.0,) * 5, "residual"), np.zeros((3, 2000, 5))
-    found = intervals(METRICS, scaling, labels[:2000], rates[:2000], outputs)
+    far = Judged(labels[:50] * 100, rates[:50], outputs[:, :50])  # what was learned by heart says nothing
+    found = intervals(METRICS, scaling, Judged(labels[:2000], rates[:2000], outputs), far)
     half = half_width(found, "processing_latency_s", np.zeros(2000), rates[2000:])
     inside = np.abs(np.log(labels[2000:, 1])) <= half
     for kind in (0, 2):
         assert inside[kinds[2000:] == kind].mean() == pytest.approx(0.9, abs=0.03)
     assert half[kinds[2000:] == 2].mean() > 3 * half[kinds[2000:] == 0].mean()
+
+
+def test_where_gates_are_shut_all_rows_say_how_far_the_rate_model_is_off():
+    rng = np.random.default_rng(6)
+    rates = np.ones((1000, 5))
+    rates[:, 3] = 0.0
+    labels = rates * np.exp(rng.normal(size=(1000, 1)))
+    shut = Scaling((0.0,) * 5, (1.0,) * 5, "residual", gate=((0.0,) * 5,) * 3)
+    held = Judged(labels[:40], rates[:40], rng.normal(size=(3, 40, 5)))
+    learned = Judged(labels[40:], rates[40:], np.zeros((1, 960, 5)))
+    usual, factor = intervals(METRICS, shut, held, learned)["throughput_per_s"][0]
+    error = np.abs(np.log(labels[:, 0]))
+    assert usual == pytest.approx(np.median(error))
+    assert usual * factor == pytest.approx(np.quantile(error, 0.9), rel=0.01)
+    open_ = Scaling((0.0,) * 5, (1.0,) * 5, "residual", gate=((1.0,) * 5,) * 3)
+    nobody = Judged(labels[:0], rates[:0], np.zeros((1, 0, 5)))
+    assert intervals(METRICS, open_, held, learned) == intervals(METRICS, open_, held, nobody)
 
 
 def test_probabilities_keep_the_frequencies_of_the_corpus():

@@ -16,7 +16,7 @@ from tests.twin.changing import job
 from twin.cluster import Link
 from twin.errors import BadInput
 from twin.events import Failure, SlowDown
-from twin.keys import KeySkew
+from twin.key_skew import KeySkew
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate

@@ -13,7 +13,7 @@ from tests.twin.changing import job
 from twin.blindness import unseen_of
 from twin.cluster import Link, Numa, Socket
 from twin.events import Failure
-from twin.keys import KeySkew
+from twin.key_skew import KeySkew
 from twin.metrics import METRICS
 from twin.plan import ExecutionPlan
 from twin.profiles import Noise

@@ -12,7 +12,8 @@ import pytest
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.keys import contiguous, zipf_shares
+from twin.key_skew import zipf_shares
+from twin.keys import contiguous
 from twin.rates.keys import crowding
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario

@@ -16,7 +16,7 @@ from twin.engine.windows.join import MatchCombiner
 from twin.engine.windows.key_law import KeyLaw, counted, repeats
 from twin.engine.windows.matches import Matches
 from twin.engine.windows.window import Results
-from twin.keys import zipf_shares
+from twin.key_skew import zipf_shares
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse

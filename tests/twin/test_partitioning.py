@@ -16,7 +16,8 @@ from twin.engine.dealing.turns import Turns
 from twin.engine.dealing.two_choice import second_choice, settled_shares
 from twin.engine.segment import Segment
 from twin.errors import BadInput
-from twin.keys import contiguous, zipf_shares
+from twin.key_skew import zipf_shares
+from twin.keys import contiguous
 from twin.profiles import STORM
 from twin.rates.model import RateModel
 from twin.rates.queues import erlang_c, mmc_wait_s, mmck_loss

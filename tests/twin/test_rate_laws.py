@@ -7,7 +7,7 @@ import pytest
 
 from tests.twin.test_rate_batches import FREE, job, predict
 from twin.deployment import Deployment
-from twin.keys import KeySkew, zipf_shares
+from twin.key_skew import KeySkew, zipf_shares
 from twin.kinds.async_io import AsyncIO
 from twin.kinds.selective import beside
 from twin.kinds.spread import KeySpread

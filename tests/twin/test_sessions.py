@@ -12,7 +12,7 @@ from tests.twin.changing import HOSTS
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.events import AnyEvent, Failure, Migration, RateChange, Scale
-from twin.keys import zipf_shares
+from twin.key_skew import zipf_shares
 from twin.rates.model import RateModel
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario

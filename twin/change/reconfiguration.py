@@ -15,6 +15,7 @@ from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
 from twin.errors import BadInput
+from twin.event_checks import check_move, check_rescale
 from twin.event_time_events import Combine, Repartition, Split
 from twin.events import Move, Rescale
 from twin.plan import Location
@@ -257,8 +258,6 @@ class Reconfigurer:
 
     def check(self, moves: Sequence[Move], rescales: Sequence[Rescale], whose: str) -> None:
         """Raises BadInput if a policy orders what cannot be."""
-        from twin.events import check_move, check_rescale
-
         placement = {name: tuple(map(str, tasks)) for name, tasks in self.world.tasks.items()}
         for rescale in rescales:
             try:

@@ -11,7 +11,7 @@ from twin.events import AnyEvent
 from twin.guards.crowding import crowded
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
-from twin.keys import KeySkew
+from twin.key_skew import KeySkew
 from twin.metrics import BACKPRESSURE_SHARE
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
@@ -178,7 +178,7 @@ def _crowded(job: Job) -> list[str]:
     lines = [
         operator.crowded(len(query.inputs(operator.name)), keys.get(operator.name, KeySkew()).zipf)
         for operator in query.operators
-        if not keys.get(operator.name, KeySkew()).shares
+        if not keys.get(operator.name, KeySkew()).placed
     ]
     return [line for line in lines if line]
 

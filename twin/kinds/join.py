@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns, DataType
-from twin.keys import zipf_shares
+from twin.key_skew import zipf_shares
 from twin.kinds.ages import Held, length_s, oldest_s, start_s
 from twin.kinds.flow import Flow, Mixing, OperatorRates
 from twin.kinds.mechanism import Matching

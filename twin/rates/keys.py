@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.deployment import Deployment
-from twin.keys import KeySkew, contiguous, group_count, zipf_shares
+from twin.key_skew import KeySkew, zipf_shares
+from twin.keys import contiguous, distinct_values, group_count
 from twin.kinds.aggregate import Aggregate
 from twin.kinds.spread import KeySpread
 from twin.partitions import busiest
@@ -73,8 +74,8 @@ def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread
         if not isinstance(operator, Aggregate):
             continue
         groups, places = group_count(deployment.query, name, deployment.plan.replicas(name)), _places(deployment, name)
-        if groups is not None and (places > 1.0 or skew.zipf > 0.0 or skew.shares):
-            found[name] = _spread(operator.values_by_key_group(groups), skew, places)
+        if groups is not None and (places > 1.0 or skew.uneven):
+            found[name] = _spread(distinct_values(operator, skew, groups), skew, places)
         elif places > 1.0:
             found[name] = KeySpread(np.ones(1), np.array([float(operator.groups)]), places)
     return found
@@ -87,8 +88,8 @@ def _places(deployment: Deployment, name: str) -> float:
 
 
 def _spread(values: np.ndarray, skew: KeySkew, places: float) -> KeySpread:
-    if skew.shares:
-        shares = skew.measured()
+    if skew.placed:
+        shares = skew.by_group(len(values))
         order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
         shares, values = shares[order], values[order]
     else:
@@ -107,15 +108,14 @@ def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[in
     query, skew = deployment.query, deployment.workload.keys.get(name, KeySkew())
     groups = group_count(query, name, replicas)
     assert groups is not None
-    populated = np.flatnonzero(query.operator(name).values_by_key_group(groups))
-    shares = np.sort(skew.measured())[::-1] if skew.shares else zipf_shares(len(populated), skew.zipf)
+    populated = np.flatnonzero(distinct_values(query.operator(name), skew, groups))
+    shares = np.sort(skew.by_group(groups))[::-1] if skew.placed else zipf_shares(len(populated), skew.zipf)
     if any(query.partitioning(each).two_choices for each in query.inputs(name)):
         # even, but for what the most frequent key group alone brings to its two candidates
-        even = np.full(len(_edges(len(populated))), 1.0 / replicas)
-        return max(1.0, replicas * float(shares[0]) / min(2, replicas)), even
+        return max(1.0, replicas * float(shares[0]) / min(2, replicas)), np.full(1, 1.0 / replicas)
     placed = np.array(owners or contiguous(groups, replicas))
-    if skew.shares:
-        order = np.argsort(-skew.measured(), kind="stable")[: np.count_nonzero(shares)]
+    if skew.placed:
+        order = np.argsort(-skew.by_group(groups), kind="stable")[: np.count_nonzero(shares)]
         return _hottest(shares[: len(order)], [placed[order]], replicas)
     rng = stream(0, "rate-keys")
     ranks = [rng.permutation(len(populated)) for _ in range(ORDERS)]

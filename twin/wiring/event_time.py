@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from twin.engine.event_time.audit import Audit, Tally
-from twin.engine.event_time.compute import PANES, ComputeLogic
+from twin.engine.event_time.compute import ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.content import Content
 from twin.engine.event_time.deal import Copied, TimedDeal
+from twin.engine.event_time.forms import PANES
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.event_time.shipping import Shipping
 from twin.engine.event_time.timed import TimedLogic

@@ -11,8 +11,9 @@ from twin.calls import Calls
 from twin.engine.calling.gate import Gate
 from twin.engine.calling.logic import CallLogic
 from twin.engine.draws import Draws
-from twin.engine.event_time.compute import PANES, ComputeLogic
+from twin.engine.event_time.compute import ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
+from twin.engine.event_time.forms import PANES
 from twin.engine.event_time.source import TimedSource
 from twin.engine.logic import Logic
 from twin.engine.logics.committing import CommittingSink

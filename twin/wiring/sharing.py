@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from twin.engine.event_time.compute import PANES, WINDOWS, ComputeLogic
+from twin.engine.event_time.compute import ComputeLogic
+from twin.engine.event_time.forms import PANES, WINDOWS
 from twin.engine.event_time.source import TimedSource
 from twin.event_migrations import is_combined
 from twin.event_windows.forms import Form, cost
@@ -42,7 +43,7 @@ class Shared:
         """By the rates that the job is to have; and then by those that it has."""
         self.form = self.cheaper(self.wiring.job.rates[self.name].in_per_s)
         for each in self.replicas:
-            each.sharings = [(-math.inf, self.form)]
+            each.forms.become([(-math.inf, self.form)])
         self.wiring.world.env.process(self._looking())
 
     def cheaper(self, tuples_per_s: float) -> str:
@@ -71,7 +72,7 @@ class Shared:
 
     def _announce(self, cut_us: int, form: str) -> None:
         for each in self.replicas:
-            each.modifications[cut_us] = form
+            each.forms.to_come[cut_us] = form
         for name in self.wiring.query.ancestors(self.name):
             for source in self.wiring.world.tasks.get(name, ()):
                 if isinstance(source.logic, TimedSource):

@@ -15,7 +15,7 @@ from twin.engine.station.task import Task
 from twin.engine.streams.keys import KeyGroups, drift, skewed
 from twin.engine.streams.pool import PoolDraws
 from twin.job import Component, Stage
-from twin.keys import contiguous
+from twin.keys import contiguous, distinct_values
 from twin.plan import Location
 from twin.query import Windowed
 from twin.randomness import stream
@@ -124,14 +124,14 @@ def make_key_groups(wiring: Wiring, component: Component) -> None:
     tasks = wiring.world.tasks[name]
     if count is None:
         return
+    skew = wiring.deployment.workload.keys.get(name)
     groups = wiring.world.key_groups[name] = KeyGroups(
         tasks,
         wiring.deployment.plan.key_groups.get(name) or contiguous(count, len(tasks)),
-        operator.values_by_key_group(count),
+        distinct_values(operator, skew, count),
         state_bytes_each=getattr(operator, "state_bytes_per_group", 0.0),
         two_choice=any(each.how.two_choices for each in wiring.job.inputs(name)),
     )
-    skew = wiring.deployment.workload.keys.get(name)
     if skew is None:
         return
     rng = stream(wiring.settings.seed, f"keys:{name}")

@@ -142,7 +142,7 @@ def test_the_form_that_costs_less_is_chosen_and_changes_with_the_rate(monkeypatc
     rising = [{"kind": "rate-change", "source": "source", "at_s": 2.0, "factor": 50.0}]
     scenario = job([*chain, sink()], rate_per_s=10.0, events=rising, horizon_s=7.0)
     _, world = ended(scenario, monkeypatch)
-    forms = {tuple(task.logic.sharings) for task in world.tasks["compute"]}  # type: ignore[attr-defined]
+    forms = {tuple(task.logic.forms.since) for task in world.tasks["compute"]}  # type: ignore[attr-defined]
     assert len(forms) == 1
     assert [form for _, form in forms.pop()] == ["windows", "panes"]
 

@@ -14,34 +14,30 @@ import numpy as np
 
 from twin.engine.event_time.content import Content, Expected, Known
 from twin.engine.event_time.dated import Dated, dated
+from twin.engine.event_time.forms import WINDOWS, Forms
 from twin.engine.event_time.timed import MODIFICATION, GroupState, TimedLogic
 from twin.engine.logic import depart
 from twin.engine.logics.sink import SinkLogic
 from twin.engine.segment import Segment
-from twin.event_windows.instances import Span, completed, covering
+from twin.event_windows.instances import Span, completed
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
 
-PANES, WINDOWS = "panes", "windows"
-
 
 class ComputeLogic(TimedLogic):
-    """windows: those that are made of its panes. results: whether it emits those windows itself. sharings: from which
-    event time on there is a state a pane, or one a window; a window is of the form that held at its beginning."""
+    """windows: those that are made of its panes. results: whether it emits those windows itself."""
 
     __slots__ = (
-        "_executions",
         "_panes_held",
         "dropped_late",
         "eager",
         "execute_s",
+        "forms",
         "longest_us",
-        "modifications",
         "panes",
         "result_s",
         "results",
         "seats",
-        "sharings",
         "taken_in",
         "windows",
     )
@@ -65,14 +61,12 @@ class ComputeLogic(TimedLogic):
         self.execute_s = execute_s
         self.result_s = result_s
         self.longest_us = max([window.length_us for window in windows], default=0)
-        self.sharings: list[tuple[float, str]] = [(-math.inf, sharing)]
-        self.modifications: dict[int, str] = {}
+        self.forms = Forms(panes, windows, sharing)
         self.dropped_late = 0
         self.taken_in = SinkLogic()
         self.taken_in.repeats = False  # what is taken in again is no result
         self.seats: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
         self._panes_held: dict[int, Content] = {}
-        self._executions: dict[int, int] = {}
 
     def sink(self) -> SinkLogic | None:
         """How old tuples are when they are in its state."""
@@ -85,7 +79,7 @@ class ComputeLogic(TimedLogic):
         assert isinstance(segment, Dated)
         work_s = segment.n * self.out.send_s if self.eager else 0.0
         if self.execute_s > 0.0 and not segment.at_us < self.watermark_us:
-            work_s += segment.n * self.execute_s * self.executions(segment.at_us)
+            work_s += segment.n * self.execute_s * self.forms.executions(segment.at_us)
         return work_s + (self.owed.pay(segment.n * self.station.service_s + work_s) if self.owed.work_s else 0.0)
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
@@ -128,28 +122,9 @@ class ComputeLogic(TimedLogic):
             0.0, (segment.taken0_s + segment.taken1_s - segment.born0_s - segment.born1_s) / 2
         )
 
-    def executions(self, at_us: int) -> int:
-        """For how many states the user's logic is executed for a tuple of that time."""
-        if self.panes is None or not self.windows:
-            return 1
-        pane = self.panes.pane(at_us)
-        count = self._executions.get(pane)
-        if count is None:
-            starts = [each.start for window in self.windows for each in covering(window, at_us)]
-            forms = [self.sharing_at(start) for start in starts]
-            count = self._executions[pane] = forms.count(WINDOWS) + (1 if PANES in forms else 0)
-        return count
-
-    def sharing_at(self, start_us: int) -> str:
-        """The form of windows that begin then."""
-        return next(form for since, form in reversed(self.sharings) if start_us >= since)
-
     def modify(self, cut_us: int) -> None:
         """See TimedLogic: another form from then on."""
-        form = self.modifications.get(cut_us)
-        if form is not None and cut_us > self.sharings[-1][0]:
-            self.sharings.append((cut_us, form))
-            self._executions.clear()
+        self.forms.modify(cut_us)
 
     # punctuations -----------------------------------------------------------------------------------------------------
 
@@ -178,19 +153,12 @@ class ComputeLogic(TimedLogic):
         found = set[Span]()
         if not self.results:
             held = [self.panes.bounds(pane) for pane in self._panes_held]
-            found.update(span for span in held if since_us < span.end <= now_us and self._by_panes(span))
-        if self.results or any(form == WINDOWS for _, form in self.sharings):
+            found.update(span for span in held if since_us < span.end <= now_us and self.forms.by_panes(span))
+        if self.results or self.forms.any_windows():
             for window in self.windows:
                 due = completed(window, since_us, now_us)
-                found.update(span for span in due if self.results or self.sharing_at(span.start) == WINDOWS)
+                found.update(span for span in due if self.results or self.forms.at(span.start) == WINDOWS)
         return sorted(found, key=lambda span: (span.end, -span.start))
-
-    def _by_panes(self, pane: Span) -> bool:
-        """Whether any window that the pane is in is made of panes."""
-        if len(self.sharings) == 1:
-            return self.sharings[0][1] == PANES
-        windows = (each for window in self.windows for each in covering(window, pane.start))
-        return any(self.sharing_at(each.start) == PANES for each in windows)
 
     def over(self, span: Span) -> Content:
         """All that is held over a span."""
@@ -228,8 +196,7 @@ class ComputeLogic(TimedLogic):
         gone = [pane for pane in self._panes_held if self.panes.bounds(pane).end + self.longest_us <= now_us]
         for pane in gone:
             del self._panes_held[pane]
-        for pane in [pane for pane in self._executions if self.panes.bounds(pane).end <= now_us]:
-            del self._executions[pane]
+        self.forms.forget(now_us)
 
     # state ------------------------------------------------------------------------------------------------------------
 
@@ -237,7 +204,7 @@ class ComputeLogic(TimedLogic):
         """What has not been handed over: by pane."""
         if self.panes is None:
             return {}
-        keep_us = self.longest_us if self.results or any(form == WINDOWS for _, form in self.sharings) else 0
+        keep_us = self.longest_us if self.results or self.forms.any_windows() else 0
         return {
             pane: content
             for pane, content in self._panes_held.items()
@@ -257,14 +224,13 @@ class ComputeLogic(TimedLogic):
 
     def state(self) -> object:
         """See TimedLogic: contents by pane, and the forms."""
-        return {pane: content.copy() for pane, content in self._panes_held.items()}, self.sharings.copy()
+        return {pane: content.copy() for pane, content in self._panes_held.items()}, self.forms.since.copy()
 
     def become(self, state: object) -> None:
         """See TimedLogic."""
-        panes_held, sharings = cast("tuple[dict[int, Content], list[tuple[float, str]]]", state)
+        panes_held, since = cast("tuple[dict[int, Content], list[tuple[float, str]]]", state)
         self._panes_held = {pane: content.copy() for pane, content in panes_held.items()}
-        self.sharings = sharings.copy()
-        self._executions.clear()
+        self.forms.become(since)
 
     def past(self) -> bool:
         """See TimedLogic: panes, until they are in no window any more."""
@@ -274,11 +240,7 @@ class ComputeLogic(TimedLogic):
         """See TimedLogic; in the forms that hold there."""
         super().come(sibling, values)
         assert isinstance(sibling, ComputeLogic)
-        self.sharings, self.modifications = sibling.sharings.copy(), sibling.modifications.copy()
-        cut_us = values.get(MODIFICATION, -math.inf)
-        for each_us in sorted(self.modifications):
-            if each_us <= cut_us:
-                self.modify(each_us)
+        self.forms.come(sibling.forms, values.get(MODIFICATION, -math.inf))
 
     def add_state(self, state: GroupState) -> None:
         """See TimedLogic."""

@@ -11,7 +11,7 @@ import simpy
 from twin.engine.dealing.two_choice import second_choice, settled_shares
 from twin.engine.station.task import Task
 from twin.engine.windows.key_law import KeyLaw
-from twin.keys import KeySkew, zipf_shares
+from twin.key_skew import KeySkew, zipf_shares
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Buffer
@@ -206,10 +206,10 @@ class KeyGroups:
 def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.ndarray:
     """The key groups that have keys, in their order of frequency, with their weights put in place.
 
-    It is random, and they are Zipf's, but where they were measured.
+    It is random, and they are Zipf's, but where they were measured or follow from keys.
     """
-    if skew.shares:
-        groups.reweigh(skew.measured())
+    if skew.placed:
+        groups.reweigh(skew.by_group(len(groups)))
         return np.argsort(-groups.weights, kind="stable")[: np.count_nonzero(groups.distinct)]
     order = rng.permutation(np.flatnonzero(groups.distinct > 0))
     _rank(groups, order, skew.zipf)

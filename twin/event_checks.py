@@ -1,0 +1,197 @@
+"""Whether events and moves fit a deployment: what they name is there, and the engine can do it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from twin.chaining import together
+from twin.deployment import Deployment
+from twin.errors import suggest
+from twin.event_time_events import (
+    Combine,
+    Repartition,
+    Split,
+    check_timed_events,
+    check_timed_move,
+    check_timed_rescale,
+)
+from twin.events import (
+    AnyEvent,
+    Failure,
+    LinkDegradation,
+    Migration,
+    Move,
+    RateChange,
+    Rescale,
+    Scale,
+    Skew,
+    SlowDown,
+)
+from twin.plan import Location
+from twin.query import AnyOperator, Windowed
+
+
+def check_events(events: Iterable[AnyEvent], deployment: Deployment) -> None:
+    """Raises ValueError, naming the event and the nearest known name, if one does not fit the deployment."""
+    events = tuple(events)
+    rescaled = {event.operator for event in events if isinstance(event, Scale)}
+    for index, event in enumerate(events):
+        where = f"events.{index} ({event.kind})"
+        match event:
+            case RateChange():
+                _known(where, "source", event.source, (each.name for each in deployment.query.sources))
+            case SlowDown() | Failure():
+                _known(where, "host", event.host, (each.name for each in deployment.cluster.hosts))
+                if isinstance(event, Failure):
+                    _no_shared_queue(where, [each.name for each in deployment.query.operators], deployment)
+            case LinkDegradation():
+                _check_link(where, event, deployment)
+            case Migration():
+                check_move(event, deployment, where, None if event.operator in rescaled else deployment.plan.placement)
+            case Scale():
+                check_rescale(event, deployment, where)
+            case Skew():
+                _check_skew(where, event, deployment)
+            case Repartition() | Split() | Combine():
+                _operator(where, event.operator, deployment)
+    check_timed_events(events, deployment)
+
+
+def check_move(move: Move, deployment: Deployment, where: str, placement: Mapping[str, tuple[str, ...]] | None) -> None:
+    """Raises ValueError if a move does not fit. `placement`: the replicas there are; None if not yet known."""
+    operator = _operator(where, move.operator, deployment)
+    replicas = len(placement[move.operator]) if placement is not None else None
+    for name, replica in (("replica", move.replica), ("to_replica", move.to_replica)):
+        if replica is not None and replicas is not None and replica >= replicas:
+            raise ValueError(f"{where}: {move.operator!r} has no {name} {replica}; it has {replicas}, counted from 0")
+    check_timed_move(deployment.query, move.operator, move.replica, move.strategy, where)
+    starts = deployment.plan.locations(move.operator)
+    if move.to is not None:
+        _location(where, move.to, deployment)
+        _no_limits(where, deployment)
+        replica = move.replica or 0
+        starts = (starts[replica if replica < len(starts) else 0], Location.parse(move.to))
+    _routes(where, starts, deployment)
+    _no_shared_queue(where, [move.operator], deployment)
+    if move.key_groups:
+        obstacle = scaling_obstacle(move.operator, deployment) if move.to is not None else ""
+        if obstacle:
+            raise ValueError(f"{where}: {obstacle}")
+        if any(deployment.query.partitioning(each).two_choices for each in deployment.query.inputs(move.operator)):
+            raise ValueError(f"{where}: {move.operator!r} is fed by two choices, which spread its key groups; use hash")
+        groups = getattr(operator, "key_groups", None)
+        if groups is None:
+            raise ValueError(
+                f"{where}: {move.operator!r} has no key groups; give the operator key_groups, or move a replica"
+            )
+        if max(move.key_groups) >= groups:
+            raise ValueError(
+                f"{where}: {move.operator!r} has no key group {max(move.key_groups)}; it has {groups}, counted from 0"
+            )
+
+
+def check_rescale(rescale: Rescale, deployment: Deployment, where: str) -> None:
+    """Raises ValueError if an operator cannot be scaled that way."""
+    operator = _operator(where, rescale.operator, deployment)
+    for text in rescale.placement:
+        _location(where, text, deployment)
+    obstacle = scaling_obstacle(operator.name, deployment)
+    if obstacle:
+        raise ValueError(f"{where}: {obstacle}")
+    check_timed_rescale(deployment.query, operator.name, where)
+    groups = getattr(operator, "key_groups", None)
+    if groups is not None and groups < len(rescale.placement):
+        raise ValueError(
+            f"{where}: {operator.name!r} has {groups} key groups for {len(rescale.placement)} replicas, so some would "
+            "be idle; give it more key_groups or fewer replicas"
+        )
+    _no_limits(where, deployment)
+    _routes(where, [*deployment.plan.locations(operator.name), *rescale.locations], deployment)
+
+
+def scaling_obstacle(name: str, deployment: Deployment) -> str:
+    """Why an operator cannot be scaled while it runs, with the remedy; empty if it can."""
+    query = deployment.query
+    operator, group = query.operator(name), together(name, deployment)
+    if operator.is_source:
+        return f"{name!r} is a source, whose replicas read fixed partitions; scale what comes after it"
+    for stream in query.inputs(group[0]):
+        how = query.partitioning(stream)
+        if how.fixes_replicas:
+            return f"{name!r} is fed by a {how} stream, which fixes its replicas; use rebalance or hash"
+    for stream in query.outputs(group[-1]):
+        how = query.partitioning(stream)
+        if how.paired:
+            return f"{name!r} feeds a {how} stream, which needs equal replicas; use rebalance or hash"
+    for each in map(query.operator, group):
+        if isinstance(each, Windowed) and not each.keyed:
+            why = f"{each.name!r} aggregates all tuples without a key, in one window a replica"
+            return f"{why}; give it group_by to scale it"
+    return ""
+
+
+def _check_link(where: str, event: LinkDegradation, deployment: Deployment) -> None:
+    if event.host is not None:
+        _known(where, "host", event.host, (each.name for each in deployment.cluster.hosts))
+        if deployment.cluster.links and event.latency_factor != 1.0:
+            raise ValueError(f"{where}: with links, host {event.host!r} has no latency of its own; name a link instead")
+    if event.link is not None:
+        links = [" - ".join(ends) for link in deployment.cluster.links for ends in (link.between, link.between[::-1])]
+        _known(where, "link", event.component, links)
+
+
+def _check_skew(where: str, event: Skew, deployment: Deployment) -> None:
+    groups = getattr(_operator(where, event.operator, deployment), "key_groups", None)
+    if groups is None:
+        raise ValueError(f"{where}: {event.operator!r} has no key groups; give the operator key_groups")
+    for group in event.key_groups:
+        if not 0 <= group < groups:
+            raise ValueError(f"{where}: {event.operator!r} has no key group {group}; it has {groups}, counted from 0")
+    if event.operator in deployment.workload.keys:
+        raise ValueError(
+            f"{where}: workload.keys has a skew of {event.operator!r} already; leave that out, or the event"
+        )
+
+
+def _no_shared_queue(where: str, operators: Iterable[str], deployment: Deployment) -> None:
+    for name in operators:
+        if any(deployment.query.partitioning(each).one_queue for each in deployment.query.inputs(name)):
+            raise ValueError(f"{where}: the replicas of {name!r} share one queue, which cannot move; use rebalance")
+
+
+def _no_limits(where: str, deployment: Deployment) -> None:
+    hosts = deployment.cluster.hosts
+    sockets = any(socket.bandwidth_gbps is not None for host in hosts for socket in host.sockets)
+    channels = any(host.numa is not None and host.numa.bandwidth_gbps is not None for host in hosts)
+    if sockets or channels or deployment.engine.context_switch > 0.0:
+        raise ValueError(
+            f"{where}: replicas cannot come, go or move where bandwidth_gbps of sockets or numa, or context_switch of "
+            "the engine, are given, which hold for the tasks of the plan; leave those out"
+        )
+
+
+def _routes(where: str, places: Sequence[Location], deployment: Deployment) -> None:
+    """State must find a way from the first place to the others; tuples then do too."""
+    deployment.cluster.require_routes(((places[0].host, place.host) for place in places), where)
+
+
+def _operator(where: str, name: str, deployment: Deployment) -> AnyOperator:
+    _known(where, "operator", name, (each.name for each in deployment.query.operators))
+    group = together(name, deployment)
+    if group[0] != name:
+        raise ValueError(f"{where}: {name!r} runs as one with {group[0]!r} and goes where that goes; name {group[0]!r}")
+    return deployment.query.operator(name)
+
+
+def _location(where: str, text: str, deployment: Deployment) -> None:
+    location = Location.parse(text)
+    _known(where, "host", location.host, (each.name for each in deployment.cluster.hosts))
+    sockets = deployment.cluster.host(location.host).socket_count
+    if location.socket >= sockets:
+        raise ValueError(f"{where}: host {location.host!r} has no socket {location.socket}; it has {sockets}, from 0")
+
+
+def _known(where: str, what: str, name: str, names: Iterable[str]) -> None:
+    known = tuple(names)
+    if name not in known:
+        raise ValueError(f"{where}: unknown {what} {name!r}; {suggest(name, known)}")
