@@ -67,9 +67,9 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     wait_cn = line.wait_s(load_cn) if hot is None else hot.of(rows).mean(load_cn, line.wait_s)
     pace_cn = line_cn
     if shared is not None:
-        slow_cn = speed_cn / shared.met_cn  # one that needs nearly a core has no time to make up for what it loses
-        slowed = line._replace(service_s=line_cn * slow_cn)
-        alone_cn = slowed.wait_s(load_cn * slow_cn) + line_cn * (slow_cn - 1.0)
+        slower_cn = shared.slower_cn  # one that needs nearly a core has no time to make up for what it loses
+        slowed = line._replace(service_s=line_cn * slower_cn)
+        alone_cn = slowed.wait_s(load_cn * slower_cn) + line_cn * (slower_cn - 1.0)
         wait_cn = np.maximum(wait_cn + shared.longer_cn * line_cn, np.where(shared.longer_cn > 0.0, alone_cn, 0.0))
         pace_cn = line_cn * (1.0 + shared.others_cn)
     service_on, line_on, wait_on, pace_on = map(layout.mean, (service_cn, line_cn, wait_cn, pace_cn))

@@ -22,12 +22,13 @@ MOST = 0.98
 
 
 class Sharing(NamedTuple):
-    """speed_cn: cores that a task gets while no other needs them, and of a full socket its share. met_cn: what it gets
-    on average if it is always busy, and the others as often as they need to be. longer_cn: time beyond that at
-    `speed_cn`, over the service; others_cn: of that, the part that is none of the task's own tuples. [C, N] each"""
+    """speed_cn: cores that a task gets while no other needs them, and of a full socket its share. slower_cn: that
+    over what it gets on average if it is always busy, and the others as often as they need to be. longer_cn: time
+    beyond that at `speed_cn`, over the service; others_cn: of that, the part that is none of the task's own tuples.
+    [C, N] each"""
 
     speed_cn: np.ndarray
-    met_cn: np.ndarray
+    slower_cn: np.ndarray
     longer_cn: np.ndarray
     others_cn: np.ndarray
 
@@ -49,9 +50,10 @@ def sharing(layout: Layout, found: Load) -> Sharing | None:
     longer_cn = np.where(calm_cn, collide_cn * varied_cn * longer(cores_cn, total_cn), 0.0)
     alone_cn = np.minimum(core_cn, layout.capacity_cn) * np.ones_like(speed_cn)
     met_cn = core_cn * beside_busy(cores_cn, np.maximum(total_cn - each_cn, 1e-9))
+    met_cn = np.clip(met_cn, np.minimum(busy_cn / MOST, alone_cn), alone_cn)
     return Sharing(
         speed_cn=np.where(calm_cn, alone_cn, speed_cn),
-        met_cn=np.where(calm_cn, np.clip(met_cn, np.minimum(busy_cn / MOST, alone_cn), alone_cn), speed_cn),
+        slower_cn=np.where(calm_cn, alone_cn / met_cn, 1.0),
         longer_cn=longer_cn,
         others_cn=longer_cn * (1.0 - each_cn / total_cn),
     )
