@@ -104,6 +104,15 @@ def test_each_replica_of_an_ungrouped_window_has_a_result(way, results):
     assert predict(whole, 1e4)["throughput_per_s"][0] == pytest.approx(2.0 * results, rel=0.01)
 
 
+def test_results_of_windows_wait_for_the_end_of_the_next():
+    """All that comes to it comes when its own window has just begun: results are as old as two windows, however few."""
+    windows = [Aggregate(name=n, window=TimeWindow(size_s=0.5), group_by="int", groups=40) for n in ("part", "whole")]
+    twice = job(Source(name="in"), *windows, Sink(name="out"), rate_per_s=400.0, engine=STORM)
+    answer = RateModel(1e4).answer(twice, [twice.plan])
+    assert answer.window_s[0, 2] == pytest.approx(0.5)
+    assert answer.costs["processing_latency_s"][0] == pytest.approx(exact(twice).processing_latency_s.mean, rel=0.05)
+
+
 @pytest.fixture(scope="module")
 def hot() -> Deployment:
     """Of four replicas one gets two thirds of the tuples, and can take 0.8 of them; it has 4 of 16 key groups."""

@@ -3,9 +3,8 @@
 Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
 behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
 
-* An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
-  can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen; of replicas that
-  get tuples in turn, that of GI/G/1 (`twin.rates.queues`), as gaps are then more regular.
+* An operator adds its service time, and the wait in its line (`twin.rates.lines`); where its keys are uneven, of its
+  busiest replica and of all others, by what leaves these (`twin.rates.hottest`).
 * What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calling`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
@@ -111,7 +110,8 @@ def result_ages_s(
             rates = rates * passed[:, None]  # only what leaves is of an age
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
-        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o])
+        bursts = found.bursts_on[producers].max(axis=0)
+        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o], bursts)
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]

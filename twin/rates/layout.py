@@ -190,7 +190,8 @@ class Layout:
 
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
         """What all streams carry, of what operators pass on, copies of broadcasts included. [S, 1 or N]"""
-        return np.asarray(self.job.sent_sn(out_on) * self.copies_sn)
+        sent_sn = self.job.sent_sn(out_on)
+        return sent_sn * self.copies_sn if any(self.job.broadcast_s) else sent_sn
 
     @cached_property
     def neighbours(self) -> np.ndarray:

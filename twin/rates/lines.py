@@ -17,7 +17,7 @@ from twin.rates.hottest import hottest
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 from twin.rates.queues import irregularity, mmc_wait_s
-from twin.rates.sharing import demands, sharing
+from twin.rates.sharing import Sharing, demands, sharing
 from twin.rates.together import beside_on
 
 RHO_MAX = 0.98
@@ -56,10 +56,10 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     """
     fusing, rows, cells = layout.fusing, layout.operator_c, found.cells
     shared = sharing(layout, found)
-    gap_on = gap_scv_on(layout, found, 1.0 if shared is None else layout.mean(1.0 / (1.0 + shared.longer_cn)))
+    gap_on = gap_scv_on(layout, found, 1.0 if shared is None else layout.mean(_steady(shared)))
     beside, hot = beside_on(layout, found), hottest(layout, found)
     busy_cn, fair_cn = demands(layout, found)
-    speed_cn = fair_cn if shared is None else shared.speed_cn
+    speed_cn = fair_cn if shared is None else shared.placed(shared.alone_k, fair_cn)
     service_cn = (found.service_on if cells is None else cells.service_cn) / speed_cn
     line_cn = service_cn if fusing is None else found.line_s_on[rows] / speed_cn
     line = Line(line_cn, gap_on[rows], found.line_scv_on[rows], None if beside is None else beside[rows])
@@ -67,11 +67,8 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     wait_cn = line.wait_s(load_cn) if hot is None else hot.of(rows).mean(load_cn, line.wait_s)
     pace_cn = line_cn
     if shared is not None:
-        slower_cn = shared.slower_cn  # one that needs nearly a core has no time to make up for what it loses
-        slowed = line._replace(service_s=line_cn * slower_cn)
-        alone_cn = slowed.wait_s(load_cn * slower_cn) + line_cn * (slower_cn - 1.0)
-        wait_cn = np.maximum(wait_cn + shared.longer_cn * line_cn, np.where(shared.longer_cn > 0.0, alone_cn, 0.0))
-        pace_cn = line_cn * (1.0 + shared.others_cn)
+        wait_cn = shared.placed(_colliding_s(shared, line, load_cn, wait_cn), wait_cn)
+        pace_cn = shared.placed(line_cn[shared.rows] * (1.0 + shared.others_k), line_cn)
     service_on, line_on, wait_on, pace_on = map(layout.mean, (service_cn, line_cn, wait_cn, pace_cn))
     if fusing is not None:  # those behind the first get what it gets
         slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
@@ -82,6 +79,22 @@ def queues_s(layout: Layout, found: Load) -> Queues:
     if fusing is not None:
         wait_on = np.where(fusing.behind_on, 0.0, wait_on)
     return Queues(service_on, line_on, wait_on, gap_on, pace_on)
+
+
+def _steady(shared: Sharing) -> np.ndarray:
+    """In how far services are those of a task alone. [C, N]"""
+    return shared.placed(1.0 / (1.0 + shared.longer_k), np.ones(shared.rows.shape))
+
+
+def _colliding_s(shared: Sharing, line: Line, load_cn: np.ndarray, wait_cn: np.ndarray) -> np.ndarray:
+    """Waits of tasks that collide, [K], where wait_cn is what they were alone: longer by what others take, but of one
+    that needs nearly a core at least what follows from its having no time to make up for what it loses."""
+    rows = shared.rows
+    beside = None if line.beside is None else line.beside[rows]
+    mine = Line(line.service_s[rows], line.gap_scv[rows], line.scv[rows], beside)
+    slowed_s = mine._replace(service_s=mine.service_s * shared.slower_k).wait_s(load_cn[rows] * shared.slower_k)
+    slowed_s += mine.service_s * (shared.slower_k - 1.0)
+    return np.asarray(np.maximum(wait_cn[rows] + shared.longer_k * mine.service_s, slowed_s))
 
 
 def _of_common_queues(

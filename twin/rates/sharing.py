@@ -17,46 +17,52 @@ from twin.rates.cores import FULL
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 
+LEAST = 1e-3
+"""Cores in use, as which fewer count: powers of less are no numbers that a processor is fast with."""
 MOST = 0.98
 """Utilisation of a socket at which it is taken to be if it is more."""
 
 
 class Sharing(NamedTuple):
-    """speed_cn: cores that a task gets while no other needs them, and of a full socket its share. slower_cn: that
-    over what it gets on average if it is always busy, and the others as often as they need to be. longer_cn: time
-    beyond that at `speed_cn`, over the service; others_cn: of that, the part that is none of the task's own tuples.
-    [C, N] each"""
+    """rows: where tasks collide. [C, N] Of these, [K] each: alone_k: cores that a task gets while no other needs them;
+    slower_k: that over what it gets on average if it is always busy, and the others as often as they need to be;
+    longer_k: time beyond that of a task alone, over the service, and others_k: of that, the part that is none of the
+    task's own tuples."""
 
-    speed_cn: np.ndarray
-    slower_cn: np.ndarray
-    longer_cn: np.ndarray
-    others_cn: np.ndarray
+    rows: np.ndarray
+    alone_k: np.ndarray
+    slower_k: np.ndarray
+    longer_k: np.ndarray
+    others_k: np.ndarray
+
+    def placed(self, each_k: np.ndarray, elsewhere: np.ndarray) -> np.ndarray:
+        """What is so where tasks collide, among what is so elsewhere. [C, N]"""
+        found = elsewhere.copy()
+        found[self.rows] = each_k
+        return found
 
 
 def sharing(layout: Layout, found: Load) -> Sharing | None:
-    """None where all tasks have a core each, under any of the plans."""
+    """None where no tasks collide: all have a core each, under any of the plans, or all others share a full socket."""
     if not layout.crowded_cn.any():
         return None
-    busy_cn, speed_cn = demands(layout, found)
-    core_cn = 1.0 if layout.sockets is None else layout.sockets.speed_cn
+    busy_cn, _ = demands(layout, found)
+    core_cn = np.ones_like(busy_cn) if layout.sockets is None else layout.sockets.speed_cn
     cores_cn, each_cn = layout.capacity_cn / core_cn, busy_cn / core_cn
-    total_cn = np.maximum(layout.on_sockets(each_cn * layout.count_cn), 1e-12)
-    squares_cn = layout.on_sockets(each_cn**2 * layout.count_cn)
-    alike_cn = total_cn**2 / np.maximum(squares_cn, 1e-300)  # as how many equal tasks they vary
-    collide_cn = np.clip(alike_cn - np.floor(np.maximum(cores_cn, 1.0)), 0.0, 1.0)
-    scv_cn = found.line_scv_on[layout.operator_c]
-    varied_cn = 1.0 + np.minimum(scv_cn - 1.0, 0.0) / 2.0 * np.minimum(1.0, 2.0 * cores_cn / alike_cn)
-    calm_cn = layout.crowded_cn & (total_cn < FULL * cores_cn)
-    longer_cn = np.where(calm_cn, collide_cn * varied_cn * longer(cores_cn, total_cn), 0.0)
-    alone_cn = np.minimum(core_cn, layout.capacity_cn) * np.ones_like(speed_cn)
-    met_cn = core_cn * beside_busy(cores_cn, np.maximum(total_cn - each_cn, 1e-9))
-    met_cn = np.clip(met_cn, np.minimum(busy_cn / MOST, alone_cn), alone_cn)
-    return Sharing(
-        speed_cn=np.where(calm_cn, alone_cn, speed_cn),
-        slower_cn=np.where(calm_cn, alone_cn / met_cn, 1.0),
-        longer_cn=longer_cn,
-        others_cn=longer_cn * (1.0 - each_cn / total_cn),
-    )
+    total_cn = layout.on_sockets(each_cn * layout.count_cn)
+    rows = layout.crowded_cn & (total_cn < FULL * cores_cn) & (total_cn > LEAST)
+    if not rows.any():
+        return None
+    cores, each, total = cores_cn[rows], each_cn[rows], total_cn[rows]
+    alike = total**2 / layout.on_sockets(each_cn**2 * layout.count_cn)[rows]  # as how many equal tasks they vary
+    scv = found.line_scv_on[layout.operator_c][rows]
+    varied = 1.0 + np.minimum(scv - 1.0, 0.0) / 2.0 * np.minimum(1.0, 2.0 * cores / alike)
+    collide = np.clip(alike - np.floor(np.maximum(cores, 1.0)), 0.0, 1.0)
+    longer_k = collide * varied * longer(cores, total)
+    alone = np.minimum(1.0, cores)
+    met = np.clip(beside_busy(cores, total - each), np.minimum(each / MOST, alone), alone)
+    slower = np.where(collide > 0.0, alone / met, 1.0)
+    return Sharing(rows, alone * core_cn[rows], slower, longer_k, longer_k * (1.0 - each / total))
 
 
 def demands(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +79,7 @@ def beside_busy(cores: np.ndarray, others: np.ndarray) -> np.ndarray:
     found = np.empty(others.shape)
     for many in np.unique(cores).tolist():
         rows = cores == many
-        mean, whole = others[rows], int(many)
+        mean, whole = np.maximum(others[rows], LEAST), int(many)
         term = np.exp(-mean)
         fewer = np.zeros_like(mean)
         for k in range(1, whole + 1):
@@ -91,7 +97,7 @@ def longer(cores: np.ndarray, busy: np.ndarray) -> np.ndarray:
     found = np.empty(busy.shape)
     for many in np.unique(cores).tolist():
         rows = cores == many
-        used = np.minimum(busy[rows], MOST * many)
+        used = np.clip(busy[rows], LEAST, MOST * many)
         rho, whole = used / many, int(many)
         term = np.ones_like(used)
         chances, present = np.ones_like(used), np.zeros_like(used)
