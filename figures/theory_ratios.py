@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from figures.style import BLUE, FONT_PT, GREY, ORANGE, new_figure
 
 LINE_IN = 0.2
+WIDTH_IN = 11.0
+"""Names of laws take up to half of it; the axis has five octaves."""
 
 
 def theory_ratios(table: Mapping[str, Sequence[Any]]) -> Figure:
@@ -20,7 +22,7 @@ def theory_ratios(table: Mapping[str, Sequence[Any]]) -> Figure:
     errors; NaN where there is no such run).
     """
     names = list(table["law"])
-    figure, axes = new_figure(7.0, 0.9 + LINE_IN * len(names))
+    figure, axes = new_figure(WIDTH_IN, 0.9 + LINE_IN * len(names))
     rows = np.arange(len(names))[::-1]
     axes.axvspan(0.93, 1.07, color="#eeeeee", zorder=0)
     axes.axvline(1.0, color=GREY, linewidth=1.0, zorder=1)
@@ -38,6 +40,6 @@ def theory_ratios(table: Mapping[str, Sequence[Any]]) -> Figure:
     ticks = [0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    axes.set_xlabel("simulated / theory (bars: two standard errors; band: 7 %)", loc="right")
-    axes.legend(fontsize=FONT_PT - 1, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.set_xlabel("simulated / theory (bars: two standard errors; band: 7 %)")
+    axes.legend(fontsize=FONT_PT - 1, frameon=False, loc="upper right")
     return figure

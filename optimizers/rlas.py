@@ -3,25 +3,27 @@
 Operators get replicas by `optimizers.scaling`; each time they are placed by branch and bound over
 `optimizers.socket_tree`, under the model of `twin.rates.numa_rates`. The best placements on the way are where the local
 search of `optimizers.socket_moves` begins, which the paper does not have; it ends with `optimizers.socket_polish`,
-under the problem's own cost model. Any number of hosts will do, with any number
-of sockets each.
+under the problem's own cost model. Any number of hosts will do, with any number of sockets each.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
+from optimizers.first_fit import fitted
 from optimizers.interface import Problem, Solution
 from optimizers.patience import ENDLESS, Patience
 from optimizers.rated import at_rate
-from optimizers.scaling import HALF, Placed, in_proportion, scaled
-from optimizers.socket_moves import borne, crowded, improved, loosened, searched
+from optimizers.scaling import HALF, Placed, in_proportion, proportioned, scaled
+from optimizers.socket_moves import crowded, improved, loosened, searched
+from optimizers.socket_order import best_first, by_load, different
 from optimizers.socket_polish import polished
 from optimizers.socket_solution import results_bound, solution
 from optimizers.socket_space import SocketSpace
@@ -30,6 +32,7 @@ from optimizers.socket_tree import Heuristics, SocketTree
 from twin.errors import BadInput
 from twin.randomness import stream
 from twin.rates.numa_job import Fetch, NumaJob
+from twin.rates.numa_rates import sustained
 
 RATIO = 5
 """Replicas of an operator that are placed together (the paper's choice, Section 4), ..."""
@@ -134,23 +137,25 @@ class _Search:
         most = int(job.cores_l.sum()) if options.most_replicas is None else options.most_replicas
         if not scale:
             replicas_o = self.space.home_ol.sum(axis=1)
-            placements = [self.place(replicas_o)]
+            ways = [[self.place(replicas_o)]]
             most = int(replicas_o.sum())
         else:
-            placements = self._scaled(most)
-        bound = math.inf if scale else placements[0].bound
-        placements.sort(key=lambda placed: -placed.load)  # stable: of equal ones, that with fewer replicas
+            ways = self._scaled(most)
+        bound = math.inf if scale else ways[0][0].bound
+        placements = sorted(chain(*ways), key=by_load)  # stable: of equal ones, that with fewer replicas
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
         roomy = float(placements[0].load) >= 1.0 and not crowded(job, kept[0][None])[0]
         if not options.improve or roomy:
             return kept, bound
         self.patience = self.patience.part(IMPROVING)
-        starts = [self._improved(counts_ol, most, scale) for counts_ol in kept[:IMPROVED] if self.weighed < WEIGHED]
-        found = _best_first(job, [*starts, *kept])
+        heads = [min(way, key=by_load).counts_ol for way in ways]
+        first = different([*heads, *kept])[:IMPROVED]
+        starts = [self._improved(counts_ol, most, scale) for counts_ol in first if self.weighed < WEIGHED]
+        found = best_first(job, [*starts, *kept])
         rng = stream(problem.seed, "rlas")
         best, weighed = searched(job, found[0], most, rng, self._spent, self.space, scale=scale)
         self.weighed += weighed
-        ranked = _best_first(job, [best, *found])[: 1 + problem.alternatives]
+        ranked = best_first(job, [best, *found])[: 1 + problem.alternatives]
         return ranked + self._loosened(ranked, most, scale), bound
 
     def _loosened(self, placements: list[np.ndarray], most: int, scale: bool) -> list[np.ndarray]:
@@ -158,12 +163,12 @@ class _Search:
         found = [loosened(self.job, each, most, self.space) for each in placements] if scale else []
         return [new for new, old in zip(found, placements, strict=False) if (new != old).any()]
 
-    def _scaled(self, most: int) -> list[Placed]:
-        """Placements of all cores' worth of replicas at once, of the numbers on Algorithm 1's way, and of the given
+    def _scaled(self, most: int) -> list[list[Placed]]:
+        """Placements of all cores' worth of replicas at once; of the numbers on Algorithm 1's way, and of the given
         ones; in SCALING of the time, where that is limited."""
         job, patience = self.job, self.patience.part(SCALING)
-        ways = [
-            [self.place(in_proportion(job, most, self.space))],
+        ways: list[Iterable[Placed]] = [
+            proportioned(job, self.place, most, self.space),
             scaled(
                 job,
                 self.place,
@@ -173,14 +178,26 @@ class _Search:
                 first_o=in_proportion(job, most, self.space, HALF),
             ),
         ]
-        placements: list[Placed] = []
-        for placed in chain(*ways):
-            placements.append(placed)
-            replicas = int(placed.counts_ol.sum())
-            self._tell("replicas placed", replicas, max(most, replicas), placed.load)
-            if patience.over:
-                return placements
-        return [*placements, self.place(self.space.home_ol.sum(axis=1))]
+        found: list[list[Placed]] = []
+        for way in ways:
+            found.append([])
+            for placed in way:
+                found[-1].append(placed)
+                replicas = int(placed.counts_ol.sum())
+                self._tell("replicas placed", replicas, max(most, replicas), placed.load)
+                if patience.over:
+                    return [*found, *self._fitted(in_proportion(job, most, self.space))]
+        found[-1].append(self.place(self.space.home_ol.sum(axis=1)))
+        return found
+
+    def _fitted(self, replicas_o: np.ndarray) -> list[list[Placed]]:
+        """First fit, where it takes next to no time: often better than a dive into a tree, if that is all there is time
+        for."""
+        if replicas_o.sum() > FEW:
+            return []
+        counts_ol = fitted(self.job, replicas_o, turn=False)
+        load = float(sustained(self.job, counts_ol[None]).load_n[0])
+        return [[Placed(counts_ol, load)]] if self.space.holds(counts_ol[None])[0] else []
 
     def place(self, replicas_o: np.ndarray) -> Placed:
         """The best placement of so many replicas that the search finds.
@@ -235,10 +252,3 @@ class _Search:
         found, weighed = improved(self.job, counts_ol, most, self.space, scale=scale, spent=self._spent)
         self.weighed += weighed
         return found
-
-
-def _best_first(job: NumaJob, placements: list[np.ndarray]) -> list[np.ndarray]:
-    """Different ones, those with a core for each replica first, by the load they bear."""
-    different = np.array(list({each.astype(int).tobytes(): each for each in placements}.values()))
-    order = np.lexsort((-borne(job, different)[0], crowded(job, different)))
-    return [different[index] for index in order]

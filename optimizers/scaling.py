@@ -16,7 +16,7 @@ import numpy as np
 
 from optimizers.socket_space import SocketSpace
 from twin.rates.numa_job import NumaJob
-from twin.rates.numa_rates import free_running, sustained
+from twin.rates.numa_rates import free_running, sustained, times
 
 OVER = 1.001
 """An operator that is sent this much more than it can take is a bottleneck."""
@@ -24,6 +24,8 @@ SOURCE_STEP = 1.25
 """Sources are offered more than they ever take, so that says nothing of how many they should be: they grow by steps."""
 HALF = 0.5
 """Of the replicas that operators need, where scaling begins."""
+ROUNDS = 6
+"""Placements of all replicas in proportion to what tuples took in the one before: four settle 576 on 32 sockets."""
 PATIENCE = 30
 """Placements in a row that are no better, after which more replicas are given up."""
 
@@ -38,10 +40,33 @@ class Placed:
     bound: float = math.inf
 
 
-def in_proportion(job: NumaJob, most_replicas: int, space: SocketSpace, share: float = 1.0) -> np.ndarray:
-    """So much of the replicas that operators need if nothing is fetched, one each at least; all together at most
-    `most_replicas`, unless there are more operators than that. [o]"""
-    need_o = job.in_o * job.time_o / job.speed_l.max()
+def proportioned(
+    job: NumaJob, place: Callable[[np.ndarray], Placed], most_replicas: int, space: SocketSpace
+) -> Iterator[Placed]:
+    """Placements of all replicas at once: first as many of each operator as it needs if nothing is fetched, then in
+    proportion to what tuples took where they were placed, fetching too; at most ROUNDS, while numbers change."""
+    time_o, tried = job.time_o, set[bytes]()
+    for _ in range(ROUNDS):
+        replicas_o = in_proportion(job, most_replicas, space, time_o=time_o)
+        if (key := replicas_o.tobytes()) in tried:
+            return
+        tried.add(key)
+        yield (placed := place(replicas_o))
+        time_o = mean_times(job, placed.counts_ol)
+
+
+def mean_times(job: NumaJob, counts_ol: np.ndarray) -> np.ndarray:
+    """What an input tuple takes an operator, over its replicas, in reference-core seconds. [o]"""
+    share_ol = counts_ol / counts_ol.sum(axis=1, keepdims=True)
+    return np.asarray((share_ol * times(job, share_ol[None])[0]).sum(axis=1))
+
+
+def in_proportion(
+    job: NumaJob, most_replicas: int, space: SocketSpace, share: float = 1.0, *, time_o: np.ndarray | None = None
+) -> np.ndarray:
+    """So much of the replicas that operators need, one each at least; all together at most `most_replicas`, unless
+    there are more operators than that. time_o: what a tuple takes; None: nothing is fetched. [o]"""
+    need_o = job.in_o * (job.time_o if time_o is None else time_o) / job.speed_l.max()
     wanted_o = share * need_o * min(1.0, most_replicas / np.ceil(need_o).sum())
     found_o = np.ceil(wanted_o - 1e-9).astype(int)
     if found_o.sum() > most_replicas:

@@ -128,8 +128,8 @@ def crowded(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
 
 
 def pressed(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """Replicas that need nearly a core each, on sockets with more replicas than cores. [n]"""
-    needs_no = job.in_o * job.time_o / counts_nol.sum(axis=2)
+    """Replicas that need nearly a core each for what is borne, on sockets with more replicas than cores. [n]"""
+    needs_no = np.minimum(borne(job, counts_nol)[0], 1.0)[:, None] * job.in_o * job.time_o / counts_nol.sum(axis=2)
     over_nl = counts_nol.sum(axis=1) > job.cores_l
     return np.asarray((counts_nol * over_nl[:, None] * (needs_no > PRESSED)[:, :, None]).sum(axis=(1, 2)))
 

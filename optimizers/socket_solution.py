@@ -57,7 +57,8 @@ def solution(
         message = said(f"{', '.join(job.uneven)}: weighed by the cost model alone", chosen.message)
     elif load < 1.0:
         full = (
-            f"the sources are offered more than this plan bears: {load:.1%} of it, then {binding(job, counts_ol)} "
+            f"the sources are offered more than this plan bears{_alike(job)}: {load:.1%} of it, then "
+            f"{binding(job, counts_ol)} "
             f"is full; all cores together would bear at most {load_bound(job):.1%}"
         )
         message = said(full, dealt_anew(problem, chosen.plan))
@@ -65,6 +66,11 @@ def solution(
     status = Status.OPTIMAL if proved else chosen.status
     among = problem.space.words(problem.deployment) if proved else ""
     return replace(chosen, bound=bound, message=message, status=status, weighed=weighed, among=among)
+
+
+def _alike(job: NumaJob) -> str:
+    """What a load means where one source may be slowed and another not."""
+    return " if all are slowed alike" if len(job.sources) > 1 else ""
 
 
 def as_good(one: Candidate, other: Candidate) -> bool:
@@ -75,15 +81,16 @@ def as_good(one: Candidate, other: Candidate) -> bool:
 
 def calmest(job: NumaJob, candidates: Sequence[np.ndarray], found: Sequence[Candidate], best: int) -> int:
     """Of the candidates that are predicted to let through nearly as much as the best one, where that does not keep up,
-    the one whose sockets are crowded least; the best itself, if none is crowded less."""
+    and that press no more replicas, the one whose sockets are crowded least; the best itself, if none is crowded
+    less."""
     if found[best].sane or not crowding(job, candidates[best][None])[0]:
         return best
     least = found[best].objective * (1.0 - NEAR)
-    near = [row for row, each in enumerate(found) if not each.sane and each.objective >= least]
-    crowding_n = crowding(job, np.stack([candidates[row] for row in [best, *near]]))
-    if crowding_n.min() >= crowding_n[0]:
-        return best
-    return min(zip(crowding_n[1:], (-found[row].objective for row in near), near, strict=True))[2]
+    near = [best, *(row for row, each in enumerate(found) if not each.sane and each.objective >= least)]
+    counts_nol = np.stack([candidates[row] for row in near])
+    crowding_n, pressed_n = crowding(job, counts_nol), pressed(job, counts_nol)
+    calmer = np.flatnonzero((crowding_n < crowding_n[0]) & (pressed_n <= pressed_n[0]))
+    return min(((crowding_n[n], -found[near[n]].objective, near[n]) for n in calmer), default=(0.0, 0.0, best))[2]
 
 
 def crowding(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:

@@ -64,9 +64,9 @@ class Space:
         """Raises BadInput for an operator or a host that the job lacks, and for what is pinned where it may not be."""
         operators = [operator.name for operator in deployment.query.operators]
         hosts = [host.name for host in deployment.cluster.hosts]
-        for name in (*self.pinned, *self.allowed):
+        for name, asked in [*((each, "pinned") for each in self.pinned), *((each, "allowed") for each in self.allowed)]:
             if name not in operators:
-                raise BadInput(f"unknown operator {name!r} is pinned; {suggest(name, operators)}")
+                raise BadInput(f"unknown operator {name!r} is {asked}; {suggest(name, operators)}")
         for name, allowed in self.allowed.items():
             for host in allowed:
                 if host not in hosts:

@@ -16,6 +16,7 @@ from twin.columns import Columns, DataType
 from twin.errors import suggest
 from twin.event_time import check_event_time
 from twin.kinds.aggregate import Aggregate, AggregateFunction
+from twin.kinds.event_timed import EventTimed
 from twin.kinds.filter import Filter, FilterFunction
 from twin.kinds.join import Join
 from twin.kinds.map import Map
@@ -38,6 +39,7 @@ __all__ = [
     "Columns",
     "CountWindow",
     "DataType",
+    "EventTimed",
     "Filter",
     "FilterFunction",
     "Fraction",

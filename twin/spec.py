@@ -8,9 +8,17 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from twin.errors import BadInput, suggest
+from twin.numbers import numeric, without_truths
 
 
 @cache
@@ -21,8 +29,14 @@ def tags(spec: type[BaseModel]) -> tuple[str, ...]:
     return tuple(name for name, each in annotations if get_origin(each) is Literal and len(get_args(each)) == 1)
 
 
+@cache
+def _numeric_fields(spec: type[BaseModel]) -> frozenset[str]:
+    return frozenset(name for name, field in spec.model_fields.items() if numeric(field.annotation))
+
+
 class Spec(BaseModel):
-    """A frozen value, validated whole when it is made. Unknown keys and non-finite numbers are errors."""
+    """A frozen value, validated whole when it is made. Unknown keys, non-finite numbers and, where numbers are asked,
+    true and false are errors."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -32,6 +46,14 @@ class Spec(BaseModel):
         ser_json_inf_nan="null",
         defer_build=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truths_for_numbers(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        numbers = _numeric_fields(cls)
+        return {name: without_truths(value) if name in numbers else value for name, value in data.items()}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic's, but for properties computed from what is updated: they are computed anew."""
@@ -137,6 +159,8 @@ def _explain(spec: type[Spec], problem: Any) -> str:
         context = problem["ctx"]
         limit = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
         return f"should have {limit} items, has {len(value)}"
+    if kind == "string_pattern_mismatch":
+        message = "a name may have letters A to Z, digits and _ . : @ # - alone"
     if kind in ("tuple_type", "list_type"):
         message = "should be a list"
     if kind in ("model_type", "dict_type", "model_attributes_type"):

@@ -188,6 +188,8 @@ def _percent(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _verdict(profile: CalibratedProfile) -> str:
     from scenarios.calibration.structures import SOUND
 
+    if not profile.estimates:
+        return f"no constant was fitted: of these {profile.points} points none says how long something worked at a rate"
     known = sum(each.known for each in profile.estimates)
     text = f"{known} of {len(profile.estimates)} constants identified from {profile.points} points"
     if profile.residual is None:

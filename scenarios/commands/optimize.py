@@ -17,6 +17,7 @@ from scenarios.commands.terminal import AsJson, Quiet, ScenarioSeed, Terminal
 
 if TYPE_CHECKING:
     from optimizers.interface import Candidate, Solution
+    from optimizers.requirements import Requirements
     from twin.scenario import Scenario
 
 Profiled = Annotated[
@@ -97,7 +98,7 @@ def optimize(
     from scenarios.files.traces import check_free, write_text
     from scenarios.planning.cost_models import cost_model
     from scenarios.planning.planner import beyond, blindness, interval, purpose, simulated, solve
-    from scenarios.telling import displaced, tables
+    from scenarios.telling import chosen_plan, displaced
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
     space = plan_space(pin, allow, replicas, rules, together, moves)
@@ -139,15 +140,17 @@ def optimize(
         terminal.note(f"scenario written to {out}; run it with: twin run {out}")
     judge = f"simulation of the {prove} best by {model}" if prove else model
     outcome = None if known is None else simulated(loaded, solution.plan, objective)
-    document, *told = _report(loaded, solution, optimizer, judge, objective, outcome)
+    document, *told = _report(loaded, solution, optimizer, judge, objective, requirements, outcome)
     between = None if prove else interval(loaded if known is None else known, costs, solution.plan, objective)
     if between is not None:
-        low, high = (tables.seconds(each) if objective.endswith("latency_s") else f"{each:.3g}" for each in between)
-        told.append(f"in nine runs of ten it should be between {low} and {high}, by the model's errors on other runs")
+        low, high = map(chosen_plan.quantity(objective), between)
+        told.append(
+            f"by {optimizer}, nine runs of ten should be between {low} and {high}, by the model's errors on other runs"
+        )
     if priced(loaded, requirements.prices):
         price, before = (price_of(loaded, plan, requirements.prices) for plan in (solution.plan, loaded.plan))
         document |= {"price": price, "given_price": before}
-        told = [*told, f"hosts cost {price:g} (as given {before:g})"]
+        told = [*told, f"hosts cost {price:g} by {optimizer}, {before:g} as given"]
     document |= {"interval": between, "blind_to": blind.get(costs.name, ()), "interrupted": heard.pressed}
     terminal.result(document, *told)
     if heard.pressed:
@@ -190,20 +193,25 @@ def _as_profiled(
 
 
 def _report(
-    loaded: Scenario, solution: Solution, optimizer: str, model: str, objective: str, simulated: float | None
+    loaded: Scenario,
+    solution: Solution,
+    optimizer: str,
+    judge: str,
+    objective: str,
+    requirements: Requirements,
+    simulated: float | None,
 ) -> tuple[Any, ...]:
     """simulated: the objective of the job itself under the plan, where it was planned by its profiles."""
-    from scenarios.telling import tables
+    from scenarios.telling import chosen_plan
 
-    placement = solution.plan.model_dump(mode="json")["placement"]
-    before = loaded.plan.model_dump(mode="json")["placement"]
     document = {
         "scenario": loaded.name,
         "optimizer": optimizer,
-        "cost_model": model,
+        "cost_model": judge,
         "objective": objective,
         "status": solution.status,
         "predicted": solution.objective,
+        "keeps_up": solution.sane,
         "given": None if solution.given is None else _said(solution.given),
         "simulated": simulated,
         "bound": solution.bound,
@@ -213,37 +221,20 @@ def _report(
         "seconds": solution.seconds,
         "message": solution.message,
         "among": solution.among,
-        "placement": placement,
+        "placement": solution.plan.model_dump(mode="json")["placement"],
         "key_groups": solution.plan.model_dump(mode="json")["key_groups"],
         "fused": [list(group) for group in solution.plan.fused],
     }
-    rows = [
-        {"operator": name, "before": tables.places(before[name]), "after": tables.places(where)}
-        for name, where in placement.items()
-    ]
-    columns = {"operator": "operator", "before": "before", "after": "after"}
-    latency = objective.endswith("_s") and not objective.endswith("per_s")
-
-    def shown(value: float) -> str:
-        return tables.seconds(value) if latency else f"{value:.3g}"
-
-    claimed = f" ({solution.among})" if solution.among and solution.status != "feasible" else ""
-    given = ""
-    if solution.given is not None:
-        runs = solution.given.backpressured < 0.5 <= solution.given.success
-        state = "" if solution.given.sane else ", not as required" if runs else ", backpressured or failing"
-        given = f" (as given {shown(solution.given.objective)}{state})"
-    words = (
-        f"predicted {objective} = {shown(solution.objective)}{given} by {model}; {solution.status}{claimed}, "
-        f"{max(solution.evaluations, solution.weighed):,} plans in {solution.seconds:.2f} s"
+    told: list[Any] = [chosen_plan.placements(loaded.name, loaded.plan, solution, optimizer)]
+    if solution.plan.fused:
+        told.append(f"run as one: {'; '.join(' + '.join(group) for group in solution.plan.fused)}")
+    told.append(
+        chosen_plan.estimates(loaded.plan, solution, optimizer, judge, objective, required=bool(requirements.words))
     )
-    if solution.gap is not None:
-        words += f"; no plan can be more than {solution.gap:.1%} better by this model"
+    words = chosen_plan.claim(solution)
     if simulated is not None:
-        words += f"; simulated {objective} = {shown(simulated)}"
-    groups = "; ".join(" + ".join(group) for group in solution.plan.fused)
-    told = [f"run as one: {groups}"] if groups else []
-    return document, tables.of_rows(f"{loaded.name}: plan by {optimizer}", columns, rows), *told, words
+        words += f"; simulated, by {optimizer}: {objective} = {chosen_plan.quantity(objective)(simulated)}"
+    return document, *told, words
 
 
 def _said(given: Candidate) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Operators and hosts are addressed by name: `query.operators.parse.selectivity=0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scenarios.files.yaml_text import parse_text
@@ -45,10 +45,10 @@ def value_at(scenario: Scenario, path: str, flag: str = "--set") -> Any:
     return parent[key]  # type: ignore[index]
 
 
-def _opened(scenario: Scenario, path: str) -> dict[str, Any]:
-    """As plain data; a profile known by name is written as its name, so it is opened if the path leads into it."""
+def _opened(scenario: Scenario, *paths: str) -> dict[str, Any]:
+    """As plain data; a profile known by name is written as its name, so it is opened if a path leads into it."""
     data = scenario.model_dump(mode="json")
-    if path.startswith("engine."):
+    if any(path.startswith("engine.") for path in paths):
         data["engine"] = scenario.engine.model_dump(mode="json")
     _show(scenario, data)
     return data
@@ -69,10 +69,33 @@ def _show(spec: Any, data: Any) -> None:
 
 
 def set_values(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
-    """All assignments, applied in order. Raises BadInput as `set_value` does."""
+    """All assignments, applied in order. Raises BadInput as `set_value` does.
+
+    What stands between two of them need not be valid: a cluster with other hosts takes a plan for these.
+    """
+    given = list(assignments)
+    try:
+        return _one_by_one(scenario, given)
+    except BadInput:
+        if len(given) < 2:
+            raise
+        return _together(scenario, given)
+
+
+def _one_by_one(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
     for assignment in assignments:
         scenario = set_value(scenario, assignment)
     return scenario
+
+
+def _together(scenario: Scenario, assignments: Sequence[str]) -> Scenario:
+    data = _opened(scenario, *(each.partition("=")[0].strip() for each in assignments))
+    for assignment in assignments:
+        path, _, text = assignment.partition("=")
+        where = f"--set {path.strip()}"
+        parent, key = _resolve(data, path.strip(), where)
+        parent[key] = parse_text(text, where)  # type: ignore[index]
+    return parse(Scenario, data, where="--set")
 
 
 def _resolve(data: Node, path: str, where: str) -> tuple[Node, str | int]:

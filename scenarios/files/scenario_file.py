@@ -72,11 +72,14 @@ def _with_paths(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises BadInput if it is missing, a folder, too large, unreadable, or not UTF-8."""
+    """The text of a file, without the mark that Excel puts first.
+
+    Raises BadInput if it is missing, a folder, too large, unreadable, or not UTF-8.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise BadInput(f"{path} has {path.stat().st_size} bytes, too many for a scenario; is it the right one?")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not a text file in UTF-8; is it the right one?") from None
     except IsADirectoryError:

@@ -12,7 +12,7 @@ MLC_PARTS = {"latency": "idle latencies", "bandwidth": "Memory Bandwidths betwee
 
 def read_numactl(text: str, where: str, threads_per_core: int) -> Machine:
     """threads_per_core: it lists processing units alone. Raises BadInput if it is something else, or cut off."""
-    cpus = {int(n): len(listed.split()) for n, listed in re.findall(r"^node (\d+) cpus:(.*)$", text, re.M)}
+    cpus = {int(n): _units(listed) for n, listed in re.findall(r"^node (\d+) cpus:([\d\s,-]*)$", text, re.M)}
     sizes = {int(n): float(mb) for n, mb in re.findall(r"^node (\d+) size:\s*(\d+) MB", text, re.M)}
     if not cpus or not sizes:
         raise BadInput(f"{where} is not what 'numactl --hardware' prints; it has no lines such as 'node 0 cpus: 0 1'")
@@ -27,7 +27,8 @@ def read_numactl(text: str, where: str, threads_per_core: int) -> Machine:
     order = sorted(rows)
     if rows and (any(len(row) != len(rows) for row in rows.values()) or not set(chosen) <= set(rows)):
         raise BadInput(f"{where}: the table of distances is not {len(cpus)} x {len(cpus)}; print it again")
-    notes = [f"{len(cpus) - len(chosen)} NUMA nodes have memory alone; left out"] if len(chosen) < len(cpus) else []
+    alone = len(cpus) - len(chosen)
+    notes = [f"{alone} of {len(cpus)} NUMA nodes have memory alone; left out"] if alone else []
     if threads_per_core == 1:
         notes.append("processing units count as cores; say --threads-per-core 2 where cores have two")
     distances = [[rows[i][order.index(j)] for j in chosen] for i in chosen] if rows else None
@@ -37,6 +38,12 @@ def read_numactl(text: str, where: str, threads_per_core: int) -> Machine:
         distances=relative(distances, where) if distances else None,
         notes=tuple(notes),
     )
+
+
+def _units(listed: str) -> int:
+    """How many processing units a list such as '0 1 2 3', or '0-3', names."""
+    ends = [each.partition("-") for each in re.split(r"[\s,]+", listed.strip()) if each]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
 
 
 def read_mlc(text: str, where: str) -> Memory:

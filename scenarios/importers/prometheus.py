@@ -188,7 +188,7 @@ def _rows(file: str, content: bytes) -> list[Mapping[str, Any]]:
 
         return rows_of(file, content)
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{file} is not text in UTF-8; samples are CSV or Parquet") from None
     return list(csv.DictReader(io.StringIO(text), skipinitialspace=True))

@@ -29,6 +29,7 @@ class _Chosen(TypedDict):
     objective: str
     status: str
     predicted: Number
+    keeps_up: bool
     given: GivenPart | None
     simulated: Number
     bound: Number
@@ -48,7 +49,8 @@ class _Chosen(TypedDict):
 
 @CLOSED
 class OptimizeDocument(_Chosen, total=False):
-    """`twin optimize`. bound, gap: null where nothing is proved. price, given_price: where hosts have prices."""
+    """`twin optimize`. keeps_up: whether the plan is predicted to, and fulfils what else is required. bound, gap: null
+    where nothing is proved. price, given_price: where hosts have prices."""
 
     price: float
     given_price: float

@@ -20,7 +20,7 @@ from optimizers.interface import Optimizer, Problem, Standing, Status
 from optimizers.random_sockets import scattered
 from optimizers.registry import OPTIMIZERS
 from optimizers.rlas import Rlas
-from optimizers.scaling import Placed, in_proportion, scaled
+from optimizers.scaling import Placed, in_proportion, mean_times, proportioned, scaled
 from optimizers.selection import estimate
 from optimizers.socket_moves import improved, pressed
 from optimizers.socket_solution import load_bound
@@ -62,6 +62,11 @@ def four_sockets(rate_per_s: float = 1e8) -> Deployment:
 
 def everything(job: NumaJob) -> SocketSpace:
     return SocketSpace.everything(len(job.operators), len(job.locations))
+
+
+def _placed(job: NumaJob, replicas_o: np.ndarray) -> Placed:
+    counts_ol = Rlas().placed(job, replicas_o)
+    return Placed(counts_ol, float(sustained(job, counts_ol[None]).load_n[0]))
 
 
 def problem(job: Deployment, **more: object) -> Problem:
@@ -168,6 +173,29 @@ def test_replicas_in_proportion_are_enough_or_as_many_as_there_may_be(small: Any
     needed_o = job.in_o * job.time_o / job.speed_l.max()
     assert (found_o >= 1).all() and found_o.sum() <= max(most, len(found_o))
     assert (found_o >= needed_o - 1e-6).all() or found_o.sum() >= min(most, np.ceil(needed_o).sum()) - len(found_o)
+
+
+def test_replicas_settle_in_proportion_to_what_tuples_take_where_they_are() -> None:
+    """What is fetched from afar takes longer than its execution, which is all that is known at first."""
+    far = [[0.0 if one == other else 600.0 for other in range(4)] for one in range(4)]
+    job = NumaJob(deployment([0.3, 1.2, 0.8, 0.2], CHAIN, [18] * 4, far, rate_per_s=1e8, gains=[1, 2, 1, 1]))
+    found = list(proportioned(job, lambda replicas_o: _placed(job, replicas_o), 72, everything(job)))
+    assert all(placed.counts_ol.sum() <= 72 for placed in found)
+    best = max(found, key=lambda placed: placed.load)
+    assert best.load > 1.1 * found[0].load
+    each_o = job.in_o * mean_times(job, best.counts_ol) / best.counts_ol.sum(axis=1)
+    assert each_o.max() < 1.5 * each_o.min()
+    first_o = job.in_o * mean_times(job, found[0].counts_ol) / found[0].counts_ol.sum(axis=1)
+    assert first_o.max() > 1.5 * first_o.min()
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_where_there_is_no_time_first_fit_is_a_candidate(seed: int) -> None:
+    asked = replace(problem(claimed_job(seed, on_sockets=True)), seconds=1e-9)
+    job = NumaJob(asked.deployment)
+    quick_ol = fitted(job, in_proportion(job, int(job.cores_l.sum()), everything(job)), turn=False)
+    at_least = estimate(asked, as_plans(asked.deployment, quick_ol[None].astype(int))).objective[0]
+    assert OPTIMIZERS["rlas"].solve(asked).objective >= at_least * (1.0 - 0.02)  # of as good ones the calmest is taken
 
 
 @pytest.mark.parametrize("name", ON_SOCKETS)

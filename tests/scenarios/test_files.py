@@ -241,6 +241,19 @@ def test_set_values_apply_in_order() -> None:
     assert set_values(scenario, []) == scenario
 
 
+def test_what_stands_between_two_values_need_not_be_valid() -> None:
+    """Other hosts, then a plan for them; in either order. What is wrong in the end is told."""
+    cluster = "cluster={hosts: [{name: big, cpu_percent: 800, ram_mb: 9000, bandwidth_mbps: 100, latency_ms: 1}]}"
+    loaded = scenario_file.load("edge-filter")
+    plan = f"plan.placement={{{', '.join(f'{each.name}: big' for each in loaded.query.operators)}}}"
+    there = set_values(loaded, [cluster, plan])
+    assert there == set_values(loaded, [plan, cluster]) and set(there.plan.placement.values()) == {("big",)}
+    with pytest.raises(BadInput, match="unknown host 'bog'; did you mean 'big'"):
+        set_values(loaded, [cluster, plan.replace("big", "bog", 1)])
+    with pytest.raises(BadInput, match="did you mean 'horizon_s'"):
+        set_values(loaded, [cluster, plan, "run.horizon=60"])
+
+
 @pytest.mark.parametrize(
     ("assignment", "expected"),
     [

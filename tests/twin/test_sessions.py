@@ -77,6 +77,23 @@ def test_of_skewed_keys_the_frequent_ones_go_on(fidelity: str) -> None:
     assert not RateModel().blind_to(Scenario.of(job()))
 
 
+def test_bursts_of_keys_make_few_sessions() -> None:
+    """In bursts of 5 s a key has a tuple every half second, and is silent for 15 s between: of 10 tuples of a key in a
+    burst the last ends a session, and each other one by chance exp(-2 / 0.5), if 2 s are left. Means of rates say 4.5
+    times as many."""
+    what = job(gap_s=2, keys=50).model_dump()
+    what["workload"]["arrivals"]["source"] = {
+        "law": "spikes", "rate_per_s": 1e-3, "factor": 1e5, "every_s": 20, "duration_s": 5
+    }  # fmt: skip
+    bursty = Deployment.model_validate(what)
+    exact, fast = ([ran(bursty, fidelity, 320.0, seed).metrics for seed in (1, 2)] for fidelity in ("exact", "fast"))
+    expected = 50 * (1 - math.exp(-10) + 3 * 2 * math.exp(-4)) / 20
+    for made in (exact, fast):
+        assert np.mean([each.throughput_per_s for each in made]) == pytest.approx(expected, rel=0.05)
+    lasted = [np.mean([each.processing_latency_s.mean for each in made]) for made in (exact, fast)]
+    assert lasted[1] == pytest.approx(lasted[0], rel=0.03)
+
+
 CHANGES: list[tuple[AnyEvent, ...]] = [
     (Failure(at_s=4, host="h1", recover_after_s=2), Failure(at_s=9, host="h1", recover_after_s=1)),
     (Scale(at_s=4, operator="sessions", placement={"h1": 3}), Scale(at_s=8, operator="sessions", placement={"h2": 1})),

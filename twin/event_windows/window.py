@@ -57,6 +57,11 @@ class EventWindow(Spec):
         return self.length_us if self.every_s is None else microseconds(self.every_s)
 
     @property
+    def slide_s(self) -> float:
+        """Seconds from one instance to the next."""
+        return self.every_us / US_PER_S
+
+    @property
     def start_us(self) -> int:
         """Where one of the instances begins."""
         return microseconds(self.start_s)

@@ -9,6 +9,7 @@ from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
 from twin.guards.crowding import crowded
+from twin.guards.event_cautions import event_cautions
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
 from twin.key_skew import KeySkew
@@ -47,6 +48,7 @@ def cautions(
         *_idle(job),
         *_crowded(job),
         *partition_cautions(job, world),
+        *event_cautions(job, rows, totals),
         *_silent(job, settings, totals, unevaluated, rows),
         *_of_events(world, settings, events),
         *_of_checkpoints(world),

@@ -50,6 +50,11 @@ class Compute(EventTimed):
         return self
 
     @property
+    def forms(self) -> tuple[EventWindow, ...]:
+        """See EventTimed."""
+        return self.windows
+
+    @property
     def hands_over(self) -> str:
         """See OperatorBase."""
         if self.partial_s is not None:

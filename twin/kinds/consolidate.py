@@ -38,6 +38,11 @@ class Consolidate(EventTimed):
     results_per_key: Annotated[float, Field(ge=0, le=1000, description="tuples emitted a key of a window")] = 1.0
 
     @property
+    def forms(self) -> tuple[EventWindow, ...]:
+        """See EventTimed."""
+        return self.windows
+
+    @property
     def hands_over(self) -> str:
         """See OperatorBase."""
         return "windows"

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from twin.columns import Columns
+from twin.event_windows.window import EventWindow
 from twin.kinds.operator import KeyedOperator
 
 
@@ -33,6 +34,11 @@ class EventTimed(KeyedOperator):
                 f"{self.name!r} has {self.keys} keys in {self.key_groups} key groups; give it as many keys at least"
             )
         return self
+
+    @property
+    def forms(self) -> tuple[EventWindow, ...]:
+        """The complete windows that it emits."""
+        return ()
 
     @property
     def keyed(self) -> bool:

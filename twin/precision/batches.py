@@ -8,6 +8,7 @@ from twin.engine.measure.batches import Batches
 from twin.engine.measure.standard_errors import edges_s
 from twin.engine.measure.statistics import Statistics
 from twin.job import Job
+from twin.kinds.registry import SINKS
 from twin.precision.steadiness import memory_s, slides_s
 from twin.scenario import RunSettings
 from twin.wiring.resolution import resolution
@@ -31,8 +32,11 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
     )
     if not ends_s:
         return None
-    logics = [task.logic.part(task.logic.operators() - 1) for tasks in world.tasks.values() for task in tasks]
+    tasks = [task for component in job.sinks for task in world.tasks[component.name]]
+    logics = [task.logic.part(task.logic.operators() - 1) for task in tasks]
     sinks = [sink for logic in logics if (sink := logic.sink()) is not None]
     batches = Batches(world.env, sinks, ends_s[:-1])
-    statistics.listeners.append(lambda operators, _hosts: batches.period_ended(operators))
+    statistics.listeners.append(
+        lambda operators, _hosts: batches.period_ended([row for row in operators if row["kind"] in SINKS])
+    )
     return batches

@@ -8,7 +8,7 @@ from twin.control import Policy
 from twin.deployment import Deployment
 from twin.events import AnyEvent
 from twin.job import Job, compile
-from twin.query import Windowed
+from twin.query import EventTimed, Windowed
 from twin.scenario import Scenario
 from twin.workload import Bursty, Constant, Poisson, Spikes
 
@@ -38,8 +38,13 @@ def _checkpointed(deployment: Deployment) -> bool:
 
 def slides_s(deployment: Deployment) -> list[float]:
     """The slides of the windows over time, in seconds."""
-    windows = [each.window for each in deployment.query.operators if isinstance(each, Windowed)]
-    return [each.slide for each in windows if each.policy == "time"]
+    operators = deployment.query.operators
+    windows = [each.window for each in operators if isinstance(each, Windowed)]
+    formed = [window for each in operators if isinstance(each, EventTimed) for window in each.forms]
+    return [
+        *(each.slide for each in windows if each.policy == "time"),
+        *(window.slide_s for window in formed),
+    ]
 
 
 def memory_s(what: Deployment | Job) -> float:
@@ -54,6 +59,8 @@ def memory_s(what: Deployment | Job) -> float:
             rate = job.rates[operator.name].in_per_s / component.replicas
             window = operator.window
             lengths_s.append(window.size if window.policy == "time" else window.size / max(rate, 1e-300))
+        elif isinstance(operator, EventTimed):
+            lengths_s += [window.length_s for window in operator.forms]
     workload = job.deployment.workload
     for law in workload.arrivals.values():
         if isinstance(law, Bursty):

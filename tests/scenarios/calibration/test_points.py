@@ -57,6 +57,8 @@ def test_a_table_says_the_same_as_csv_yaml_and_parquet(files: tuple[Path, Path],
     assert [point.name for point in points] == ["low", "high", "over"]
     assert points[0].latency_s == 0.02 and points[0].cpu == {"h": 0.014}
     assert points[2].delivered == {"source": 0.5} and points[2].taken_per_s == {"source": 500, "map": 500}
+    files[1].write_text(TABLE.replace("\n", "\r\n"), encoding="utf-8-sig", newline="")  # as Excel saves it
+    assert read_points(files[1], JOB) == points
     lines = [line.split(",") for line in TABLE.strip().splitlines()]
     rows = [
         {

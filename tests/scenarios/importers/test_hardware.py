@@ -96,6 +96,12 @@ def test_measured_latencies_and_bandwidths_take_the_place_of_distances():
     assert [socket.bandwidth_gbps for socket in host.sockets] == [100, 110]
 
 
+def test_ranges_of_units_are_counted():
+    """Other tools, and people, write 0-3 for 0 1 2 3."""
+    ranges = NUMACTL.replace("cpus: 0 1", "cpus: 0-1", 1)
+    assert ranges != NUMACTL and read_numactl(ranges, "numactl", 2).cores == read_numactl(NUMACTL, "numactl", 2).cores
+
+
 def test_one_socket_has_no_distances():
     one = "node 0 cpus: 0 1\nnode 0 size: 100 MB\nnode distances:\nnode   0\n  0:  10\n"
     (host,) = cluster_of(read_numactl(one, "numactl", 1), None, "h", 100.0)[0].hosts

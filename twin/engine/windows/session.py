@@ -1,20 +1,20 @@
 """Session windows: of each key, a result when nothing has come for a while.
 
-An exact run draws the key of each tuple and follows its session. A fast one knows how likely a tuple is the last of its
-session, and how long sessions were, from the rate at which tuples come; results leave when the gap after them is over.
+An exact run draws the key of each tuple and follows its session. A fast one decides when the gap after a segment is
+over: the last of their sessions were those tuples of whose key none came in the gap. How long a session was it finds by
+going back from tuple to tuple of the key.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from math import exp, expm1
 from typing import TYPE_CHECKING, Any
 
 from twin.engine.alarm import once
 from twin.engine.logic import Logic
 from twin.engine.logics.select import thinned
 from twin.engine.segment import Segment
-from twin.engine.windows.pace import Pace
+from twin.engine.windows.ends import Ends
 from twin.engine.windows.state import State
 from twin.engine.windows.store import divided
 
@@ -25,19 +25,20 @@ SOON = 1e-9
 
 
 class SessionKept:
-    """Open sessions, with their keys where those are known."""
+    """Open sessions, with their keys where those are known, and tuples of which it is open what they are."""
 
-    __slots__ = ("open",)
+    __slots__ = ("awaited", "open")
 
-    def __init__(self, sessions: list[tuple[int, Segment]]) -> None:
+    def __init__(self, sessions: list[tuple[int, Segment]], awaited: list[Segment]) -> None:
         self.open = sessions
+        self.awaited = awaited
 
 
 class SessionLogic(Logic):
-    """`open`: sessions by number, as they will leave; in a fast run, those to which nothing will be added.
+    """`open`: sessions by number, as they will leave; in a fast run, those that were given, or decided on early.
 
-    strata: (share of the tuples, keys) of classes of like keys. ends: share of the tuples that are the last of their
-    session; of these sessions `single` have no other tuple, and the others last for `lasted_s` until then.
+    awaited: segments, by number, after which the gap is not over. ends: share of the tuples that lately were the last
+    of their session.
     """
 
     __slots__ = (
@@ -46,18 +47,16 @@ class SessionLogic(Logic):
         "_keys",
         "_life",
         "_number",
-        "_pace",
-        "_since_s",
+        "_share",
         "_sizes",
         "_steps",
+        "awaited",
         "begun",
+        "endings",
         "ends",
         "finished",
         "gap_s",
-        "lasted_s",
         "open",
-        "single",
-        "strata",
     )
 
     def __init__(self, gap_s: float, keys: int, expected_per_s: float, share: float) -> None:
@@ -69,20 +68,23 @@ class SessionLogic(Logic):
         self.begun = 0
         self.finished = 0
         self.ends = 1.0
-        self.single = 1.0
-        self.lasted_s = 0.0
+        self.awaited: dict[int, Segment] = {}
+        self.endings = Ends(gap_s, ())
         self._keys: dict[int, int] = {}
         self._by_key: dict[int, int] = {}
         self._number = 0
         self._life = 0
-        self._since_s = -1.0  # when the first tuple was taken by its source
         self._expected_per_s = expected_per_s
+        self._share = share
         self._know(((1.0, float(keys)),), share)
 
     def _know(self, strata: tuple[tuple[float, float], ...], share: float) -> None:
-        self.strata = tuple([each for each in strata if each[1] > 0.0]) or ((1.0, 1.0),)
-        strata = self.strata
-        self._pace = Pace(max(self._expected_per_s * share, 1e-9))
+        strata = tuple([each for each in strata if each[1] > 0.0]) or ((1.0, 1.0),)
+        self.endings.strata = strata
+        if share > 0.0 and self._share > 0.0 and share != self._share:
+            self.endings.came.scale(share / self._share)
+        self._share = share
+        self.ends = self.endings.among(self._expected_per_s * share * self.gap_s)
         self._sizes = [max(1, round(keys)) for _, keys in strata]
         self._steps = []
         total = sum([share for share, _ in strata])
@@ -112,7 +114,7 @@ class SessionLogic(Logic):
         if self.station.exact:
             self._touch(segment)
         else:
-            self._close(segment)
+            self._await(segment)
 
     def _touch(self, segment: Segment) -> None:
         key, now = self._drawn(), self.station.env.now
@@ -135,38 +137,34 @@ class SessionLogic(Logic):
     def _renew_ends(self) -> None:
         self.ends = self.begun / max(1, self.station.tuples_in)
 
-    def _close(self, segment: Segment) -> None:
-        draws, station = self.station.draws, self.station
-        self._renew(segment)
-        if self._since_s < 0.0:
-            self._since_s = segment.taken0_s
-        ended = draws.binomial(segment.n, self.ends)
-        if not ended:
+    def _await(self, segment: Segment) -> None:
+        self.endings.came.add(segment.n, segment.a_s, segment.b_s)
+        self._number += 1
+        self.awaited[self._number] = segment
+        once(self.station.env, segment.b_s + self.gap_s, self._know_ends, (self._life, self._number))
+
+    def _know_ends(self, event: Any) -> None:
+        life, number = event.value
+        if life != self._life or number not in self.awaited:
             return
-        last = thinned(segment, ended, self.ends, draws)
-        lasted_s = 0.0
-        if draws.uniform() >= self.single:
-            lasted_s = min(self.lasted_s * draws.exponential(), max(0.0, last.taken0_s - self._since_s))
+        ended = self._ended(self.awaited.pop(number))
+        if ended is not None:
+            self.begun += ended.n
+            self.finished += ended.n
+            self.station.send(ended)
+
+    def _ended(self, segment: Segment) -> Segment | None:
+        """The last tuples of sessions, as results, when those leave."""
+        draws = self.station.draws
+        self.ends = self.endings.of(segment)
+        n = draws.binomial(segment.n, self.ends)
+        if not n:
+            return None
+        last = thinned(segment, n, self.ends, draws)
+        self.station.shift(last, self.endings.lasted_s((last.a_s + last.b_s) / 2.0, draws), 0.0)
         last.a_s += self.gap_s
         last.b_s += self.gap_s
-        station.shift(last, lasted_s, 0.0)
-        self._keep(last, -1)
-
-    def _renew(self, segment: Segment) -> None:
-        """The means, at the rate at which tuples lately came."""
-        if not self._pace.add(segment.n, segment.a_s, segment.b_s):
-            return
-        per_s = self._pace.per_s
-        ends = alone = sessions = 0.0
-        for share, keys in self.strata:
-            each = per_s * share / keys * self.gap_s
-            ends += share * exp(-each)
-            alone += share * exp(-2.0 * each)
-            sessions -= keys * expm1(-each)
-        self.ends = max(ends, 1e-300)
-        self.single = min(1.0, alone / self.ends)
-        beyond_s = max(0.0, sessions / (per_s * self.ends) - self.gap_s)
-        self.lasted_s = beyond_s / (1.0 - self.single) if self.single < 1.0 else 0.0
+        return last
 
     # until they leave ------------------------------------------------------------------------------------------------
 
@@ -202,6 +200,7 @@ class SessionLogic(Logic):
         self._life += 1
         self.begun -= sum([segment.n for segment in self.open.values()])
         self.open.clear()
+        self.awaited.clear()
         self._keys.clear()
         self._by_key.clear()
 
@@ -209,13 +208,16 @@ class SessionLogic(Logic):
 
     def snapshot(self, again: bool) -> object:
         """See Logic."""
-        return SessionKept([(self._keys.get(number, -1), each.copy()) for number, each in self.open.items()])
+        sessions = [(self._keys.get(number, -1), each.copy()) for number, each in self.open.items()]
+        return SessionKept(sessions, [each.copy() for each in self.awaited.values()])
 
     def restore(self, kept: object, at_s: float, now_s: float) -> int:
         """What was silent for long enough meanwhile ends now."""
         assert isinstance(kept, SessionKept)
         for key, segment in kept.open:
             self._keep(segment.copy(), key)
+        for segment in kept.awaited:
+            self._await(segment.copy())
         return 0
 
     def held(self) -> float:
@@ -234,11 +236,15 @@ class SessionLogic(Logic):
         """Open ones."""
         if self.station.exact:
             return float(len(self.open))
-        per_s = self._pace.per_s
-        return -sum([keys * expm1(-per_s * share / keys * self.gap_s) for share, keys in self.strata])
+        return self.endings.open(self.station.env.now)
 
     def take(self, share: float) -> State:
-        """See Logic."""
+        """See Logic. What is awaited is decided now, by what is known."""
+        for segment in self.awaited.values():
+            ended = self._ended(segment)
+            if ended is not None:
+                self._keep(ended, -1)
+        self.awaited.clear()
         pieces = [
             (each.a_s, each.b_s, float(each.n), (each.born0_s, each.born1_s, each.taken0_s, each.taken1_s))
             for each in self.open.values()
