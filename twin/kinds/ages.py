@@ -25,8 +25,8 @@ class Held(NamedTuple):
     """What an operator takes in and its window holds: tuples a second, tuples, distinct groups. [N] each
 
     With count windows, that is what each replica takes in. Over event time: piece_s: the length of the partial results
-    that come, 0 for none; disorder: of what sources read. bursts_per_s: how often all of it comes, as results of a window
-    do; inf or None if it is spread evenly.
+    that come, 0 for none; disorder: of what sources read. bursts_per_s: how often all of it comes, as results of a
+    window do; inf or None if it is spread evenly.
     """
 
     in_per_s: np.ndarray

@@ -27,8 +27,8 @@ GIGA = 1e9
 
 
 class Cells(NamedTuple):
-    """An operator's replicas on one socket: the fields of `twin.rates.load.Load` by cell, and what it feels of limits of
-    memory bandwidth. [C, N] each"""
+    """An operator's replicas on one socket: the fields of `twin.rates.load.Load` by cell, and what it feels of limits
+    of memory bandwidth. [C, N] each"""
 
     service_cn: np.ndarray
     busy_cn: np.ndarray
