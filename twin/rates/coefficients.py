@@ -28,7 +28,7 @@ from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.keys import crowding
 from twin.rates.lines import RHO_MAX
 from twin.rates.load import flow_at
-from twin.rates.queues import gap_scv, irregularity, mmc_wait_s
+from twin.rates.queues import irregularity, mmc_wait_s, superposed
 
 
 class OperatorCoefficients(NamedTuple):
@@ -191,9 +191,27 @@ class PlacementCoefficients:
         return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * irregular_ol
 
 
-def _gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
-    producers_o = np.array([sum(replicas_o[job.producer_s[s]] for s in streams) or 1 for streams in job.inputs])
-    return np.where(job.turns_o, gap_scv(np.asarray(replicas_o, float), producers_o), 1.0)
+def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
+    """What the squared variation of gaps at a replica is at least, wherever operators are and however busy: what leaves is
+    as regular as what comes or as the services, whichever is more (`twin.rates.gaps`). [O]"""
+    coming, leaving = np.ones((2, len(job.names)))
+    fuses = job.deployment.engine.chaining or bool(job.deployment.plan.fused)
+    for o, streams in enumerate(job.inputs):
+        if not streams:
+            coming[o] = job.arrival_scv_o[o]
+        elif not job.akin_o[o] and not any(job.batch_s[s] > 1 for s in streams):
+            producers = sum(1.0 if job.forward_s[s] else replicas_o[job.producer_s[s]] for s in streams)
+            dealt = [_least_dealt(job, s, leaving[job.producer_s[s]], replicas_o) for s in streams]
+            coming[o] = superposed(np.array(min(dealt)), np.array(producers))
+        if o not in job.windowed and o not in job.calling:
+            steady = 0.0 if fuses else min(coming[o], job.scv_o[o], 1.0)
+            leaving[o] = 1.0 - min(job.gain_o[o], 1.0) * (1.0 - steady)
+    return coming
+
+
+def _least_dealt(job: JobArrays, s: int, scv: float, replicas_o: np.ndarray) -> float:
+    scv = 1.0 + float(job.share_s[s]) * (scv - 1.0)
+    return scv / float(replicas_o[job.consumer_s[s]]) if job.in_turn_s[s] else scv
 
 
 def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
@@ -219,7 +237,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         work=(near_on + scanned_on)[:, 0],
         service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.service.mean_o[:, None])[:, 0],
         scv=job.scv_o + (1.0 + job.scv_o) * varied_on[:, 0],
-        gap_scv=_gap_scv(job, replicas_o),
+        gap_scv=_least_gap_scv(job, replicas_o),
         replicas=replicas_o,
         skew=np.ones(len(replicas_o)) if crowded is None else crowded.more_on[:, 0],
         held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,

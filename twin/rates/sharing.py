@@ -46,7 +46,7 @@ def sharing(layout: Layout, found: Load) -> Sharing | None:
     """None where no tasks collide: all have a core each, under any of the plans, or all others share a full socket."""
     if not layout.crowded_cn.any():
         return None
-    busy_cn, _ = demands(layout, found)
+    busy_cn, fair_cn = demands(layout, found)
     core_cn = np.ones_like(busy_cn) if layout.sockets is None else layout.sockets.speed_cn
     cores_cn, each_cn = layout.capacity_cn / core_cn, busy_cn / core_cn
     total_cn = layout.on_sockets(each_cn * layout.count_cn)
@@ -60,7 +60,9 @@ def sharing(layout: Layout, found: Load) -> Sharing | None:
     collide = np.clip(alike - np.floor(np.maximum(cores, 1.0)), 0.0, 1.0)
     longer_k = collide * varied * longer(cores, total)
     alone = np.minimum(1.0, cores)
-    met = np.clip(beside_busy(cores, total - each), np.minimum(each / MOST, alone), alone)
+    # where all others keep up, it gets no more than they leave; one that asks for little has as much as any
+    most = np.minimum(np.maximum(fair_cn[rows] / core_cn[rows], cores / alike), alone)
+    met = np.clip(beside_busy(cores, total - each), np.minimum(each / MOST, most), most)
     slower = np.where(collide > 0.0, alone / met, 1.0)
     return Sharing(rows, alone * core_cn[rows], slower, longer_k, longer_k * (1.0 - each / total))
 
