@@ -108,7 +108,7 @@ LAWS: dict[str, Law] = {
     "mixed costs": Law(1, "what tuples of several sizes cost an operator that takes them all", _mixed),
     "join costs": Law(1, "what the profile charges for joins", lambda job: _charged(job, joins=True)),
     "aggregates": Law(1, "distinct groups and their ages", lambda job: _windows(job, Aggregate)),
-    "joins": Law(2, "matches and their ages", lambda job: _windows(job, Join)),
+    "joins": Law(3, "matches and their ages", lambda job: _windows(job, Join)),
     "count windows": Law(1, "when they are evaluated", lambda job: _windows(job, (Aggregate, Join), "count")),
     "time windows": Law(1, "when they are evaluated", lambda job: _windows(job, (Aggregate, Join), "time")),
     "dealing": Law(1, "tuples among replicas", lambda job: any(len(each) > 1 for each in job.plan.placement.values())),

@@ -58,13 +58,16 @@ def wait_erlang_g_1(stages: int, load: float, service_s: float, scv: float) -> f
     return total
 
 
-def age_of_pairs(window_s: float, sojourn_s: float) -> float:
-    """Mean age of a join's results at the end of a time window, each counted from the older of its two tuples.
+def age_of_pairs(window_s: float, load: float, service_s: float, scv: float) -> float:
+    """Mean age of a join's results, each counted from the older of its two tuples, of an M/G/1 queue's departures.
 
-    Both come evenly over the window, so the older of them comes a third of it after its start, on average; both have
-    been through the queue before.
+    Both leave the queue evenly over a time window, so the older of them does so a third of it after its start, on
+    average, and was in the queue before. The evaluation waits for the service under way at the window's end: by the
+    inspection paradox load * service * (1 + scv) / 2 on average. That who waited long is followed by more tuples than
+    usual is left out: 0.02 of a service at load 0.6, 0.3 at load 0.9, by simulation of the pairs themselves.
     """
-    return 2.0 * window_s / 3.0 + sojourn_s
+    sojourn_s = service_s + wait_m_g_1(load, service_s, scv)
+    return 2.0 * window_s / 3.0 + sojourn_s + load * service_s * (1 + scv) / 2
 
 
 def wait_m_m_c(servers: int, load: float, service_s: float) -> float:

@@ -29,7 +29,8 @@ def theory(seeds: Mapping[Fidelity, int]) -> str:
         f"{theory_limits.limit_se(exact):.1f} standard errors of theory (or 0.5 %): as unlikely by chance, for "
         f"standard errors that are estimated from {exact} seeds, as {theory_limits.EXACT_LIMIT_SE:g} would be if they "
         "were known. Fast ones have to be within 7 % plus 2 standard errors; their shares of time busy within 5 % or 2 "
-        f"points. {ORACLES}"
+        "points. Where one is not, and its runs warned that they would not resolve something, it *says so*. "
+        f"{ORACLES}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.stats import norm, t
@@ -28,12 +28,14 @@ BUSY_LIMIT, BUSY_LIMIT_POINTS = 0.05, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check's outcome: mean and standard error over so many seeds, by fidelity."""
+    """A check's outcome: mean and standard error over so many seeds, by fidelity. warned: of those whose runs all said
+    in their warnings that they do not resolve something."""
 
     check: Check
     mean: dict[Fidelity, float]
     error: dict[Fidelity, float]
     seeds: dict[Fidelity, int]
+    warned: set[Fidelity] = field(default_factory=set)
 
     @property
     def reference(self) -> float:
@@ -80,10 +82,13 @@ def examine(store: Store, workers: int, scale: str) -> list[Finding]:
     results = iter(run_all([job for each in runs for job in each], store, workers, "runs against theory"))
     found: dict[int, Finding] = {}
     for (check, fidelity), mine in zip(listed, runs, strict=True):
-        values = np.array([check.read(next(results)) for _ in mine])
+        measured = [next(results) for _ in mine]
+        values = np.array([check.read(each) for each in measured])
         finding = found.setdefault(id(check), Finding(check, {}, {}, seeds))
         finding.mean[fidelity] = float(values.mean())
         finding.error[fidelity] = float(values.std(ddof=1) / np.sqrt(len(values)))
+        if all(each["warnings"] for each in measured):
+            finding.warned.add(fidelity)
     return list(found.values())
 
 
@@ -114,7 +119,8 @@ def theory_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
                 cells += [value, "-", "-"]
                 continue
             off = f"{each.off_se('exact'):+.1f}" if fidelity == "exact" else f"{100 * each.off('fast'):+.1f}"
-            cells += [value, off, "yes" if each.kept(fidelity) else "**no**"]
+            missed = "**no**, says so" if fidelity in each.warned else "**no**"
+            cells += [value, off, "yes" if each.kept(fidelity) else missed]
         expected = "-" if check.expected is None else f"{check.expected:.4g} {check.unit}".strip()
         rows.append((check.law, check.case, expected, *cells))
     return rows

@@ -124,7 +124,7 @@ def unequal(loads: dict[str, float]) -> Deployment:
     return chain(middle, 1000.0, hosts=hosts, placement=placement, engine=engine.model_dump(mode="json"))
 
 
-def shared(replicas: int, operators: int, load: float, cores: int) -> Deployment:
+def shared(replicas: int, operators: int, load: float, cores: float) -> Deployment:
     """A chain of equal operators on a host of few cores, which they load to that share; source and sink elsewhere."""
     rate = 2000.0
     names = [f"q{k}" for k in range(operators)]
@@ -154,6 +154,16 @@ def test_busy_shares_are_those_of_exact_runs(replicas: int, operators: int, load
 def _busy(job: Deployment, settings: RunSettings) -> float:
     run = simulate(Scenario.of(job, settings))
     return float(np.mean([each.busy for each in run.operators if each.operator.startswith("q")]))
+
+
+@pytest.mark.parametrize(("load", "says"), [(0.4, ""), (0.67, "a third too low"), (0.9, "twice or half")])
+def test_a_fast_run_says_what_it_does_not_resolve_where_tasks_collide(load: float, says: str) -> None:
+    """Three replicas on one and a half cores. An exact run resolves it."""
+    job, settings = shared(3, 1, load, 1.5), RunSettings(horizon_s=6, warmup_s=1, period_s=1, fidelity="fast")
+    warnings = simulate(Scenario.of(job, settings)).warnings
+    assert [says in each for each in warnings] == [True] * bool(says)
+    if says == "a third too low":
+        assert not simulate(Scenario.of(job, settings.model_copy(update={"fidelity": "exact"}))).warnings
 
 
 def test_what_comes_late_by_the_clock_is_not_older_for_it() -> None:

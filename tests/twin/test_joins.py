@@ -60,6 +60,22 @@ def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
         assert estimate["processing_latency_s"][0] == pytest.approx(sides / (sides + 1), rel=0.04)
 
 
+@pytest.mark.parametrize("per_s", [3.0, 8.0])
+def test_matches_of_a_few_single_tuples_are_no_younger(per_s: float) -> None:
+    """Of each pair of tuples, which come anywhere in the window, the older is 2/3 of it old; so they were counted out.
+
+    What lies between the first and the last tuple of a side is narrower than the window, by 2 of so many gaps.
+    """
+    job = star({"a": per_s, "b": 2 * per_s}, {"policy": "time", "size_s": 1.0}, selectivity=1)
+    means = []
+    for seed in range(6):
+        found = simulate(Scenario.of(job, RunSettings(horizon_s=130, warmup_s=10, fidelity="exact", seed=seed)))
+        assert found.metrics.processing_latency_s is not None
+        means.append(found.metrics.processing_latency_s.mean)
+    error = np.std(means, ddof=1) / np.sqrt(len(means))
+    assert abs(np.mean(means) - 2 / 3) < 4 * error + 0.002
+
+
 @settings(max_examples=20, deadline=None)
 @given(ranges=st.lists(st.tuples(st.floats(-2, 2), st.floats(0.01, 3)), min_size=1, max_size=5))
 def test_oldest_of_several_stamps_matches_sampling(ranges: list[tuple[float, float]]) -> None:

@@ -23,8 +23,11 @@ DEMANDS = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0, 
 
 
 def filled(capacity: float, jobs: int, flats: list[float]) -> tuple[float, list[float]]:
-    """(level, demands below it): the largest demands are treated as jobs as long as they exceed the level."""
-    below, members = sorted(flats), jobs
+    """(level, demands below it): the largest demands are treated as jobs as long as they exceed the level.
+
+    Who asks for nothing is not there.
+    """
+    below, members = sorted(each for each in flats if each > 0.0), jobs
     while below and below[-1] > (capacity - math.fsum(below)) / members:
         below.pop()
         members += 1

@@ -13,8 +13,9 @@ class Segment:
 
     Stamps belong to the oldest input tuple involved in each tuple: `born` at the broker, `taken` by the source. They
     run linearly from the first tuple (0) to the last (1). `gap_scv` is the variability of the gaps between tuples,
-    which the analytic residual wait needs; a burst (a_s = b_s) has none. `fetch_s` is what the consumer pays per tuple
-    for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
+    which the analytic residual wait needs; a burst (a_s = b_s) has none. `unseen_scv`: how much of it neither sizes nor
+    ends of segments show, as of chance where segments go to one replica each. `fetch_s` is what the consumer pays per
+    tuple for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
     on the clock when a task that asks for it got the segment. `inbox`: where it goes, or the hop that stands for it
     on the way. `sender`: the task that sent it there. `left_s`: how old (since `taken`) the tuples were on average when
     their producer was done with them.
@@ -34,6 +35,7 @@ class Segment:
         "sender",
         "taken0_s",
         "taken1_s",
+        "unseen_scv",
         "waited",
     )
 
@@ -62,6 +64,7 @@ class Segment:
         self.waited = waited
         self.came_s = 0.0
         self.left_s = 0.0
+        self.unseen_scv = 0.0
         self.inbox: Any = None
         self.sender: Any = None
 
@@ -80,6 +83,7 @@ class Segment:
             self.waited,
         )
         again.came_s, again.inbox, again.sender, again.left_s = self.came_s, self.inbox, self.sender, self.left_s
+        again.unseen_scv = self.unseen_scv
         return again
 
     def collapse(self, at: float) -> None:
@@ -115,6 +119,7 @@ class Segment:
             self.taken0_s + high * taken,
             self.gap_scv,
         )
+        piece.unseen_scv = self.unseen_scv
         piece.left_s = self.left_s + ((low + high) / 2 - 0.5) * (span - taken)
         return piece
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
-from twin.guards.crowding import crowded
+from twin.guards.crowding import COLLIDING, NEARLY_FULL, crowded
 from twin.guards.event_cautions import event_cautions
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
@@ -121,10 +121,12 @@ def _nearly_full(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[s
         if exact
         else "latencies there may be twice or half of what they are: set fidelity: exact"
     )
+    low = "high percentiles of latencies there may be a third too low: set fidelity: exact"
     return [
-        f"{host}: {tasks} tasks share {cores[host]:g} cores, {100 * used[host]:.0f} % busy; {unsure}, or give it room"
-        for host, tasks in crowded(job, used).items()
-        if not exact or used[host] > CHANCY
+        f"{host}: {tasks} tasks share {cores[host]:g} cores, {100 * used[host]:.0f} % busy; "
+        f"{unsure if used[host] > NEARLY_FULL else low}, or give it room"
+        for host, tasks in crowded(job, used, COLLIDING).items()
+        if used[host] > CHANCY or not exact
     ]
 
 

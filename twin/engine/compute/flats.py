@@ -15,7 +15,10 @@ def grained(demand: float) -> float:
 
 
 class Flats:
-    """Demands in cores, `grained`. `total`: of all. `low`: how many lie below the level; `demand`: of those."""
+    """Demands in cores, `grained`. `total`: of all. `low`: how many lie below the level; `demand`: of those.
+
+    Who asks for nothing is not among them: he is in nobody's way.
+    """
 
     __slots__ = ("_sorted", "demand", "low", "total")
 
@@ -27,6 +30,8 @@ class Flats:
 
     def add(self, flat: float) -> None:
         """One more."""
+        if flat == 0.0:
+            return
         place = bisect_right(self._sorted, flat)
         self._sorted.insert(place, flat)
         self.total += flat
@@ -36,6 +41,8 @@ class Flats:
 
     def remove(self, flat: float) -> None:
         """One less of that size."""
+        if flat == 0.0:
+            return
         place = bisect_left(self._sorted, flat)
         del self._sorted[place]
         self.total -= flat

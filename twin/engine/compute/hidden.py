@@ -21,6 +21,9 @@ from twin.rates.queues import erlang_c
 RENEW_S = 1.0
 """Simulated seconds for which a computed mean is used: the averages behind it are slow."""
 
+WHOLE = 0.999
+"""Cores from which on a task on a shared processor is as one with a core of its own."""
+
 
 class HiddenWait:
     """One task's. `neighbours`: all tasks on its processor, itself among them; None if it is not shared."""
@@ -38,6 +41,7 @@ class HiddenWait:
         "streams",
         "together",
         "tuple_scv",
+        "unseen_scv_after",
     )
 
     def __init__(self, tuple_scv: float, inputs: Inputs) -> None:
@@ -50,20 +54,24 @@ class HiddenWait:
         self.streams = 1.0  # of producer replicas, that meet here
         self.together = 1.0  # tuples that come at one moment
         self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
+        self.unseen_scv_after = 0.0  # of it, what segments do not show
         self._mean_s = 0.0
         self._often = 0.0  # probability that a tuple waits
         self._until_s = 0.0
 
-    def sample(self, draws: Draws, n: int, span_s: float, speed: float, now_s: float) -> tuple[float, float]:
+    def sample(
+        self, draws: Draws, n: int, span_s: float, speed: float, now_s: float, each_s: float
+    ) -> tuple[float, float]:
         """(wait, deviation of the service from its mean) of a tuple in a segment of n, in seconds.
 
         span_s: over which the segment's work is spread, with that of all others that come meanwhile. speed: reference
-        cores that the task gets. The wait is 0 or exponential, so that its quantiles are those of a
-        queue and not only its mean.
+        cores that the task gets. each_s: mean service in the segment; no tuple's is less than 0. The wait is 0 or
+        exponential, so that its quantiles are those of a queue and not only its mean.
         """
         if now_s >= self._until_s:
             self._renew(n, span_s, speed, now_s)
-        varied_s = self.load.work_each_s / speed * (draws.service() - 1.0)
+        usual_s = self.load.work_each_s / speed
+        varied_s = (usual_s if usual_s < each_s else each_s) * (draws.service() - 1.0)
         if self._mean_s > 0.0 and draws.uniform() < self._often:
             return self._mean_s * draws.exponential() / self._often, varied_s
         return 0.0, varied_s
@@ -78,6 +86,7 @@ class HiddenWait:
         self._until_s = now_s + RENEW_S
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
+        self.unseen_scv_after = departure_gap_scv(used, load.unseen_scv, 0.0)
 
     def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:
         """(mean hidden wait in seconds, utilisation of the speed that the task gets).
@@ -90,20 +99,25 @@ class HiddenWait:
         if used >= CRITICAL or used <= 0.0:
             return 0.0, min(used, 1.0)
         service_s, service_scv = many * load.work_each_s / speed, self.service_scv / many
-        if self.neighbours is None:
-            args = n / many, used, load.gap_scv, service_scv, service_s, self.servers, self.streams
+        if self.neighbours is None or speed >= WHOLE:
+            servers, streams, unseen_scv = self.servers, self.streams, load.unseen_scv
+            args = n / many, used, load.gap_scv, service_scv, service_s, servers, streams, unseen_scv
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         wait_s = tuple_wait_s(used, gap_scv, service_scv, service_s, self.servers)
         return wait_s * hidden_share(self._drift(self.neighbours, n, speed, now_s)), used
 
     def _drift(self, neighbours: Neighbours, n: int, speed: float, now_s: float) -> float:
-        """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile."""
+        """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile.
+
+        Servers of a common queue make up for each other: of each, so small a part of the variance counts.
+        """
         load = self.load
-        duration_s = n / load.tuples_per_s
-        variance, others = n * load.work_each_s**2 * self.service_scv, 0.0
+        duration_s, own = n / load.tuples_per_s, n / self.servers
+        variance, others = own * load.work_each_s**2 * self.service_scv, 0.0
         if speed < 1.0:
             others, others_variance = neighbours.below(load, speed, now_s)
             variance += others_variance * duration_s
-        variance += n * self.together * load.gap_scv * ((speed + others) / load.tuples_per_s) ** 2
+        shown_scv = max(0.0, load.gap_scv - load.unseen_scv)
+        variance += own * self.together * shown_scv * ((speed + others) / load.tuples_per_s) ** 2
         return (speed - load.work_per_s) * duration_s / math.sqrt(variance) if variance > 0.0 else math.inf

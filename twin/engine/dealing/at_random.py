@@ -41,26 +41,47 @@ class RandomDeal(Deal):
         return ((bisect_right(self._steps, self._draws.uniform()), segment),)
 
     def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        left, rest, parts = segment.n, 1.0, []
-        for index in self._live:
-            share = self.weights[index]
-            n = left if index == self._live[-1] else self._draws.binomial(left, min(1.0, share / rest))
-            left -= n
-            rest -= share
+        parts = []
+        for index, n in zip(
+            self._live, self._counts(segment.n, [self.weights[each] for each in self._live]), strict=True
+        ):
             if n:
-                part = segment.part(n, 0.0, 1.0)
-                if n < segment.n:  # where the first and last of a random few lie on average
-                    part.narrow((segment.n - n) / ((n + 1) * (segment.n - 1)))
+                part = some(segment, n)
                 self._thin(part, index)
                 parts.append((index, part))
-            if not left:
-                break
         return parts
+
+    def _pieces(self, segment: Segment, parts: int) -> Iterable[Segment]:
+        """See Deal."""
+        return [some(segment, n) for n in self._counts(segment.n, [1.0 / parts] * parts) if n]
+
+    def _counts(self, n: int, shares: Sequence[float]) -> list[int]:
+        """How many of n tuples fall to each, by chance."""
+        rest, counts = 1.0, []
+        for share in shares[:-1]:
+            count = self._draws.binomial(n, min(1.0, share / rest)) if n else 0
+            n -= count
+            rest -= share
+            counts.append(count)
+        return [*counts, n]
 
     def _thin(self, segment: Segment, index: int) -> None:
         """At random: what is left of a stream by chance."""
         share = self.weights[index]
         segment.gap_scv = share * segment.gap_scv + 1.0 - share
+        segment.unseen_scv *= share
+
+    def _hide(self, segment: Segment, index: int, parts: int) -> None:
+        """One in so many replicas gets each tuple by chance; the parts show chances of one in so many parts."""
+        segment.unseen_scv += max(0.0, 1.0 / parts - self.weights[index])
+
+
+def some(segment: Segment, n: int) -> Segment:
+    """So many of a segment's tuples, by chance: the first and last lie where those of a random few do on average."""
+    part = segment.part(n, 0.0, 1.0)
+    if n < segment.n:
+        part.narrow((segment.n - n) / ((n + 1) * (segment.n - 1)))
+    return part
 
 
 def cumulative(shares: Sequence[float]) -> list[float]:

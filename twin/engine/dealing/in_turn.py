@@ -9,6 +9,7 @@ make segments in turn, too, so every now and then two replicas change places: ea
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from twin.engine.dealing.turns import Turns
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SPLIT_AT_LEAST = 16
 """Tuples each replica must get for a split of a smooth segment to be worth its events."""
+SPLIT_UNEVEN = 4
+"""The same where replicas get unequal shares: turns of whole segments come after few segments now and many then."""
 BURST_PARTS = 8
 """Replicas among which a burst is split, if there are that many: whole, it would keep one of them busy for long."""
 ROUNDS = 256
@@ -43,6 +46,7 @@ class Deal:
         "_ended",
         "_every",
         "_first",
+        "_least",
         "_live",
         "_owed",
         "_places",
@@ -69,6 +73,8 @@ class Deal:
         """Deals by these weights from now on."""
         self.weights = weights
         self._live = [index for index, weight in enumerate(weights) if weight > 0.0]
+        even = max(weights, default=0.0) <= 1.001 * min([weights[index] for index in self._live], default=0.0)
+        self._least = SPLIT_AT_LEAST if even else SPLIT_UNEVEN
         self._owed = [0.0] * len(weights) if len(weights) <= SCAN_REPLICAS else []
         self._every = 1 + len(self._live) * max(1, ROUNDS // len(self._live) ** 2)  # at another place each time
         self._first: int | None = self.first
@@ -100,26 +106,38 @@ class Deal:
         if parts == replicas:
             return self._split(segment)
         if parts == 1:
-            return (self._pass_whole(segment, 1),)
-        return [self._pass_whole(piece, parts) for piece in interleaved(segment, parts)]
+            return (self._pass_whole(segment, 1, segment.n),)
+        n = segment.n / parts
+        return [self._pass_whole(piece, parts, n) for piece in self._pieces(segment, parts)]
+
+    def _pieces(self, segment: Segment, parts: int) -> Iterable[Segment]:
+        """About equal ones, for as many replicas."""
+        return interleaved(segment, parts)
 
     def receivers(self, segment: Segment) -> int:
         """Among how many replicas to split it: so many that each gets one part while a producer makes one segment."""
         replicas, fair = len(self._live), -(-len(self._live) // self.producers)
         if segment.b_s > segment.a_s:
-            return min(fair, segment.n, max(1, segment.n // SPLIT_AT_LEAST, fair // BURST_PARTS))
+            most = min(fair, segment.n)
+            return even_turns(fair, min(most, max(1, segment.n // self._least, fair // BURST_PARTS)))
         return max(1, min(replicas, max(fair, BURST_PARTS), segment.n))
 
-    def _pass_whole(self, segment: Segment, parts: int) -> tuple[int, Segment]:
-        index = self._whole(segment.n)
+    def _pass_whole(self, segment: Segment, parts: int, n: float) -> tuple[int, Segment]:
+        """n: tuples that are expected of such a piece."""
+        index = self._whole(n)
         if segment.b_s > segment.a_s:
             self._stretch(segment, index, 1.0 / (self.weights[index] * self.producers * parts))
             self._thin(segment, index)
+            self._hide(segment, index, parts)
         return index, segment
+
+    def _hide(self, segment: Segment, index: int, parts: int) -> None:
+        """What chance there is in who gets which of a segment's parts, and how much, that does not show."""
 
     def _thin(self, segment: Segment, index: int) -> None:
         """In turn: a gap is the sum of 1 / weight gaps."""
         segment.gap_scv *= self.weights[index]
+        segment.unseen_scv *= self.weights[index]
 
     def _stretch(self, segment: Segment, index: int, turns: float) -> None:
         """Lets a segment begin where the replica's last one ended; in the first round, where the first one began.
@@ -137,7 +155,7 @@ class Deal:
             segment.born0_s -= a_s - first_s
             segment.taken0_s -= a_s - first_s
 
-    def _whole(self, n: int) -> int:
+    def _whole(self, n: float) -> int:
         self._dealt += 1
         change = n > 1 and self.producers > 1 and self._dealt % self._every == 0  # not tuple by tuple
         if not self._owed:
@@ -162,7 +180,7 @@ class Deal:
         owed[best] -= n
         return best
 
-    def _exchanged(self, best: int, n: int) -> int:
+    def _exchanged(self, best: int, n: float) -> int:
         """The replica that is due after `best`, if that is in this round: they change places in it for good."""
         owed, places, after = self._owed, self._places, -1
         for index in self._live:
@@ -192,6 +210,17 @@ class Deal:
                 self._thin(part, index)
                 parts.append((index, part))
         return parts
+
+
+@cache
+def even_turns(replicas: int, parts: int) -> int:
+    """About so many parts of each segment, so that every replica gets one every so many segments, if that can be.
+
+    Did parts not divide the replicas, a replica's turn would come after two segments now and after three then: its
+    work would come in fits, and wait. A divisor is as near as it is in the ratio, up to twice or half of `parts`.
+    """
+    near = [each for each in range(-(-parts // 2), 2 * parts + 1) if replicas % each == 0]
+    return min(near, key=lambda each: max(each / parts, parts / each), default=parts)
 
 
 def interleaved(segment: Segment, count: int) -> Iterable[Segment]:

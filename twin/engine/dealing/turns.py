@@ -20,7 +20,7 @@ class Turns:
 
     __slots__ = ("_due", "_heap", "_order", "_place", "_places", "_weights")
 
-    def __init__(self, weights: Sequence[float], first: int, n: int) -> None:
+    def __init__(self, weights: Sequence[float], first: int, n: float) -> None:
         self._weights = weights
         live = np.flatnonzero(np.asarray(weights) > 0.0)
         phase = ((live - first) % len(weights)) / len(weights)
@@ -32,7 +32,7 @@ class Turns:
         self._places: dict[int, int] = {int(replica): place for place, replica in enumerate(self._order)}
         self._heap: list[tuple[float, int]] = []
 
-    def next(self, n: int) -> int:
+    def next(self, n: float) -> int:
         """The replica that gets the next segment, of n tuples."""
         heap, place = self._heap, self._place
         if place < len(self._order) and (not heap or self._due[place] <= heap[0][0]):

@@ -54,4 +54,5 @@ def thinned(segment: Segment, n_out: int, selectivity: float, draws: Draws) -> S
         segment.narrow((n - n_out) / ((n_out + 1) * (n - 1)))
     if selectivity < 1.0:
         segment.gap_scv = selectivity * segment.gap_scv + 1.0 - selectivity
+        segment.unseen_scv *= selectivity
     return segment

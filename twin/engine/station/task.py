@@ -77,22 +77,24 @@ class Task(Interruptible):
             earliest_s = b_s + time_s * last / n
             if end_s <= earliest_s:
                 end_s, keeps_up = earliest_s, True
-        if logic.follows:
-            logic.served(segment, start_s, end_s)
         processor.work_s += work_s
         self.in_service_work_s = work_s
         load = self.load
         load.tuples += n
         load.work_s += work_s
         load.gaps += n * segment.gap_scv
+        if segment.unseen_scv:
+            load.unseen += n * segment.unseen_scv
         load.last_s = b_s
         if b_s > a_s:
             hidden = self.hidden
-            wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now)
+            wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now, time_s / n)
             self.shift(segment, wait_s + older_s, varied_s)
-            segment.gap_scv = hidden.gap_scv_after
+            segment.gap_scv, segment.unseen_scv = hidden.gap_scv_after, hidden.unseen_scv_after
         elif older_s > 0.0:
             self.shift(segment, older_s, 0.0)
+        if logic.follows:
+            logic.served(segment, start_s, end_s)
         if inbox is not None:
             way, last_s = inbox.way, end_s - time_s / n
             way.tuples += n

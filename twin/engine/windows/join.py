@@ -11,7 +11,7 @@ from twin.engine.windows.extent import Extent
 from twin.engine.windows.key_law import KeyLaw
 from twin.engine.windows.matches import Matches
 from twin.engine.windows.mixture import oldest_of_each, spreads
-from twin.engine.windows.oldest import oldest
+from twin.engine.windows.oldest import around, oldest
 from twin.engine.windows.store import Store
 
 if TYPE_CHECKING:
@@ -117,9 +117,10 @@ class MatchCombiner(Combiner):
         """Mean and half-width of the birth, and of the ingestion, of the oldest tuple of a match in a window."""
         if any(side.unsettled(start) for side, n in zip(self.store.histories, contents, strict=True) if n > 0.0):
             return self._ages_of_eras(start, position, contents)
-        born, taken = [], []
+        born, taken, counts = [], [], []
         for side, n in zip(self.store.histories, contents, strict=True):
             if n > 0.0:
+                counts.append(n)
                 born0, taken0 = side.first_after(start)
                 born1, taken1 = side.last_until(position)
                 born.append((born0, born1) if born0 <= born1 else (born1, born0))
@@ -127,7 +128,11 @@ class MatchCombiner(Combiner):
             elif self.amplification is None:
                 return None
         # with a given amplification a short window may lack a side: it is a measured rate of results
-        return (oldest(born), oldest(taken)) if born else None
+        if not born:
+            return None
+        if self.station.exact:
+            return around(born, counts), around(taken, counts)
+        return oldest(born), oldest(taken)
 
     def _ages_of_eras(
         self, start: float, position: float, contents: list[float]
