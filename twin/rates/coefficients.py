@@ -192,8 +192,8 @@ class PlacementCoefficients:
 
 
 def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
-    """What the squared variation of gaps at a replica is at least, wherever operators are and however busy: what leaves is
-    as regular as what comes or as the services, whichever is more (`twin.rates.gaps`). [O]"""
+    """What the squared variation of gaps at a replica is at least, wherever operators are and however busy: what leaves
+    is as regular as what comes or as the services, whichever is more (`twin.rates.gaps`). [O]"""
     coming, leaving = np.ones((2, len(job.names)))
     fuses = job.deployment.engine.chaining or bool(job.deployment.plan.fused)
     for o, streams in enumerate(job.inputs):
