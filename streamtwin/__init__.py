@@ -150,7 +150,7 @@ _HOMES = {
     "twin.deployment": "Deployment",
     "twin.errors": "BadInput",
     "twin.events": "Failure LinkDegradation Migration Move RateChange Rescale Scale SlowDown",
-    "twin.keys": "KeySkew",
+    "twin.key_skew": "KeySkew",
     "twin.metrics": "CostModel Estimates Latency Metric Metrics",
     "twin.plan": "ExecutionPlan Location",
     "twin.profiles": "PROFILES EngineProfile Noise",

@@ -76,10 +76,11 @@ def test_windows_that_are_told_again_leave_the_same_files(followed, tmp_path):
 
 
 def test_costs_are_those_of_the_job_and_not_of_its_description(tmp_path):
-    real = steady(200).model_dump(mode="json")
+    apart = {"plan": {"placement": {"in": "door", "parse": "small", "rate": "spare", "out": "door"}}}
+    real = steady(200, **apart).model_dump(mode="json")
     real["query"]["operators"][2]["service_time_s"] = 2.5 * SERVICE_S
     series = series_of(write_metrics(type(steady(1)).model_validate(real), tmp_path))
-    found = believed(steady(200), list(windows_of(series, WINDOW_S)))
+    found = believed(steady(200, **apart), list(windows_of(series, WINDOW_S)))
     assert found.costs_s["rate"] == pytest.approx(2.5 * SERVICE_S, rel=0.05)
     assert found.costs_s["parse"] == pytest.approx(SERVICE_S, rel=0.05)
     assert found.trends["in"].now_per_s == pytest.approx(200, rel=0.01)
