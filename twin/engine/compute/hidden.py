@@ -86,7 +86,7 @@ class HiddenWait:
         self._until_s = now_s + RENEW_S
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
-        self.unseen_scv_after = departure_gap_scv(used, load.unseen_scv, 0.0)
+        self.unseen_scv_after = departure_gap_scv(used, load.unseen_scv, 0.0) if load.unseen_scv else 0.0
 
     def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:
         """(mean hidden wait in seconds, utilisation of the speed that the task gets).
