@@ -128,10 +128,12 @@ def crowded(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
 
 
 def pressed(job: NumaJob, counts_nol: np.ndarray) -> np.ndarray:
-    """Replicas that need nearly a core each for what is borne, on sockets with more replicas than cores. [n]"""
+    """By how much replicas need more than PRESSED of a core each for what is borne, on sockets with more replicas than
+    cores; summed. [n]"""
     needs_no = np.minimum(borne(job, counts_nol)[0], 1.0)[:, None] * job.in_o * job.time_o / counts_nol.sum(axis=2)
     over_nl = counts_nol.sum(axis=1) > job.cores_l
-    return np.asarray((counts_nol * over_nl[:, None] * (needs_no > PRESSED)[:, :, None]).sum(axis=(1, 2)))
+    beyond_no = np.maximum(needs_no - PRESSED, 0.0)
+    return np.round(np.einsum("nol,nl,no->n", counts_nol, over_nl.astype(float), beyond_no), 6)
 
 
 def loosened(job: NumaJob, counts_ol: np.ndarray, most_replicas: int, space: SocketSpace) -> np.ndarray:

@@ -26,8 +26,12 @@ from twin.scenario import Scenario
 KEEPS_UP = 0.9
 """Of the offer, as the data define it."""
 NAIVE_SHARE, HOP_MS = 0.97, 50.0
+OLD = 2.0
+"""Times as old as where nothing waits are markers that wait in full channels."""
 UNEVEN = 3.0
 """Standard deviation, in logs, of an operator's cost around the machine's factor: user functions differ a lot."""
+UNEVEN_OWN = 1.0
+"""The same of what is the engine's own, sources and writers."""
 TREES = {"objective": "l1", "num_leaves": 15, "min_data_in_leaf": 5, "learning_rate": 0.05, "verbose": -1, "seed": 0}
 ROUNDS = 300
 FOLDS = 3
@@ -74,12 +78,21 @@ def _behind(query: Query) -> list[str]:
     return found
 
 
+def held(row: Row, read: float) -> bool:
+    """Whether operators hold the source back: it delivers less than what comes, and markers wait in full channels.
+
+    A source that delivers less and whose markers are no older than where nothing waits is sent less: the producers'
+    rates are nominal.
+    """
+    share, latency_ms = measured(row)
+    return share < KEEPS_UP * read and latency_ms > OLD * naive(row)[1]
+
+
 def point(row: Row, read: float) -> Point:
     """A run as an operating point; its latency is the summed one. read: see `reading`."""
     share, latency_ms = measured(row)
-    job = scenario(row)
-    taken = {"source": min(1.0, share / read) * float(row["offered_per_s"])}
-    return Point(name=row["run_id"], scenario=job, taken_per_s=taken, latency_s=latency_ms / 1000.0)
+    taken = {"source": (share / read if held(row, read) else 1.0) * float(row["offered_per_s"])}
+    return Point(name=row["run_id"], scenario=scenario(row), taken_per_s=taken, latency_s=latency_ms / 1000.0)
 
 
 def misses(point: Point, job: Scenario) -> list[newton.Miss]:
@@ -90,10 +103,13 @@ def misses(point: Point, job: Scenario) -> list[newton.Miss]:
 
 
 def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
-    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's."""
+    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's.
+
+    Of the engine's own operators a part of the logs.
+    """
     engine = job.engine
     names = ["source", *_behind(job.query)]
-    ratio = {name: float(np.exp(log)) for name, log in zip(names, logs_k, strict=False)}
+    ratio = {name: float(np.exp(_likely(name) * log)) for name, log in zip(names, logs_k, strict=False)}
     operators = tuple(
         each.model_copy(update={"service_time_s": engine.service_s(job.query, each) * ratio[each.name]})
         for each in job.query.operators
@@ -107,6 +123,11 @@ def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
     )
 
 
+def _likely(name: str) -> float:
+    """By which factor a cost is known better than one of a user's function."""
+    return UNEVEN_OWN / UNEVEN if name in ("source", "writer") else 1.0
+
+
 def reading(others: Sequence[Row]) -> float:
     """What a source that keeps up reads of its offer: a median of a bursty series is below its mean."""
     shares = [measured(row)[0] for row in others]
@@ -114,16 +135,20 @@ def reading(others: Sequence[Row]) -> float:
 
 
 def twin(own: Sequence[Row], read: float) -> Predictor:
-    """Calibrated on runs of one application; the profile's costs where there are none. read: see `reading`."""
+    """Calibrated on runs of one application; the profile's costs where there are none.
+
+    read: see `reading`; what the application's own sources read where nothing holds them counts as much, each.
+    """
     points = [point(row, read) for row in own]
     if not points:
         return lambda row: (read * predict(scenario(row)).delivered["source"], ages_ms(scenario(row)))
     costs = len(points[0].scenario.query.operators)
     found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
+    theirs = float(np.median([read, *(measured(row)[0] for row in own if not held(row, read))]))
 
     def said(row: Row) -> Said:
         job = apply(scenario(row), found.logs_k)
-        return read * predict(job).delivered["source"], ages_ms(job)
+        return theirs * predict(job).delivered["source"], ages_ms(job)
 
     return said
 
@@ -138,7 +163,7 @@ def features(row: Row) -> list[float]:
     """What is known before a run."""
     counts = [int(each) for each in row["parallelism"].split(",")]
     inner = counts[1:-1] or counts
-    numbers = [row[key] for key in ("offered_per_s", "cores_per_node", "clock_ghz", "hops")]
+    numbers = [row[key] for key in ("offered_per_s", "cores_per_node", "clock_ghz", "hops", "source_parallelism")]
     window = float(row["window_size"] or -1)
     kind = list(APPLICATIONS).index((row["application"], row["variant"]))
     return [kind, *map(float, numbers), window, min(inner), max(inner), float(np.mean(inner)), len(counts)]

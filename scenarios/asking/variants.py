@@ -29,7 +29,8 @@ EVENT = "event"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """settings: what was done to the scenario, by dimension; empty for the one that all others are compared with."""
+    """settings: what was done to the scenario, by dimension; of the one that all others are compared with, the values
+    that it has already, if they were asked for."""
 
     label: str
     scenario: Scenario
@@ -71,7 +72,9 @@ def variants(given: Scenario, question: Question) -> list[Variant]:
         for step in steps:
             scenario = _taken(scenario, step)
         done = {step.dimension: step.value for step in steps if step.value != GIVEN}
-        found.setdefault(key(scenario), Variant(label(done), scenario, done))
+        same = found.setdefault(key(scenario), Variant(label(done), scenario, done))
+        if not same.settings:  # what is given, which has its place among the values
+            found[key(scenario)] = replace(same, settings=done)
     if len(found) < 2:
         raise BadInput("nothing to compare; add --vary PATH=V1,V2, --plan FILE, --policy NAME or --event EVENT")
     return with_scenarios([*found.values()], alike([each.scenario for each in found.values()]))

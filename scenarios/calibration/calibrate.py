@@ -15,6 +15,7 @@ from scenarios.calibration.estimate import Estimate, from_linear, from_logs
 from scenarios.calibration.point import KEEPS_UP, Point, check
 from scenarios.calibration.posterior import Draw
 from scenarios.calibration.structures import By, Explained, Structure, Works, candidates, explain, with_power
+from scenarios.calibration.tied import ties, untied
 from scenarios.calibration.unit_costs import UnitCost, charged, of_kinds
 from scenarios.telling.progress import Progress
 from twin.errors import BadInput
@@ -24,6 +25,10 @@ from twin.scenario import Scenario
 SCV = "service_scv"
 """How uneven services are, which latencies tell; what channels hold, slowed sources do."""
 LEAST_POINTS = 2
+RATIOS = (0.25, 1.0)
+"""How near to a common factor of the machine costs may be where no CPU time was measured, in logs; evidence chooses."""
+STRONG = 3.0
+"""Evidence, in logs, that one freedom more needs (Kass and Raftery, "Bayes factors", 1995)."""
 OUTLIER = 5.0
 """A row that is this many typical errors off contradicts the others."""
 
@@ -124,12 +129,17 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
             "of these at some points"
         )
     costs, free = _at_work(points, of_kinds(engine)), _hidden_costs(engine, points)
+    ties_kf = ties(costs)
+    factors = ties_kf.shape[1]
 
     def apply(scenario: Scenario, logs_k: np.ndarray) -> Scenario:
-        hidden = _values(free, logs_k[len(costs) :])
-        return under(scenario, Structure("kind"), 1.0, _values(costs, logs_k[: len(costs)]), hidden)
+        hidden = _values(free, logs_k[factors:])
+        return under(scenario, Structure("kind"), 1.0, _values(costs, ties_kf @ logs_k[:factors]), hidden)
 
-    found = newton.fit(points, apply, len(costs) + len(free), costs=len(costs), report=report)
+    size = factors + len(free)
+    fits = [newton.fit(points, apply, size, costs=factors, report=report, ratios=each) for each in RATIOS]
+    close, loose = fits
+    found = untied(loose if loose.evidence > close.evidence + STRONG else close, ties_kf)
     drawn = posterior.logarithmic(found, _priors([*costs, *free]))
     return Calibration(
         structure=Structure("kind"),

@@ -58,11 +58,15 @@ Misses = Callable[[Point, Scenario], Sequence[Miss]]
 
 @dataclass(frozen=True, slots=True)
 class NewtonFit:
-    """logs_k: of the ratios to the profile. covariance_kk: of these. readings: how many they come from."""
+    """logs_k: of the ratios to the profile. covariance_kk: of these. readings: how many they come from.
+
+    evidence: how likely the readings are under the prior, in logs, but for a constant (Laplace's approximation).
+    """
 
     logs_k: np.ndarray
     covariance_kk: np.ndarray
     readings: int
+    evidence: float = 0.0
 
 
 def asked(points: Sequence[Point]) -> int:
@@ -79,12 +83,14 @@ def fit(
     *,
     misses: Misses | None = None,
     spread: float = SPREAD,
+    ratios: float | None = None,
 ) -> NewtonFit:
     """The parameters that explain what sources deliver, and latencies.
 
     costs: the first so many share the machine's factor; the others stand for themselves. misses: how far off a point is
-    under a scenario. spread: of a parameter, a priori.
+    under a scenario. spread: of a parameter, a priori; ratios: of costs around the machine's factor, if another.
     """
+    kept = spread if ratios is None else ratios
     calls, found_misses, budget = 0, misses or missed, len(STARTS) + 2 * MOST * (count + 2)
 
     def off_by(logs_k: np.ndarray, but: Mapping[int, list[Miss]]) -> list[list[Miss]]:
@@ -96,15 +102,15 @@ def fit(
         return [list(misses) for misses in each]
 
     def residuals(logs_k: np.ndarray, error: float) -> np.ndarray:
-        return _residuals(off_by(logs_k, {}), error, _prior(logs_k, costs, spread))
+        return _residuals(off_by(logs_k, {}), error, _prior(logs_k, costs, spread, kept))
 
     def slopes(logs_k: np.ndarray, error: float) -> np.ndarray:
         off, columns = off_by(logs_k, {}), []
-        here = _residuals(off, error, _prior(logs_k, costs, spread))
+        here = _residuals(off, error, _prior(logs_k, costs, spread, kept))
         still = {p: misses for p, misses in enumerate(off) if misses and all(_far(miss, error) for miss in misses)}
         for unit in np.eye(count):
             moved_k = logs_k + STEP * unit
-            moved = _residuals(off_by(moved_k, still), error, _prior(moved_k, costs, spread))
+            moved = _residuals(off_by(moved_k, still), error, _prior(moved_k, costs, spread, kept))
             columns.append((moved - here) / STEP)
         return np.stack(columns, axis=1)
 
@@ -123,12 +129,14 @@ def fit(
     found = min((descended(start_k, COARSE) for start_k in starts), key=lambda end: float(end.cost))
     error = COARSE
     for _ in range(REFINED):
-        before, error = error, _typical([miss for misses in off_by(found.x, {}) for miss in misses])
-        if error > SAME * before:
+        finer = _typical([miss for misses in off_by(found.x, {}) for miss in misses])
+        if finer > SAME * error:
             break
-        found = descended(found.x, error)
+        error, found = finer, descended(found.x, finer)
     covariance_kk = np.linalg.pinv(found.jac.T @ found.jac)
-    return NewtonFit(found.x, covariance_kk, asked(points))
+    exact = sum(not miss.bound for misses in off_by(found.x, {}) for miss in misses)
+    evidence = -float(found.cost) - exact * np.log(error) - costs * np.log(kept)
+    return NewtonFit(found.x, covariance_kk, asked(points), evidence + 0.5 * float(np.linalg.slogdet(covariance_kk)[1]))
 
 
 def _residuals(off: Sequence[Sequence[Miss]], error: float, prior: Sequence[float]) -> np.ndarray:
@@ -166,11 +174,10 @@ def _robust(residuals_r: np.ndarray) -> float:
     return float((np.sqrt(1.0 + residuals_r**2) - 1.0).sum())
 
 
-def _prior(logs_k: np.ndarray, costs: int, spread: float) -> list[float]:
+def _prior(logs_k: np.ndarray, costs: int, spread: float, ratios: float) -> list[float]:
     shared = logs_k[:costs]
     machine = float(shared.mean()) if costs else 0.0
-    own = [*(shared - machine), *logs_k[costs:]]
-    return [*(each / spread for each in own), machine / MACHINE_SPREAD]
+    return [*((shared - machine) / ratios), *(logs_k[costs:] / spread), machine / MACHINE_SPREAD]
 
 
 def missed(point: Point, scenario: Scenario) -> list[Miss]:

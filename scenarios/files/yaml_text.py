@@ -174,6 +174,8 @@ def _hint(error: yaml.MarkedYAMLError) -> str:
         return ""
     if "'\\t'" in problem:
         return "; indent with spaces, not tabs"
+    if "another document" in problem:
+        return "; a file holds one, so leave out what follows '---'"
     return "; check the indentation, colons and brackets there"
 
 

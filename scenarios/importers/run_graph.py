@@ -15,10 +15,13 @@ from typing import Literal
 from pydantic import ValidationError
 
 from scenarios.importers.graph_text import parse_graph
+from scenarios.importers.run_keys import KEY_FIELDS, KEYS
 from scenarios.importers.run_operators import twin_operator
 from scenarios.importers.run_records import HostRecord, OperatorRecord, RunRecords, read_records
 from twin.cluster import Cluster, Host
 from twin.errors import BadInput
+from twin.flink_keys import default_key_groups
+from twin.key_skew import KeySkew
 from twin.kinds.registry import BY_KIND, SOURCES
 from twin.plan import ExecutionPlan
 from twin.profiles import FLINK
@@ -36,6 +39,8 @@ finer than usual, as these runs deal them to up to 60 replicas an operator."""
 
 JoinInput = Literal["sent", "received"]
 """A join's amplification is its output over what its producers sent, or over what it reports to have received."""
+Dealt = Literal["evenly", "hashed"]
+"""To the replicas of joins and time windows: evenly, or as Flink hashes the generator's keys. Count windows: evenly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class ImportedRun:
     notes: tuple[str, ...] = ()
 
 
-def read_run_graph(path: str | Path, join_input: JoinInput = "sent") -> ImportedRun:
+def read_run_graph(path: str | Path, join_input: JoinInput = "sent", dealt: Dealt = "evenly") -> ImportedRun:
     """The run in a graph file. Raises BadInput (file, what, why) if it cannot be read as one."""
     file = Path(path)
     try:
@@ -73,7 +78,7 @@ def read_run_graph(path: str | Path, join_input: JoinInput = "sent") -> Imported
         raise BadInput(f"{file} cannot be read: {why}; name a .graph file") from None
     records = read_records(parse_graph(text, str(file)), str(file))
     notes = (*records.notes, *_scaled(records))
-    return ImportedRun(_scenario(file, records, notes, join_input), _measured(records), notes)
+    return ImportedRun(_scenario(file, records, notes, join_input, dealt), _measured(records), notes)
 
 
 def _scaled(records: RunRecords) -> list[str]:
@@ -99,19 +104,22 @@ def _measured(records: RunRecords) -> tuple[MeasuredOperator, ...]:
     )
 
 
-def _scenario(file: Path, records: RunRecords, notes: tuple[str, ...], join_input: JoinInput) -> Scenario:
+def _scenario(file: Path, records: RunRecords, notes: tuple[str, ...], join_input: JoinInput, dealt: Dealt) -> Scenario:
     names = {host.id: f"host-{number}" for number, host in enumerate(records.hosts, start=1)}
     hosts = "; ".join(f"{name} was {host}" for host, name in names.items())
     mended = f" Mended: {'; '.join(notes)}." if notes else ""
     sources = [each for each in records.operators if each.kind in SOURCES]
+    keys = _keys(records) if dealt == "hashed" else {}
     try:
         return Scenario(
             name=file.stem,
             description=f"A real Flink run, imported from {file.name}. Hosts: {hosts}.{mended}",
-            query=_query(records, join_input),
+            query=_query(records, join_input, keys),
             cluster=Cluster(hosts=tuple(_host(host, names[host.id]) for host in records.hosts)),
             plan=ExecutionPlan(placement=_placement(records, names)),
-            workload=Workload(arrivals={each.name: Constant(rate_per_s=each.sent_per_s) for each in sources}),
+            workload=Workload(
+                arrivals={each.name: Constant(rate_per_s=each.sent_per_s) for each in sources}, keys=keys
+            ),
             engine=FLINK,
             run=SETTINGS,
         )
@@ -152,7 +160,14 @@ def _last(records: RunRecords) -> list[OperatorRecord]:
     return [operator for operator in records.operators if operator.id not in producers]
 
 
-def _query(records: RunRecords, join_input: JoinInput) -> Query:
+def _keys(records: RunRecords) -> dict[str, KeySkew]:
+    """Of operators that are dealt their input by key."""
+    keyed = [each for each in records.operators if each.kind in KEY_FIELDS]
+    counting = [each for each in keyed if each.kind == "aggregate" and each.fields.text("windowPolicy") == "count"]
+    return {each.name: each.fields.choice(KEY_FIELDS[each.kind], KEYS) for each in keyed if each not in counting}
+
+
+def _query(records: RunRecords, join_input: JoinInput, keys: Mapping[str, KeySkew]) -> Query:
     by_id = {operator.id: operator for operator in records.operators}
     operators: list[AnyOperator] = []
     streams: list[Stream] = []
@@ -161,6 +176,8 @@ def _query(records: RunRecords, join_input: JoinInput) -> Query:
         sent_per_s = sum(producer.sent_per_s for producer in producers)
         by_sent = BY_KIND[each.kind].joins and join_input == "sent"
         operator = twin_operator(each, sent_per_s if by_sent else each.in_per_s or 0.0)
+        if each.name in keys:
+            operator = operator.model_copy(update={"key_groups": default_key_groups(each.parallelism)})
         operators.append(operator)
         # count windows count each key for itself: what the replicas get does not depend on how many keys there are
         counts = isinstance(operator, Windowed) and not operator.joins and operator.window.policy == "count"

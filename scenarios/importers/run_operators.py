@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from scenarios.importers.run_keys import KEYS
 from scenarios.importers.run_records import OperatorRecord
 from twin.errors import BadInput
 from twin.query import (
@@ -19,14 +20,6 @@ from twin.query import (
     Source,
     TimeWindow,
 )
-
-KEYS: Mapping[str, int] = {"String": 620, "Integer": 195, "Double": 101, "Timestamp": 100}
-"""Distinct keys by key class, from the generator of the runs (ZeroTune: DataTuple, AbstractQueryBuilder.getKey).
-
-A key is the tuple's first value of the class combined with the last digit d of its time stamp: one of 62 characters
-followed by d; an integer in -10..10, or hundredths in -0.05..0.05, times the character code of d (48..57). Without a
-class, it is the last two digits of the time stamp.
-"""
 
 TYPES: Mapping[str, DataType] = {"Integer": "int", "Double": "double", "String": "string", "Timestamp": "string"}
 FILTERS: Mapping[str, FilterFunction] = {
@@ -93,7 +86,7 @@ def _aggregate(record: OperatorRecord, _: float) -> Aggregate:
         function=fields.choice("aggFunction", AGGREGATES),
         value_type=fields.choice("aggClass", TYPES),
         group_by=fields.choice("keyByClass", TYPES),
-        groups=1 if window.policy == "count" else fields.choice("keyByClass", KEYS),
+        groups=1 if window.policy == "count" else fields.choice("keyByClass", KEYS).key_count,
     )
 
 

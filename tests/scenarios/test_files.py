@@ -163,6 +163,7 @@ def test_schema_knows_every_key_of_the_library() -> None:
         ("query:\n", "query:\n  query: [\n", ["line"]),
         ("name: edge-filter", "name: edge-filter\nname: again", ["line 2", "'name' is given twice"]),
         ("  streams:", "\tstreams:", ["line 11", "tabs"]),
+        ("name: edge-filter", "name: edge-filter\n---\nname: again", ["line 2", "a file holds one"]),
     ],
 )
 def test_mistake_is_one_line_with_its_place(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:

@@ -14,7 +14,9 @@ from scenarios.files import scenario_file
 from scenarios.importers.graph_text import parse_graph, parse_records
 from scenarios.importers.run_graph import REFERENCE_CLOCK_HZ, read_run_graph
 from twin.errors import BadInput
+from twin.keys import key_groups_of
 from twin.query import Aggregate, Filter, Join, Source
+from twin.rates.model import RateModel
 
 HOSTS = """
     "aa" ["operatorType"="PhysicalNode","host"="aa","physicalCPUCores"="8","maxCPUFreq"="1000000000",
@@ -212,6 +214,21 @@ def test_count_windows_fire_per_slide_and_time_windows_per_key(write):
     assert isinstance(timed, Aggregate)
     assert (counted.groups, counted.window.size, counted.window.slide) == (1, 100, 50)
     assert (timed.groups, timed.window.size, timed.window.slide) == (62 * 10, 0.1, 0.05)
+
+
+@pytest.mark.parametrize(("key", "count", "hottest"), [("Integer", 195, 10 / 210), ("Double", 101, 10 / 110)])
+def test_keys_of_the_generator_are_hashed_where_that_is_asked(write, key, count, hottest):
+    """A product of 0 is as frequent as a value of 0, one in 21 or 11; count windows are dealt evenly."""
+    body = source(0, 400, 600) + aggregate(1, 1000, 5, "duration", key) + edges((0, 1))
+    scenario = read_run_graph(write(body), dealt="hashed").scenario
+    skew, groups = scenario.workload.keys["aggregate-1"], key_groups_of(scenario.query.operator("aggregate-1"))
+    assert (skew.key_count, groups) == (count, 128)
+    assert max(skew.shares) / sum(skew.shares) == pytest.approx(hottest)
+    assert skew.by_group(groups).sum() == pytest.approx(1.0)
+    assert RateModel().predict(scenario, [scenario.plan])["throughput_per_s"][0] > 0
+    joined = read_run_graph(write(JOINED), dealt="hashed").scenario
+    assert list(joined.workload.keys) == ["join-2"]
+    assert read_run_graph(write(JOINED)).scenario.workload.keys == {}
 
 
 def test_the_time_stamp_counts_as_a_string_column(write):

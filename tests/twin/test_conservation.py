@@ -179,9 +179,9 @@ def test_segments_that_were_asked_for_are_kept(monkeypatch: pytest.MonkeyPatch) 
         simulate(Scenario.of(chain([MAP], 100), SETTINGS.model_copy(update={"fidelity": "fast"})))
 
 
-def test_joins_on_half_a_core_that_needed_it() -> None:
-    """Random job 36,411 of the corpus: its usual segments give the host 5.5 % more than it has."""
+def test_joins_on_half_a_core_get_what_it_has() -> None:
+    """Random job 36,411 of the corpus: its tasks, taken as equals, were once given 5.5 % more."""
     make, spec = main_corpus(PAPER, 1).plan()
     run = simulate(make(36_411).with_run(seed=child_seed(spec.seed, 36_411)))
-    assert run.manifest["segments"] > 2000
+    assert "segments" not in run.manifest  # the usual number was enough
     assert max(host.cpu for host in run.hosts) == pytest.approx(1.0, abs=0.01)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
-from twin.engine.compute.collisions import bunched_rate, crowded_rate
+from twin.engine.compute.collisions import bunched_rate
+from twin.engine.compute.crowding import calm_rate, crowded_rate, mixed_rate
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -17,12 +20,35 @@ from twin.simulation import simulate
 IDEAL = {**HOST, "cpu_percent": 6400, "latency_ms": 0, "bandwidth_mbps": 1e9}
 
 
-@given(st.floats(0.1, 64.0), st.floats(1.0, 200.0), st.floats(0.0, 1.0))
-def test_nobody_is_slowed_where_there_is_a_core_each(capacity: float, tasks: float, used: float) -> None:
-    rate = crowded_rate(capacity, tasks, used * capacity)
-    assert 0.0 <= rate <= min(1.0, capacity)
-    if tasks <= max(1.0, capacity):
-        assert rate == min(1.0, capacity)
+@given(st.floats(0.1, 64.0), st.integers(0, 3), st.floats(0.0, 1.0), st.floats(0.0, 40.0), st.floats(0.0, 1.0))
+def test_nobody_is_slowed_where_there_is_a_core_each(
+    capacity: float, jobs: int, own: float, others: float, used: float
+) -> None:
+    rate = crowded_rate(capacity, jobs, own, others, used * capacity)
+    assert 0.0 <= rate <= min(1.0, capacity / (jobs + 1)) + 1e-12
+    if jobs + others + 1 <= capacity or not others:
+        assert rate == min(1.0, capacity / (jobs + 1))
+
+
+@pytest.mark.parametrize(("cores", "jobs"), [(1.0, 1), (0.5, 2), (2.0, 1), (3.0, 2)])
+@pytest.mark.parametrize("own", [0.5, 4.0])
+def test_the_rate_is_that_of_a_chain_of_busy_tasks(cores: float, jobs: int, own: float) -> None:
+    """The chain solved as linear equations: tasks that begin at their own rates, and share the cores while busy."""
+    odds = [own, 0.7, 0.7, 0.7]
+    states = list(product((0, 1), repeat=4))
+    flow = np.zeros((16, 16))
+    for row, state in enumerate(states):
+        present = jobs + sum(state)
+        for task, busy in enumerate(state):
+            to = states.index((*state[:task], 1 - busy, *state[task + 1 :]))
+            flow[row, to] = min(1.0, cores / present) if busy else odds[task]
+    flow -= np.diag(flow.sum(axis=1))
+    chance = np.linalg.lstsq(np.vstack([flow.T, np.ones(16)]), np.eye(17)[16], rcond=None)[0]
+    rates = np.array([min(1.0, cores / max(1, jobs + sum(state))) for state in states])
+    busy = [chance @ [state[task] for state in states] for task in range(4)]
+    work = [chance @ (rates * [state[task] for state in states]) for task in range(4)]
+    expected = work[0] / busy[0]
+    assert crowded_rate(cores, jobs, work[0], 3, sum(work[1:])) == pytest.approx(expected, rel=0.03)
 
 
 @pytest.mark.parametrize("scv", [0.05, 0.25, 1.0])
@@ -35,13 +61,67 @@ def test_tasks_that_begin_together_share_until_the_last_has_ended(cores: float, 
     assert bunched_rate(cores, tasks, scv) == pytest.approx(work.sum() / ends.sum(), rel=0.04)
 
 
-@given(st.integers(2, 16), st.integers(1, 60), st.floats(0.05, 0.95), st.floats(0.0, 0.04))
-def test_more_demand_and_more_tasks_slow_more(cores: int, beyond: int, used: float, more: float) -> None:
-    tasks, demand = cores + beyond, used * cores
-    rate = crowded_rate(cores, tasks, demand)
-    assert crowded_rate(cores, tasks, demand + more * cores) <= rate + 1e-9
-    assert crowded_rate(cores, tasks + 1, demand) <= rate + 1e-6
-    assert rate >= min(1.0, cores / tasks) * 0.5
+@given(st.integers(2, 16), st.integers(1, 60), st.floats(0.05, 0.9), st.floats(0.0, 0.05), st.integers(0, 2))
+def test_more_demand_more_tasks_and_more_jobs_slow_more(
+    cores: int, beyond: int, used: float, more: float, jobs: int
+) -> None:
+    others, demand, own = cores + beyond, used * cores, 0.02
+    rate = crowded_rate(cores, jobs, own, others, demand)
+    assert crowded_rate(cores, jobs, own, others, demand + more * cores) <= rate + 1e-6
+    assert crowded_rate(cores, jobs + 1, own, others, demand) <= rate + 1e-6
+    assert rate >= min(1.0, cores / (others + 1 + jobs)) - 1e-9  # never less than if all were always busy
+
+
+@given(st.floats(0.02, 0.45), st.floats(0.02, 0.45))
+def test_of_two_tasks_the_one_that_needs_more_is_slowed_less(one: float, other: float) -> None:
+    large, small = max(one, other), min(one, other)
+    rate = calm_rate(1.0, large, 1.0, small)
+    assert rate >= calm_rate(1.0, small, 1.0, large) - 0.02
+    assert rate >= 1.0 - small - 1e-9  # what it would get if it were busy all the time
+
+
+@given(st.floats(0.01, 0.9), st.floats(0.05, 0.95), st.floats(0.3, 1.0), st.floats(0.1, 0.9))
+def test_what_a_task_cannot_do_beside_jobs_it_does_later(own: float, calm: float, rate: float, part: float) -> None:
+    """The busy shares of both times together do the work, unless it is too much."""
+    beside = part * rate
+    busy = own / mixed_rate(own, calm, rate, beside)
+    most = calm * rate + (1.0 - calm) * beside
+    assert busy == pytest.approx(
+        own / most
+        if own >= most
+        else own * (calm / rate + (1.0 - calm) / beside)
+        if own < beside
+        else 1.0 - calm + (own - (1.0 - calm) * beside) / rate
+    )
+
+
+def test_unequal_tasks_on_a_core_are_as_busy_as_theory_says() -> None:
+    """Two operators in a row, of loads 0.6 and 0.3, on one core: a Markov chain gives busy shares of 0.8545, 0.5545."""
+    job = unequal({"q0": 0.6, "q1": 0.3})
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=120, warmup_s=24, period_s=12, seed=1)))
+    busy = {each.operator: each.busy for each in run.operators}
+    assert busy["q0"] == pytest.approx(0.8545, rel=0.05)
+    assert busy["q1"] == pytest.approx(0.5545, rel=0.05)
+
+
+def test_beside_an_overloaded_task_a_small_one_is_busy_twice_as_long() -> None:
+    """Of two tasks on a core the one that is always busy takes half of it whenever the other works."""
+    run = simulate(Scenario.of(unequal({"q0": 1.5, "q1": 0.2}), RunSettings(horizon_s=60, warmup_s=12, period_s=6)))
+    busy = {each.operator: each.busy for each in run.operators}
+    rate = {each.operator: each.rate_in_per_s for each in run.operators}
+    assert busy["q0"] > 0.99
+    assert busy["q1"] == pytest.approx(2.0 * 0.2 * rate["q1"] / 1000.0, rel=0.04)
+
+
+def unequal(loads: dict[str, float]) -> Deployment:
+    """Operators in a row with exponential services and these loads, alone on one core, at 1,000 tuples a second."""
+    middle = [
+        {"kind": "map", "name": name, "service_time_s": load / 1000.0, "service_scv": 1} for name, load in loads.items()
+    ]
+    hosts = [IDEAL, {**IDEAL, "name": "small", "cpu_percent": 100}]
+    engine = STORM.model_copy(update={"serialise_ns_per_byte": 0, "deserialise_ns_per_byte": 0})
+    placement = dict.fromkeys(loads, "small")
+    return chain(middle, 1000.0, hosts=hosts, placement=placement, engine=engine.model_dump(mode="json"))
 
 
 def shared(replicas: int, operators: int, load: float, cores: float) -> Deployment:

@@ -36,4 +36,4 @@ def test_segments_overlap_where_streams_meet_and_after(seed):
         operators = wiring.job.component(name).operators
         return any(isinstance(each, Windowed) and each.window.policy == "time" for each in operators)
 
-    assert wiring._overlapping() == {each.name for each in wiring.job.components if overlap(each.name)}
+    assert wiring.overlapping() == {each.name for each in wiring.job.components if overlap(each.name)}

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.twin.changing import column, e2e_s, job, run
+from tests.twin.changing import HOSTS, column, e2e_s, job, run
+from tests.twin.worlds import chain
 from twin.change.scaling import even_flows
 from twin.engine.measure.ledger import Buffer
 from twin.engine.segment import Segment
@@ -16,6 +17,8 @@ from twin.engine.windows.history import History
 from twin.engine.windows.store import divided
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Scale
 from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
 
 BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 
@@ -185,6 +188,22 @@ def test_scaling_out_multiplies_capacity(fidelity: str) -> None:
     taken = column(result, "m", "numRecordsIn")
     assert taken[1] == pytest.approx(1250, rel=0.05)
     assert taken[2] > 1.9 * 1250 * 0.95
+
+
+def test_what_follows_new_replicas_waits_as_behind_replicas_of_the_plan() -> None:
+    """One replica becomes four: their segments overlap at the sink, and none waits there for another to end."""
+    work = {"kind": "map", "name": "work", "service_time_s": 2e-3, "service_scv": 1}
+    ends, most = {"source": "h0", "sink": "h1"}, ["h1", "h1", "h2", "h2"]
+    planned = chain([work], 400, hosts=HOSTS, placement=ends | {"work": most})
+    scaled = chain([work], 400, hosts=HOSTS, placement=ends | {"work": "h1"})
+    event = Scale(at_s=2, operator="work", placement=most)
+    means = []
+    for what, events in ((planned, ()), (scaled, (event,))):
+        how = RunSettings(horizon_s=120, warmup_s=20, fidelity="fast", seed=1)
+        latency = simulate(Scenario.of(what, how, events=events)).metrics.e2e_latency_s
+        assert latency is not None
+        means.append(latency.mean)
+    assert means[1] == pytest.approx(means[0], rel=0.05)
 
 
 def test_a_move_to_a_replica_that_is_gone_is_refused_with_a_warning() -> None:

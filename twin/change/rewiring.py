@@ -11,6 +11,7 @@ from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter
 from twin.engine.station.task import Task
+from twin.engine.streams.confluence import Confluence, round_of
 from twin.plan import Location
 from twin.query import Stream
 from twin.wiring.wiring import Wiring, acquaint
@@ -24,6 +25,7 @@ class Rewiring(Wiring):
         self.new_host: Callable[[HostMeter, LinkMeter], None] = lambda *_: None
         self._throttles: defaultdict[str, float] = defaultdict(lambda: 1.0)
         self._fans: dict[str, Fan] = {}
+        self._replicas: dict[str, int] = {}  # of what was scaled
 
     def fan(self, operator: str) -> Fan:
         """The ways into an operator, made when they are first changed."""
@@ -96,7 +98,30 @@ class Rewiring(Wiring):
         fan.add(task, place)
         self.world.memories[place.host].add(task)
         self._acquaint(task.processor)
+        self._know_company(operator)
         return task
+
+    def replicas(self, operator: str) -> int:
+        """That an operator has now."""
+        known = self._replicas.get(self.job.component(operator).name)
+        return super().replicas(operator) if known is None else known
+
+    def _know_company(self, operator: str) -> None:
+        """An operator has more or fewer replicas: whose segments overlap behind it, and in how many turns they come."""
+        self._replicas[operator] = len(self.world.tasks[operator])
+        if self.exact:
+            return
+        overlapping, now_s = self.overlapping(), self.world.env.now
+        for name, tasks in self.world.tasks.items():
+            for task in tasks:
+                self.know_company(name, task)
+                if name in overlapping and task.confluence is None:
+                    task.confluence = Confluence(now_s)
+                    task.confluence.delay(max(0.0, task.free_s - now_s))
+        for edge in self.job.edges:
+            turns = round_of(self.producers(edge), self.replicas(edge.stream.consumer))
+            for inbox in self.world.inboxes[edge.ends]:
+                inbox.lane.know(turns)
 
     def _outputs(self, operator: str) -> list[Stream]:
         """The streams out of the component that begins with an operator."""
@@ -109,6 +134,7 @@ class Rewiring(Wiring):
         self.world.ledger.retired.setdefault(operator, []).append(task)
         self.fan(operator).leave(task)
         self._leave(task)
+        self._know_company(operator)
 
     def _leave(self, task: Task) -> None:
         processor = task.processor

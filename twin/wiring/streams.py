@@ -122,7 +122,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     edge = wiring.job.edge(each)
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
-    turns = round_of(wiring.producers(edge), len(wiring.locations[each.consumer]))
+    turns = round_of(wiring.producers(edge), wiring.replicas(each.consumer))
     way = wiring.world.ways.setdefault(edge.ends, Way())
     inboxes = [Inbox(receiver, side, room, turns, beyond_s, edge.bytes_each, way) for receiver in receivers]
     for receiver, inbox in zip(receivers, inboxes, strict=True):

@@ -164,18 +164,26 @@ class Wiring:
     def _acquaint_all(self) -> None:
         """Tells each task what it pays for sending and who shares its processor."""
         sharing: dict[int, list[Task]] = defaultdict(list)  # by processor
-        overlapping = set() if self.exact else self._overlapping()
+        overlapping = set() if self.exact else self.overlapping()
         for name, tasks in self.world.tasks.items():
             for task in tasks:
                 sharing[id(task.processor)].append(task)
                 task.know_ports()
-                task.hidden.servers = self.servers(name)
-                task.hidden.streams = self._streams(name)
-                task.hidden.together = 1.0 if self.exact else together(self.job, name)
+                self.know_company(name, task)
                 if name in overlapping:
                     task.confluence = Confluence()
         for processor in self.world.processors.values():
             acquaint(processor, sharing[id(processor)])
+
+    def know_company(self, operator: str, task: Task) -> None:
+        """Tells a task of an operator in what company tuples reach it."""
+        task.hidden.servers = self.servers(operator)
+        task.hidden.streams = self._streams(operator)
+        task.hidden.together = 1.0 if self.exact else together(self.job, operator)
+
+    def replicas(self, operator: str) -> int:
+        """That an operator has."""
+        return self.job.component(operator).replicas
 
     def _streams(self, operator: str) -> int:
         """Streams of tuples whose gaps have nothing to do with each other, that meet at a replica of the operator."""
@@ -189,7 +197,7 @@ class Wiring:
         """
         while True:
             component, inputs = self.job.component(operator), self.job.inputs(operator)
-            if component.replicas == 1 or component.operator.is_source:
+            if self.replicas(operator) == 1 or component.operator.is_source:
                 return True
             if len(inputs) != 1 or not all(each.one_to_one for each in component.operators):
                 return False
@@ -199,9 +207,9 @@ class Wiring:
 
     def producers(self, edge: Edge) -> int:
         """Producer replicas that send on a stream to any one consumer replica."""
-        return 1 if edge.how.paired else self.job.components[edge.producer].replicas
+        return 1 if edge.how.paired else self.replicas(self.job.components[edge.producer].name)
 
-    def _overlapping(self) -> set[str]:
+    def overlapping(self) -> set[str]:
         """Components at whose replicas segments that arrive can overlap in time."""
         at: set[str] = set()
         after: set[str] = set()  # those that they send: the results of time windows are bursts, in order
@@ -217,7 +225,7 @@ class Wiring:
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""
-        return self.job.component(operator).replicas if self.job.one_queue(operator) else 1
+        return self.replicas(operator) if self.job.one_queue(operator) else 1
 
     # the ends ------------------------------------------------------------------------------------------------------
 

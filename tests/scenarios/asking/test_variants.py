@@ -56,6 +56,9 @@ def test_a_grid_is_all_combinations_after_the_scenario_as_given():
     assert found[0].label == GIVEN
     assert len(found) == 2 * 3 * 2  # the scenario as given is one of the grid's own
     assert len({key(each.scenario) for each in found}) == len(found)
+    given = found[0].scenario.workload.arrivals["clicks"].rate_per_s
+    assert found[0].settings[RATE] == given, "so that a figure over rates has its point"
+    assert not variants(shop(), Question(vary=[f"{RATE}=1,2"]))[0].settings
     last = found[-1]
     assert last.scenario.policy.name == "ds2"
     assert last.scenario.workload.arrivals["clicks"].rate_per_s == 800

@@ -137,7 +137,7 @@ def test_uneven_keys_become_shares_of_key_groups(tmp_path: Path) -> None:
     for subtask, taken in zip(uneven["subtasks"], (30_000, 10_000), strict=True):
         subtask["metrics"] = {"read-records": taken}
     imported = scenario_of(read_job(from_folder(save(tmp_path / "answers", **{"job_v2_detail.json": uneven}))), {})
-    shares = imported.scenario.workload.keys["window"].measured()
+    shares = imported.scenario.workload.keys["window"].by_group(128)
     assert shares[:64].sum() == pytest.approx(0.75) and shares.sum() == pytest.approx(1.0)
     assert scenario_file.parse_scenario(scenario_file.dump(imported.scenario), "text") == imported.scenario
 

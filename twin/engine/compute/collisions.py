@@ -13,11 +13,6 @@ ACCURACY = 1e-13
 """Of a busy probability, relative."""
 NEGLIGIBLE = 1e-16
 """A term of the binomial law, against its largest, from which on the rest is left out."""
-FINE_STEPS = 64
-"""The same, for tasks that keep up among themselves."""
-QUEUED, QUEUED_ALONE = 1.15, 1.08
-"""What colliding costs a task, over the chain's figure: tuples queue meanwhile, so it stays busy. A fit to exact runs
-of 2 to 24 tasks on 2 and 4 cores, and on one core or less."""
 
 
 def collisions(capacity: float, jobs: int, flats: int, demand: float) -> float:
@@ -92,19 +87,6 @@ def mean_rate(capacity: float, served: int, others: int, busy: float) -> float:
     return mean / weights
 
 
-def crowded_rate(capacity: float, tasks: float, demand: float) -> float:
-    """Cores that a task gets on average while it is busy, where so many that keep up share `capacity` cores. <= 1
-
-    As fluids, they would share what is left; tuples collide, and who is slowed is busy for longer and collides more.
-    The number of busy tasks is taken as a birth-death chain of equal tasks whose work is done by min(k, cores).
-    """
-    if tasks <= max(1.0, capacity) or demand <= 0.0:
-        return min(1.0, capacity)
-    step, fewer = min(FINE_STEPS - 1, round(FINE_STEPS * demand / capacity)), int(tasks)
-    fewer_rate = _crowded(capacity, fewer, step)
-    return fewer_rate + (tasks - fewer) * (_crowded(capacity, fewer + 1, step) - fewer_rate)
-
-
 def bunched_rate(capacity: float, tasks: float, scv: float) -> float:
     """Cores that each of so many tasks gets on average while it is busy, which all get their work at one moment. <= 1
 
@@ -119,34 +101,3 @@ def bunched_rate(capacity: float, tasks: float, scv: float) -> float:
     others = 0.5 * (whole * (whole + 1) - served * (served + 1)) / capacity + (tasks - whole) * level
     leaving = (served / most + others) / tasks
     return 1.0 / (level + min(1.0, math.sqrt(scv)) * (leaving - level))
-
-
-@cache
-def _crowded(capacity: float, tasks: int, step: int) -> float:
-    demand, most = capacity * step / FINE_STEPS, min(1.0, capacity)
-    if not step or tasks <= max(1.0, capacity):
-        return most
-    low, high = 0.0, 1.0
-    while _working(capacity, tasks, high)[0] < demand:
-        low, high = high, 2.0 * high
-    for _ in range(40):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _working(capacity, tasks, middle)[0] < demand else (low, middle)
-    working, busy = _working(capacity, tasks, high)
-    return max(0.0, most - (QUEUED if capacity > 1.0 else QUEUED_ALONE) * (most - working / busy))
-
-
-def _working(capacity: float, tasks: int, odds: float) -> tuple[float, float]:
-    """Means of the cores in use and of the busy tasks. odds: of a task's being busy, if it never collided."""
-    weight, total, working, busy = 1.0, 1.0, 0.0, 0.0
-    for k in range(1, tasks + 1):
-        cores = k if k < capacity else capacity
-        weight *= (tasks - k + 1) / k * odds * k / cores
-        if weight > 1e200:
-            weight, total, working, busy = 1.0, total / weight, working / weight, busy / weight
-        total += weight
-        working += cores * weight
-        busy += k * weight
-        if weight < NEGLIGIBLE * total and k > capacity:
-            break
-    return working / total, busy / total

@@ -20,12 +20,11 @@ class Flats:
     Who asks for nothing is not among them: he is in nobody's way.
     """
 
-    __slots__ = ("_sorted", "_squares", "demand", "low", "total")
+    __slots__ = ("_sorted", "demand", "low", "total")
 
     def __init__(self) -> None:
         self._sorted: list[float] = []
         self.total = 0.0
-        self._squares = 0.0
         self.low = 0
         self.demand = 0.0
 
@@ -36,7 +35,6 @@ class Flats:
         place = bisect_right(self._sorted, flat)
         self._sorted.insert(place, flat)
         self.total += flat
-        self._squares += flat * flat
         if place <= self.low:
             self.low += 1
             self.demand += flat
@@ -48,15 +46,9 @@ class Flats:
         place = bisect_left(self._sorted, flat)
         del self._sorted[place]
         self.total -= flat
-        self._squares -= flat * flat
         if place < self.low:
             self.low -= 1
             self.demand -= flat
-
-    @property
-    def like(self) -> float:
-        """As many equal demands would be as uneven as these: the square of the sum over the sum of the squares."""
-        return self.total * self.total / self._squares if self._squares > 1e-12 else 0.0
 
     def level(self, capacity: float, jobs: int) -> float:
         """Water filling: what each of `jobs` > 0 gets, in cores; a flat demand above that is held to it, like a job.

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.alarm import Alarm
-from twin.engine.compute.collisions import collisions, crowded_rate
+from twin.engine.compute.collisions import collisions
+from twin.engine.compute.company import Tally
 from twin.engine.compute.flats import Flats, grained
 from twin.engine.compute.share import Share
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
-BUSIEST = 0.9
-"""Of a task that keeps up, as long as others leave it enough."""
-CALM = 0.95
-"""Of the capacity, that tasks which keep up demand at most, or what is left of it is all that anyone gets."""
 FORGET = 0.7
 """Per segment, in the estimate of a flat demand."""
 
@@ -38,7 +35,6 @@ class Processor:
         "_armed",
         "_armed_at",
         "_clock",
-        "_fixed",
         "_flats",
         "_floor",
         "_jobs",
@@ -47,7 +43,7 @@ class Processor:
         "_rung",
         "_sequence",
         "_since",
-        "_slope",
+        "_tally",
         "capacity",
         "env",
         "factors",
@@ -78,8 +74,7 @@ class Processor:
         self._rung: Alarm | None = None  # to be armed again
         self._ringing = False
         self._floor = min(1.0, capacity)  # cores that each task gets at least
-        self._fixed = 0.0
-        self._slope = 0.0
+        self._tally = Tally()
 
     def slow(self, cause: str, factor: float) -> None:
         """Sets one cause's factor on work; the slow-down is the product of all causes'."""
@@ -118,29 +113,13 @@ class Processor:
     def available(self, share: Share) -> float:
         """Rate, in cores, that a task which keeps up would have got on average while busy since it last asked.
 
-        Among others that keep up, an equal part of the cores with each that is busy then (`crowded_rate`), though one
-        that needs more gets what they leave; beside jobs, an equal part of what all of them leave.
+        Among others, an equal part of the cores with each that is busy then; jobs are busy all the time.
         """
         now: float = self.env.now
         self._advance(now)
-        elapsed = now - share.mark_s
-        if elapsed > 0.0:
-            alone = (self._slope - share.mark_slope) / elapsed  # mean of 1 / (jobs + 1)
-            left = (self._fixed - share.mark_fixed) / elapsed + share.flat * alone
-            self._mark(share, now)
-        else:
-            alone = 1.0 / (len(self._jobs) + 1)
-            own = 0.0 if share.resting else share.flat
-            left = (self.capacity - self._flats.total + own) * alone
-        rate, free = left, 2.0 * alone - 1.0  # the share of time without jobs, if they come one by one
-        if free > 0.0 and self._flats.total < CALM * self.capacity:
-            crowded = crowded_rate(self.capacity, self._flats.like, self._flats.total)
-            if crowded > left and self.capacity > 1.0:
-                crowded = left
-            needed = share.flat / BUSIEST
-            if needed > crowded:
-                crowded = needed if needed < left else left
-            rate += free * (crowded - rate)
+        own = share.usual
+        counted = 0.0 if share.resting else own
+        rate = share.company.rate(self._tally, self.capacity, now, len(self._jobs), own, counted)
         if rate < self._floor:
             return self._floor
         return rate if rate < 1.0 else 1.0
@@ -156,10 +135,15 @@ class Processor:
         share.time_sum = share.time_sum * FORGET + time_s
         spare_s = share.spare_s + time_s * speed - work_s
         share.spare_s = spare_s * FORGET if spare_s > 0.0 else 0.0
+        self._advance(now)
+        usual = share.expect(work_s, time_s)
+        if not share.resting:
+            self._tally.remove(share.usual)
+            self._tally.add(usual)
+        share.usual = usual
         if share.time_sum > 0.0:
             flat = grained(share.work_sum / share.time_sum) if share.work_sum < share.time_sum else 1.0
             if flat != share.flat:
-                self._advance(now)
                 if not share.resting:
                     self._flats.remove(share.flat)
                     self._flats.add(flat)
@@ -188,7 +172,7 @@ class Processor:
             else:
                 share.disengage(now)
             self._rest(share)
-            self._mark(share, now)
+            share.company.begin(self._tally, now)
             self._relevel()
 
     def _count(self) -> None:
@@ -211,19 +195,16 @@ class Processor:
             share.resting = resting
             if resting:
                 self._flats.remove(share.flat)
+                self._tally.remove(share.usual)
             else:
                 self._flats.add(share.flat)
-
-    def _mark(self, share: Share, now: float) -> None:
-        share.mark_fixed, share.mark_slope, share.mark_s = self._fixed, self._slope, now
+                self._tally.add(share.usual)
 
     def _advance(self, now: float) -> None:
         elapsed = now - self._since
         if elapsed > 0.0:
-            members = len(self._jobs) + 1
             self._clock += self._level * elapsed
-            self._fixed += elapsed * (self.capacity - self._flats.total) / members
-            self._slope += elapsed / members
+            self._tally.spend(elapsed, len(self._jobs), self.capacity)
             self._since = now
 
     def _relevel(self) -> None:
@@ -268,7 +249,7 @@ class Processor:
             share.running = False
             share.disengage(now)
             self._rest(share)
-            self._mark(share, now)
+            share.company.begin(self._tally, now)
         self._ringing = True
         for _, _, _, done in finished:
             done()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from twin.engine.compute.company import MEMORY_S, Company
+from twin.engine.compute.flats import grained
+
 
 class Share:
     """What a task has done and could have done lately, as jobs and as flat demand."""
@@ -11,14 +14,15 @@ class Share:
         "_since_s",
         "attached",
         "blocked",
+        "company",
         "flat",
-        "mark_fixed",
-        "mark_s",
-        "mark_slope",
         "resting",
         "running",
         "spare_s",
         "time_sum",
+        "usual",
+        "usual_s",
+        "usual_work",
         "work_sum",
     )
 
@@ -28,14 +32,22 @@ class Share:
         self.resting = False  # whether its flat demand is left out now: it has a job, is blocked or has gone
         self.running = False  # has a job
         self.blocked = False
+        self.usual = 0.0  # the same, as a slow average: the estimate above is moved by chance
+        self.usual_work = 0.0
+        self.usual_s = 0.0
+        self.company = Company()
         self.work_sum = 0.0
         self.time_sum = 0.0
-        self.mark_fixed = 0.0
-        self.mark_slope = 0.0
-        self.mark_s = 0.0
         self.spare_s = 0.0  # core-seconds that it could have worked lately and did not
         self._free_s = 0.0  # time outside of jobs and not blocked, since it was last asked for
         self._since_s: float | None = 0.0  # since when it is neither running nor blocked
+
+    def expect(self, work_s: float, time_s: float) -> float:
+        """What it usually needs, in cores, as it did so much in time that it had for it."""
+        keep = MEMORY_S / (MEMORY_S + time_s)
+        self.usual_work = work_s = self.usual_work * keep + work_s
+        self.usual_s = time_s = self.usual_s * keep + time_s
+        return grained(work_s / time_s) if work_s < time_s else 1.0
 
     def engage(self, now_s: float) -> None:
         """It gets a job or is blocked: its flat demand rests."""

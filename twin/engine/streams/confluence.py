@@ -41,6 +41,10 @@ class Lane:
         self.gap_s = 0.0
         self.last_s = 0.0
 
+    def know(self, turns: int) -> None:
+        """The rounds are others now."""
+        self.turns = min(turns, TURNS)
+
     def width_s(self, a_s: float, b_s: float) -> float:
         """Time over which the tuples of a segment came that spans [a_s, b_s]."""
         span_s = b_s - a_s

@@ -1,0 +1,121 @@
+"""What a task that keeps up meets on its processor: jobs for some of the time, and what the others need."""
+
+from __future__ import annotations
+
+from twin.engine.compute.crowding import calm_rate, crowded_rate, mixed_rate
+
+MEMORY_S = 5.0
+"""Over which what is met is averaged: by how much chance moves it is in the rates already."""
+
+
+class Tally:
+    """One processor's, of the tasks that neither have a job nor are blocked. Integrals since the beginning.
+
+    usual, squares: sum of what these need, in cores, and of its squares. calm_s: time without jobs; calm_work: what
+    those needed in it. slope_s: of 1 / (jobs + 1) while there were jobs; left_s: of what those left, times that.
+    """
+
+    __slots__ = ("calm_s", "calm_work", "left_s", "slope_s", "squares", "usual")
+
+    def __init__(self) -> None:
+        self.usual = 0.0
+        self.squares = 0.0
+        self.calm_s = 0.0
+        self.calm_work = 0.0
+        self.slope_s = 0.0
+        self.left_s = 0.0
+
+    def add(self, usual: float) -> None:
+        """One more that needs so much."""
+        self.usual += usual
+        self.squares += usual * usual
+
+    def remove(self, usual: float) -> None:
+        """One less."""
+        self.usual -= usual
+        self.squares -= usual * usual
+
+    def like_without(self, usual: float) -> float:
+        """As many equal tasks would be as uneven as these without one: square of the sum over sum of squares."""
+        total, squares = self.usual - usual, self.squares - usual * usual
+        return total * total / squares if total > 1e-9 and squares > 1e-12 else 0.0
+
+    def spend(self, time_s: float, jobs: int, capacity: float) -> None:
+        """So much time passes beside so many jobs."""
+        if jobs:
+            slope_s = time_s / (jobs + 1)
+            self.slope_s += slope_s
+            self.left_s += slope_s * (capacity - self.usual)
+        else:
+            self.calm_s += time_s
+            self.calm_work += time_s * self.usual
+
+
+class Company:
+    """One task's: the same integrals, forgetting, over the time in which it could keep up. others: like how many."""
+
+    __slots__ = (
+        "_calm_s",
+        "_calm_work",
+        "_from_calm_s",
+        "_from_calm_work",
+        "_from_left_s",
+        "_from_s",
+        "_from_slope_s",
+        "_left_s",
+        "_others",
+        "_seen_s",
+        "_slope_s",
+    )
+
+    def __init__(self) -> None:
+        self._others = 0.0
+        self._seen_s = 0.0
+        self._calm_s = 0.0
+        self._calm_work = 0.0
+        self._slope_s = 0.0
+        self._left_s = 0.0
+        self._from_s = 0.0
+        self._from_calm_s = 0.0
+        self._from_calm_work = 0.0
+        self._from_slope_s = 0.0
+        self._from_left_s = 0.0
+
+    def begin(self, tally: Tally, now_s: float) -> None:
+        """What was met before does not count."""
+        self._from_s = now_s
+        self._from_calm_s, self._from_calm_work = tally.calm_s, tally.calm_work
+        self._from_slope_s, self._from_left_s = tally.slope_s, tally.left_s
+
+    def rate(self, tally: Tally, capacity: float, now_s: float, jobs: float, own: float, counted: float) -> float:
+        """Cores that it got on average while it was busy since it last asked, or gets beside so many jobs.
+
+        own: what it needs; counted: of that, what the tally holds now.
+        """
+        calm, time_s = 0.0 if jobs else 1.0, now_s - self._from_s
+        if time_s > 0.0:
+            calm_s, slope_s = tally.calm_s - self._from_calm_s, tally.slope_s - self._from_slope_s
+            if slope_s > 0.0:
+                calm, jobs = calm_s / time_s, (time_s - calm_s) / slope_s - 1.0
+            else:
+                calm, jobs = 1.0, 0.0
+            self._learn(tally, calm_s, slope_s, time_s, tally.like_without(counted))
+            self.begin(tally, now_s)
+        rate = 0.0
+        if calm > 0.0:
+            demand = self._calm_work / self._calm_s if self._calm_s > 0.0 else tally.usual
+            rate = calm_rate(capacity, own, self._others, demand - own)
+        if calm < 1.0:
+            demand = capacity - self._left_s / self._slope_s if self._slope_s > 0.0 else tally.usual
+            beside = crowded_rate(capacity, jobs, own, self._others, demand - own)
+            rate = mixed_rate(own, calm, rate, beside) if calm > 0.0 else beside
+        return rate
+
+    def _learn(self, tally: Tally, calm_s: float, slope_s: float, time_s: float, others: float) -> None:
+        keep = MEMORY_S / (MEMORY_S + time_s)
+        self._calm_s = self._calm_s * keep + calm_s
+        self._calm_work = self._calm_work * keep + tally.calm_work - self._from_calm_work
+        self._slope_s = self._slope_s * keep + slope_s
+        self._left_s = self._left_s * keep + tally.left_s - self._from_left_s
+        self._seen_s = self._seen_s * keep + time_s
+        self._others += time_s / self._seen_s * (others - self._others)

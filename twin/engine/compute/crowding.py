@@ -1,0 +1,109 @@
+"""At which rate a task works that keeps up, while it has something to do, among others that want the same cores.
+
+Tasks and jobs that are busy share the cores evenly. As fluids, a task would get what the others leave it; but tuples
+collide, and who is slowed is busy for longer and collides more. A small task among large ones is slowed more than they
+are: they meet it less often than it meets them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+OWN_STEPS, STEPS, PARTS = 32, 256, 4
+"""What is told apart: shares of a core, or of less, that the task itself needs; of the cores, that the others need; and
+fractions of a task or job."""
+QUEUED, QUEUED_ALONE = 1.15, 1.10
+"""What colliding costs a task among others that keep up, over the chain's figure: tuples queue meanwhile, so it stays
+busy. A fit to exact runs of 2 to 24 tasks on 2 and 4 cores, and on one core or less."""
+BUSIEST = 0.9
+"""Of a task that keeps up on several cores, as long as others leave it enough."""
+NEGLIGIBLE = 1e-12
+"""A term of a sum, against the sum, from which on the rest is left out."""
+
+
+def crowded_rate(capacity: float, jobs: float, own: float, others: float, demand: float) -> float:
+    """Cores that a task gets on average while it is busy, beside so many jobs and others that keep up as well. <= 1
+
+    own, demand: cores that the task needs, and that all the others need, which are taken as equal.
+    """
+    most = capacity / (1.0 + jobs)
+    if most > 1.0:
+        most = 1.0
+    if jobs + others + 1.0 <= capacity or others <= 0.0 or demand <= 0.0:
+        return most
+    wide = PARTS if others < 16.0 else 1
+    own_step, step = (
+        round(OWN_STEPS * own / (capacity if capacity < 1.0 else 1.0)),
+        round(STEPS * (own + demand) / capacity),
+    )
+    return _rate(capacity, round(PARTS * jobs), own_step, round(wide * others) * PARTS // wide, min(step, STEPS - 1))
+
+
+def calm_rate(capacity: float, own: float, others: float, demand: float) -> float:
+    """That rate without jobs: not below what is left to one that is always busy, who bounds it from below."""
+    rate, left = crowded_rate(capacity, 0.0, own, others, demand), min(1.0, capacity - demand)
+    least = left if capacity <= 1.0 else min(left, own / BUSIEST)
+    return rate if rate > least else least
+
+
+def mixed_rate(own: float, calm: float, rate: float, beside: float) -> float:
+    """That rate where the task gets `rate` for the share `calm` of the time, and `beside` < `rate` for the rest of it.
+
+    It has as much to do in both. What it cannot do beside jobs it does when they have ended.
+    """
+    if own < beside:
+        return 1.0 / (calm / rate + (1.0 - calm) / beside)
+    left = (own - (1.0 - calm) * beside) / rate
+    return own / (1.0 - calm + left) if left < calm else calm * rate + (1.0 - calm) * beside
+
+
+@cache
+def _rate(capacity: float, jobs_parts: int, own_step: int, others_parts: int, step: int) -> float:
+    """By the chain below; the odds of the others by bisection, so that they need what they need."""
+    jobs, others = jobs_parts / PARTS, others_parts / PARTS
+    own = min(1.0, capacity) * own_step / OWN_STEPS
+    demand = max(0.0, capacity * step / STEPS - own)
+    most = min(1.0, capacity / (1.0 + jobs))
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        if _shared(capacity, jobs, own, others, high)[0] >= demand:
+            break
+        low, high = high, 4.0 * high
+    for _ in range(24):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _shared(capacity, jobs, own, others, middle)[0] < demand else (low, middle)
+    rate = _shared(capacity, jobs, own, others, high)[1]
+    if jobs_parts:
+        return rate
+    least = capacity / (1.0 + others)
+    return max(least, most - (QUEUED if capacity > 1.0 else QUEUED_ALONE) * (most - rate))
+
+
+def _shared(capacity: float, jobs: float, own: float, others: float, odds: float) -> tuple[float, float]:
+    """Cores that the others work with, and that the task gets while it is busy. odds: of another's being busy, alone.
+
+    Each task has one piece of work at a time, and some time after it the next. That is a closed network of processor
+    sharing, whose states have a product form: k busy tasks have a weight of their odds' product times that of
+    i / min(i, cores), from `jobs` + 1 to `jobs` + k. (Baskett, Chandy, Muntz and Palacios, "Open, closed, and mixed
+    networks of queues", 1975.)
+    """
+    weight, without, within, idle_work, busy_work, k = 1.0, 0.0, 0.0, 0.0, 0.0, 0
+    while True:
+        present = jobs + k
+        slow = present + 1.0
+        slow = slow / capacity if slow > capacity else 1.0  # of each task, if one more is busy
+        without += weight  # of states in which the task is idle, over its odds those in which it works
+        within += weight * slow
+        busy_work += weight * k
+        idle_work += weight * k if present <= capacity else weight * k * capacity / present
+        if k >= others or (weight < NEGLIGIBLE * without and present > capacity):
+            break
+        weight *= (others - k) / (k + 1) * odds * slow
+        k += 1
+        if weight > 1e200:
+            weight, without, within = 1.0, without / weight, within / weight
+            idle_work, busy_work = idle_work / weight, busy_work / weight
+    rate = without / within
+    if own >= rate:  # it is always busy
+        return busy_work / within, rate
+    return (idle_work * (1.0 - own / rate) + own * busy_work) / without, rate
