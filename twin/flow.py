@@ -6,12 +6,14 @@ single set of source rates or thousands of them (one a plan).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from twin.kinds.flow import Flow, Mixing, OperatorRates
+from twin.kinds.spread import KeySpread
+from twin.kinds.windowed import Windowed
 from twin.query import AnyOperator, Query
 from twin.workload import ArrivalLaw
 
@@ -48,7 +50,8 @@ class Channels(NamedTuple):
     stalls_s: by join whose own bursts keep it blocked for longer than the time between evaluations, the time that an
     input tuple takes it; 0 under plans where it is not so, [N]. horizon_s: length of the run. passes: by operator, or
     the two ends of a stream, the share of what comes that it works off; absent: all of it, [N]. replicas: of operators
-    with count windows; absent: one. [N]
+    of whose replicas each has a count window of its own, or all of a stream, or results of the same keys; absent: one
+    [N]. spreads: by operator, that of keys that are not all alike.
     """
 
     credits: float
@@ -57,6 +60,7 @@ class Channels(NamedTuple):
     horizon_s: float = np.inf
     passes: Mapping[str | tuple[str, str], np.ndarray] = {}
     replicas: Mapping[str, np.ndarray] = {}
+    spreads: Mapping[str, KeySpread] = {}
 
 
 def flows(
@@ -77,6 +81,10 @@ def flows(
             _sent(query, found, name, operator.name) * passes.get((name, operator.name), 1.0) for name in producers
         )
         inputs = inputs or (source_rate_per_s[operator.name],)
+        whole = tuple(query.partitioning(stream).copies for stream in query.inputs(operator.name))
+        copies = 1.0 if channels is None or not any(whole) else channels.replicas.get(operator.name, 1.0)
+        if not isinstance(operator, Windowed):
+            inputs = _copied(inputs, whole, copies)
         coming = [found[name].bursts_per_s for name in producers] if bursts else []
         never = [np.full_like(inputs[0], np.inf)] * len(inputs)
         mixing = Mixing(
@@ -93,9 +101,15 @@ def flows(
                 stalls_s=channels.stalls_s.get(operator.name),
                 horizon_s=channels.horizon_s,
                 replicas=channels.replicas.get(operator.name, 1.0),
-                whole=tuple(query.partitioning(stream).copies for stream in query.inputs(operator.name)),
+                spread=channels.spreads.get(operator.name),
+                whole=whole,
             )
-        found[operator.name] = _through(operator, inputs, coming or never, mixing, passes.get(operator.name))
+        if isinstance(operator, Windowed) and whole and all(whole):
+            mixing = mixing._replace(replicas=1.0)
+        flow = _through(operator, inputs, coming or never, mixing, passes.get(operator.name))
+        if isinstance(operator, Windowed) and any(whole):
+            flow = _in_copies(operator, flow, whole, copies)
+        found[operator.name] = flow
     return found
 
 
@@ -111,6 +125,31 @@ def _through(
         return operator.through(inputs, bursts, mixing)
     flow = operator.through(tuple(each * passed for each in inputs), bursts, mixing)
     return flow._replace(inputs_per_s=inputs, in_per_s=np.asarray(np.sum(inputs, axis=0)))
+
+
+def _copied(
+    inputs: tuple[np.ndarray, ...], whole: Sequence[bool], copies: np.ndarray | float
+) -> tuple[np.ndarray, ...]:
+    """What comes to all replicas together, of streams that bring all to each."""
+    return tuple(rate * copies if all_ else rate for rate, all_ in zip(inputs, whole, strict=False)) or inputs
+
+
+def _in_copies(operator: Windowed, flow: Flow, whole: Sequence[bool], copies: np.ndarray | float) -> Flow:
+    """What windows of all replicas take in and hold, of streams that bring all to each. Where they get nothing else,
+    each of them says the same; else each match is found by one."""
+    inputs = _copied(flow.inputs_per_s, whole, copies)
+    taken = np.asarray(np.sum(inputs, axis=0))
+    more = np.divide(taken, flow.in_per_s, out=np.ones_like(taken), where=flow.in_per_s > 0)
+    flow = flow._replace(inputs_per_s=inputs, in_per_s=taken)
+    by_time = operator.window.policy == "time"
+    if by_time:
+        flow = flow._replace(window_tuples=flow.window_tuples * more)
+    if not all(whole):
+        return flow
+    out = np.asarray(flow.out_per_s * copies)
+    if by_time:
+        return flow._replace(out_per_s=out, groups_per_fire=flow.groups_per_fire * copies)
+    return flow._replace(out_per_s=out, fires_per_s=flow.fires_per_s * copies, bursts_per_s=flow.bursts_per_s * copies)
 
 
 def _sent(query: Query, found: Mapping[str, Flow], producer: str, consumer: str) -> np.ndarray:

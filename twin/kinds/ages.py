@@ -25,7 +25,8 @@ class Held(NamedTuple):
     """What an operator takes in and its window holds: tuples a second, tuples, distinct groups. [N] each
 
     With count windows, that is what each replica takes in. Over event time: piece_s: the length of the partial results
-    that come, 0 for none; disorder: of what sources read.
+    that come, 0 for none; disorder: of what sources read. bursts_per_s: how often all of it comes, as results of a
+    window do; inf or None if it is spread evenly.
     """
 
     in_per_s: np.ndarray
@@ -33,13 +34,18 @@ class Held(NamedTuple):
     groups: np.ndarray
     piece_s: float = 0.0
     disorder: Disorder = IN_ORDER
+    bursts_per_s: np.ndarray | None = None
 
 
 def group_age_s(window: Window, held: Held) -> np.ndarray:
-    """Mean age, since its arrival, of the oldest tuple of a group. [N]"""
+    """Mean age, since its arrival, of the oldest tuple of a group. [N]
+
+    Bursts of a window's results come when time windows begin, so that with one a window all tuples are as old as that.
+    """
     of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
     if window.policy == "time":
-        return np.asarray(of_group * window.size / (of_group + 1.0))
+        apart = 0.0 if held.bursts_per_s is None else 1.0 / np.maximum(held.bursts_per_s * window.size, 1.0)
+        return np.asarray((of_group + apart) * window.size / (of_group + 1.0))
     taken = np.maximum(held.in_per_s, 1e-12)
     return np.asarray((of_group * (held.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken)
 

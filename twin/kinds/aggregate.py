@@ -66,23 +66,25 @@ class Aggregate(Windowed):
         """A tuple per distinct group and evaluation."""
         total, together, burst_s = mixing.arriving(inputs, bursts)
         content, fires = content_and_fires(self.window, total, together, burst_s)
-        groups = self._distinct(content, mixing.replicas)
+        groups = self._distinct(content, mixing)
         often = np.minimum(fires, together)
         longest_s = np.where(fires > together, burst_s, 0.0)
         return Flow(inputs, total, fires * groups, content, fires, groups, often, longest_s)
 
-    def _distinct(self, content: np.ndarray, replicas: np.ndarray | float) -> np.ndarray:
-        """Expected distinct groups among `content` tuples whose groups are uniform over K values.
+    def _distinct(self, content: np.ndarray, mixing: Mixing) -> np.ndarray:
+        """Expected distinct groups among `content` tuples of groups that are uniform over K values, or spread.
 
         Of a count window, K are those of its replica: values are dealt to all replicas alike.
 
         K (1 - (1 - 1/K)^w) for a count window, which holds exactly w tuples; averaged over a Poisson number of tuples
         with mean w, as a time window holds, it is K (1 - exp(-w/K)), which is below 1 when windows are often empty.
         """
+        if mixing.spread is not None:
+            return mixing.spread.distinct(content, mixing.replicas, exactly=self.window.policy == "count")
         groups = float(self.groups)
         if self.window.policy == "time":
             return -groups * np.expm1(-content / groups)
-        own = np.maximum(groups / replicas, 1.0)
+        own = np.maximum(groups / mixing.replicas, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             several = -own * np.expm1(content * np.log1p(-1.0 / own))
         return np.where(own == 1.0, np.where(content > 0, 1.0, 0.0), several)

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twin.kinds.spread import KeySpread
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorRates:
@@ -55,7 +57,8 @@ class Mixing(NamedTuple):
     itself. burst_s: how long the longest of the bursts takes to come. services_s: by input; none, and they take no
     time. passed: by input, the operator's `passed_from`; none, if that is not known. replicas: of the operator, each
     with a count window of its own. whole: by input, whether each replica gets all of it; none, if none does. pieces_s:
-    by input, the length of the partial results that it is of. The others: as in `twin.flow.Channels`.
+    by input, the length of the partial results that it is of. spread: of keys that are not all alike. The others: as in
+    `twin.flow.Channels`.
     """
 
     by_chance: bool = False
@@ -68,6 +71,7 @@ class Mixing(NamedTuple):
     replicas: np.ndarray | float = 1.0
     whole: tuple[bool, ...] = ()
     pieces_s: tuple[float, ...] = ()
+    spread: KeySpread | None = None
 
     def arriving(
         self, inputs: tuple[np.ndarray, ...], bursts: Sequence[np.ndarray]

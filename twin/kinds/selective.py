@@ -12,6 +12,15 @@ from twin.kinds.mechanism import Selecting
 from twin.kinds.operator import OperatorBase
 
 
+def beside(made: np.ndarray | float) -> np.ndarray:
+    """How many others are made with one, where one tuple makes that many, rounded up or down at random.
+
+    Of b at a time, E[b (b - 1)] / E[b].
+    """
+    whole = np.floor(made)
+    return np.asarray(whole * (2.0 * made - whole - 1.0) / np.maximum(made, 1e-300))
+
+
 class Selective(OperatorBase):
     """`selectivity` tuples leave for each that comes."""
 

@@ -6,16 +6,19 @@ Letters at the end of a name are its axes, as in `twin.rates.layout`: o componen
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
 from twin.flow import Channels
 from twin.job import Job
 from twin.keys import group_count
+from twin.kinds.selective import Selective
 from twin.plan import Location
 from twin.query import Windowed
 from twin.rates.disorder import disorder_of
 from twin.rates.inputs import Inputs
+from twin.rates.keys import spreads
 from twin.rates.sockets import Sockets
 
 MEGA = 1e6
@@ -45,9 +48,16 @@ class JobArrays:
         self.forward_s = [each.how.paired for each in edges]
         self.fed_o = np.array([self._most_fed(job, o) for o in range(len(components))])
         """Most replicas that get any tuples: of keys with few values, as many as values."""
+        self.whole_s = [each.how.whole for each in edges]
+        self.in_turn_s = [each.how.in_turn and not each.how.paired for each in edges]
+        self.drops_s = [not each.blocks for each in edges]
+        self.gain_o = np.array([each.gain if isinstance(each, Selective) else 1.0 for each in self.operators])
+        self.multiplies = bool((self.gain_o > 1.0).any())
         self.shared_o = [job.one_queue(name) for name in self.names]
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
+        self.akin_o = [self._akin(streams) for streams in self.inputs]
+        """Whether some of its streams stem from the same tuples."""
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
         self.slides = {
             o: float(each.window.slide)
@@ -55,6 +65,12 @@ class JobArrays:
             if isinstance(each, Windowed) and each.window.policy == "count"
         }
         """Of count windows, by operator."""
+        self.spreads = spreads(job.deployment, self.names)
+        self.replicas_count = sorted(
+            {*self.slides, *(o for s, o in enumerate(self.consumer_s) if self.broadcast_s[s])}
+            | {o for o, name in enumerate(self.names) if name in self.spreads and self.spreads[name].places > 1.0}
+        )
+        """Operators through which more or less flows where replicas are several: count windows of their own, copies."""
         self.piece_o = [
             max((self.operators[self.producer_s[s]].piece_s for s in s_k), default=0.0) for s_k in self.inputs
         ]
@@ -68,16 +84,20 @@ class JobArrays:
         self.result_o = np.array([each.result_s for each in components])
         services_s = {each.name: tuple(edge.service_s for edge in job.inputs(each.name)) for each in components}
         services_s |= {each.name: (each.service_s,) for each in job.sources}
-        self.channels = Channels(job.least_room, services_s, horizon_s=horizon_s)
+        self.channels = Channels(job.least_room, services_s, horizon_s=horizon_s, spreads=self.spreads)
         self.bytes_s = self.bytes_o[self.producer_s]
         flushes = job.engine.flush_s is not None
         self.batch_s = [job.engine.batch_of(each.bytes_each) if flushes and each.blocks else 1 for each in edges]
-        turns_s = [each.how.in_turn and not each.how.paired for each in edges]
         self.turns_o = [
-            bool(streams) and all(turns_s[s] and self.batch_s[s] == 1 for s in streams) for streams in self.inputs
+            bool(streams) and all(self.in_turn_s[s] and self.batch_s[s] == 1 for s in streams)
+            for streams in self.inputs
         ]
         """Whether its replicas get tuples in turn, one by one."""
         self.buffer_s = np.array([float(job.engine.batch_of(each.bytes_each)) for each in edges])
+        self.arrival_scv_o = np.ones(len(components))
+        for o in self.sources:
+            self.arrival_scv_o[o] = float(job.deployment.workload.arrivals[self.names[o]].law != "constant")
+        """Of the gaps between what arrives; all but constant laws count as Poisson's."""
         self.offered_per_s = {name: law.mean_rate_per_s for name, law in job.deployment.workload.arrivals.items()}
         places = [(number, socket) for number, host in enumerate(hosts) for socket in range(host.socket_count)]
         self.column = {Location(hosts[number].name, socket): index for index, (number, socket) in enumerate(places)}
@@ -96,6 +116,12 @@ class JobArrays:
             return np.inf
         name, operator = self.names[o], self.operators[o]
         return np.inf if group_count(job.deployment.query, name, MANY) is not None else float(operator.values(MANY))
+
+    def _akin(self, streams: list[int]) -> bool:
+        query = self.deployment.query
+        names = [self.names[self.producer_s[s]] for s in streams]
+        before = [{name, *query.ancestors(name)} for name in names]
+        return any(one & other for one, other in combinations(before, 2))
 
     def _passed(self, o: int) -> np.ndarray | None:
         """By input of an operator, whether its tuples leave in results; None: those of all do. [K]"""

@@ -11,23 +11,32 @@ of count windows, that of one replica's. Letters at the end of a name are the ax
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from twin.rates.arrays import JobArrays
+from twin.rates.calling import turn_s
 from twin.rates.layout import Layout
 from twin.rates.load import Load
+from twin.rates.together import made_on
 
 WHOLE = 0.02
 """A burst this close to a whole number of batches fills them, but for what a flush puts between."""
 
 
 class Burst(NamedTuple):
-    """So many tuples come to each replica, one every `gap_s`. [N] each"""
+    """So many tuples come to each replica, one every `gap_s`; `lump` of them at the very moment, as one tuple of the
+    producer made these, which wait for each other as `twin.rates.together` has it. [N] each"""
 
     size: np.ndarray
     gap_s: np.ndarray
+    lump: np.ndarray
+
+    @classmethod
+    def at_once(cls, size: np.ndarray) -> Self:
+        """What leaves together."""
+        return cls(size, np.zeros_like(size), np.ones_like(size))
 
 
 def batch_waits_s(
@@ -40,7 +49,8 @@ def batch_waits_s(
     job = layout.job
     before_sn = np.zeros((len(job.streams), layout.size))
     turn_on = np.zeros((len(job.names), layout.size))
-    single = Burst(np.ones(layout.size), np.zeros(layout.size))
+    single = Burst.at_once(np.ones(layout.size))
+    lump_on = made_on(layout) if job.multiplies else np.ones_like(turn_on)
     bursts = [single] * len(job.streams)
     for o in range(len(job.names)):
         coming = single
@@ -53,8 +63,8 @@ def batch_waits_s(
             else:
                 share = _share(layout, s) * job.share_s[s]
                 gap_s = np.maximum(each_on[o], coming.gap_s) / made
-                mine = Burst(coming.size * made * share, gap_s / share)
-                theirs = Burst(np.maximum(mine.size, 1.0), mine.gap_s)
+                mine = Burst(coming.size * made * share, gap_s / share, np.maximum(lump_on[o] * share, 1.0))
+                theirs = mine._replace(size=np.maximum(mine.size, 1.0))
             bursts[s] = theirs
             if job.batch_s[s] > 1:
                 per_s = found.out_on[o] / layout.replicas_on[o] * _share(layout, s) * job.share_s[s]
@@ -70,11 +80,16 @@ def batch_waits_s(
 
 
 def _longest(job: JobArrays, o: int, bursts: list[Burst], each: np.ndarray) -> tuple[Burst, np.ndarray]:
-    """Of what comes together to an operator on its streams, that which waits longest for its turn, and how long. [N]"""
-    sizes, gaps_s = (np.stack([bursts[s][i] for s in job.inputs[o]]) for i in (0, 1))
-    turns_s = (sizes - 1.0) / 2.0 * np.maximum(each - gaps_s, 0.0)
+    """Of what comes together to an operator on its streams, that which waits longest for its turn, and how long. [N]
+
+    each: the time that it takes for a tuple.
+    """
+    sizes, gaps_s, lumps = (np.stack([bursts[s][i] for s in job.inputs[o]]) for i in (0, 1, 2))
+    turns_s = np.maximum(sizes - lumps, 0.0) / 2.0 * np.maximum(each - gaps_s, 0.0)
+    if o in job.calling:
+        turns_s = np.maximum(turns_s, turn_s(job.calling[o], sizes))
     longest = turns_s.argmax(axis=0), np.arange(len(each))
-    return Burst(sizes[longest], gaps_s[longest]), turns_s[longest]
+    return Burst(sizes[longest], gaps_s[longest], lumps[longest]), turns_s[longest]
 
 
 def _share(layout: Layout, s: int) -> np.ndarray:
@@ -87,13 +102,13 @@ def _share(layout: Layout, s: int) -> np.ndarray:
 
 def _results(layout: Layout, o: int, s: int, results: np.ndarray) -> tuple[Burst, Burst]:
     """Of a window's evaluation: what one replica sends to one place, and what a consumer's replica gets at once."""
-    job, at_once = layout.job, np.zeros(layout.size)
+    job = layout.job
     dealt = 1.0 if job.broadcast_s[s] else 1.0 / layout.replicas_on[job.consumer_s[s]]
     if job.by_time_o[o]:
         mine = results / layout.replicas_on[o] * _share(layout, s)
-        return Burst(mine, at_once), Burst(np.maximum(results * dealt, 1.0), at_once)
+        return Burst.at_once(mine), Burst.at_once(np.maximum(results * dealt, 1.0))
     alone = 1.0 if job.forward_s[s] else dealt
-    return Burst(results * _share(layout, s), at_once), Burst(np.maximum(results * alone, 1.0), at_once)
+    return Burst.at_once(results * _share(layout, s)), Burst.at_once(np.maximum(results * alone, 1.0))
 
 
 def _batched(
@@ -105,9 +120,12 @@ def _batched(
     """
     batch, flush_s = job.batch_s[s], job.deployment.engine.flush_s
     assert flush_s is not None
-    size, gap_s = mine
+    size, gap_s, _ = mine
     together_s = np.maximum(np.minimum(size, batch) - 1.0, 0.0) / 2.0 * gap_s
-    between_s = np.where(size > 1.0, 1.0 - size / batch, 1.0) * fill_wait_s(per_s, batch, flush_s) + together_s
+    in_step = 1.0 if windowed else _in_step(batch / np.maximum(size, 1.0), per_s * gap_s)
+    # out of step a batch is full in the middle of a burst, and all wait as if they came evenly
+    open_ = np.where(size > 1.0, 1.0 - in_step * size / batch, 1.0)
+    between_s = open_ * fill_wait_s(per_s, batch, flush_s) + in_step * together_s
     apart = 1.0 if windowed else 1.0 - _in_step(size / batch, per_s * gap_s)
     left = apart * batch / np.maximum(size, 1e-12)  # of a burst, in an incomplete batch
     rest_s = np.minimum(flush_s / 2.0, size / np.maximum(per_s, 1e-12))
@@ -115,7 +133,7 @@ def _batched(
     wait_s = np.where(per_s * flush_s < batch, flush_s / 2.0, np.where(size < batch, between_s, more_s))
     leaving = np.clip(per_s * flush_s, 1.0, batch)
     whole = windowed & (size >= batch)  # full batches of one evaluation leave one after another
-    return wait_s, Burst(np.where(whole, theirs.size, leaving), np.zeros_like(wait_s))
+    return wait_s, Burst.at_once(np.where(whole, theirs.size, leaving))
 
 
 def _in_step(batches: np.ndarray, load: np.ndarray) -> np.ndarray:

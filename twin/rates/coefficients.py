@@ -26,9 +26,9 @@ from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.keys import crowding
-from twin.rates.latency import RHO_MAX
+from twin.rates.lines import RHO_MAX
 from twin.rates.load import flow_at
-from twin.rates.queues import gap_scv, irregularity, mmc_wait_s
+from twin.rates.queues import irregularity, mmc_wait_s, superposed
 
 
 class OperatorCoefficients(NamedTuple):
@@ -126,7 +126,7 @@ class PlacementCoefficients:
         job = JobArrays(compile(deployment))
         rates = {name: np.array([rate * factor]) for name, rate in job.offered_per_s.items()}
         replicas_o = np.minimum([float(deployment.plan.replicas(name)) for name in job.names], job.fed_o)
-        flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.slides})
+        flow = flow_at(job, rates, counted={job.names[o]: replicas_o[o : o + 1] for o in job.replicas_count})
         operators = _operators(job, flow, replicas_o)
         return cls(
             deployment=deployment,
@@ -191,9 +191,27 @@ class PlacementCoefficients:
         return service_ol * (0.5 + each.batch[:, None] / 2.0), wait_ol * irregular_ol
 
 
-def _gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
-    producers_o = np.array([sum(replicas_o[job.producer_s[s]] for s in streams) or 1 for streams in job.inputs])
-    return np.where(job.turns_o, gap_scv(np.asarray(replicas_o, float), producers_o), 1.0)
+def _least_gap_scv(job: JobArrays, replicas_o: np.ndarray) -> np.ndarray:
+    """What the squared variation of gaps at a replica is at least, wherever operators are and however busy: what leaves
+    is as regular as what comes or as the services, whichever is more (`twin.rates.gaps`). [O]"""
+    coming, leaving = np.ones((2, len(job.names)))
+    fuses = job.deployment.engine.chaining or bool(job.deployment.plan.fused)
+    for o, streams in enumerate(job.inputs):
+        if not streams:
+            coming[o] = job.arrival_scv_o[o]
+        elif not job.akin_o[o] and not any(job.batch_s[s] > 1 for s in streams):
+            producers = sum(1.0 if job.forward_s[s] else replicas_o[job.producer_s[s]] for s in streams)
+            dealt = [_least_dealt(job, s, leaving[job.producer_s[s]], replicas_o) for s in streams]
+            coming[o] = superposed(np.array(min(dealt)), np.array(producers))
+        if o not in job.windowed and o not in job.calling:
+            steady = 0.0 if fuses else min(coming[o], job.scv_o[o], 1.0)
+            leaving[o] = 1.0 - min(job.gain_o[o], 1.0) * (1.0 - steady)
+    return coming
+
+
+def _least_dealt(job: JobArrays, s: int, scv: float, replicas_o: np.ndarray) -> float:
+    scv = 1.0 + float(job.share_s[s]) * (scv - 1.0)
+    return scv / float(replicas_o[job.consumer_s[s]]) if job.in_turn_s[s] else scv
 
 
 def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> OperatorCoefficients:
@@ -201,8 +219,9 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         np.stack([getattr(flow[name], field) for name in job.names])
         for field in ("in_per_s", "out_per_s", "window_tuples", "fires_per_s", "bursts_per_s")
     )
-    near_on = job.service.total(in_on, out_on)
-    varied_on = job.service.spread(in_on, out_on) * (in_on / np.maximum(near_on, 1e-12)) ** 2
+    sent_sn = job.sent_sn(out_on) * np.where(job.broadcast_s, replicas_o[job.consumer_s], 1.0)[:, None]
+    near_on = job.service.total(in_on, sent_sn)
+    varied_on = job.service.spread(in_on, sent_sn) * (in_on / np.maximum(near_on, 1e-12)) ** 2
     scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
     state_o = np.array(
         [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
@@ -210,17 +229,17 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     rows = zip(job.operators, in_on, strict=True)
     state_o += np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])[:, 0]
     window_on[list(job.slides)] *= replicas_o[list(job.slides), None]
-    held_o = (window_on * job.held_bytes.mean(in_on, out_on))[:, 0] + state_o
-    skew_on = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
+    held_o = (window_on * job.held_bytes.mean(in_on, sent_sn))[:, 0] + state_o
+    crowded = crowding(job.deployment, job.names, replicas_o[:, None], {0: job.deployment.plan.key_groups})
     size_o = np.where(np.isfinite(bursts_on), out_on / np.maximum(bursts_on, 1e-12), 1.0)[:, 0]
     batch_o = [max([1.0, *(_at_once(job, s, size_o, replicas_o) for s in streams)]) for streams in job.inputs]
     return OperatorCoefficients(
         work=(near_on + scanned_on)[:, 0],
         service_s=np.where(in_on > 0, near_on / np.maximum(in_on, 1e-12), job.service.mean_o[:, None])[:, 0],
         scv=job.scv_o + (1.0 + job.scv_o) * varied_on[:, 0],
-        gap_scv=_gap_scv(job, replicas_o),
+        gap_scv=_least_gap_scv(job, replicas_o),
         replicas=replicas_o,
-        skew=np.ones(len(replicas_o)) if skew_on is None else skew_on[:, 0],
+        skew=np.ones(len(replicas_o)) if crowded is None else crowded.more_on[:, 0],
         held_mb=held_o * job.deployment.engine.memory.object_overhead / MEGA,
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),
@@ -259,7 +278,7 @@ def _streams(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) -> S
     room_s = np.array([engine.room(int(n), size) for n, size in zip(channels_s, job.bytes_s, strict=True)])
     return StreamCoefficients(
         send=rate_s * copies_s * job.bytes_s * 1e-9 * engine.serialise_ns_per_byte,
-        receive=rate_s * job.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
+        receive=rate_s * copies_s * job.bytes_s * 1e-9 * engine.deserialise_ns_per_byte,
         bytes_per_s=rate_s * copies_s * job.bytes_s,
         tuple_bytes=job.bytes_s,
         rate_per_s=rate_s,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 FULL = 0.995
 """Utilisation from which a socket counts as full."""
+BLOCK = 512
+"""Plans whose tasks are compared pair by pair at a time: all pairs of these stay in a processor's cache."""
 
 
 def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -44,6 +46,11 @@ def fair_level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarr
     With demands ascending, it is the maximum over tasks of what those below leave, divided among the others.
     neighbours: replicas of cell d if it is on the socket of cell c, else 0 [C, D, N].
     """
+    blocks = [slice(start, start + BLOCK) for start in range(0, max(1, own_cn.shape[1]), BLOCK)]
+    return np.concatenate([_level(own_cn[:, n], neighbours[:, :, n], capacity_cn[:, n]) for n in blocks], axis=1)
+
+
+def _level(own_cn: np.ndarray, neighbours: np.ndarray, capacity_cn: np.ndarray) -> np.ndarray:
     cells = np.arange(len(own_cn))
     smaller = neighbours * (own_cn[None] < own_cn[:, None])
     taken_cn = np.einsum("cdn,dn->cn", smaller, own_cn)

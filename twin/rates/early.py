@@ -15,12 +15,14 @@ import numpy as np
 
 from twin.rates.cores import FULL
 from twin.rates.filling import Measured, filling_s, held_back
-from twin.rates.latency import Ages, Queues, queues_s, result_ages_s
+from twin.rates.latency import Ages, result_ages_s
 from twin.rates.lateness import lateness
 from twin.rates.layout import Layout
+from twin.rates.lines import Queues, queues_s
 from twin.rates.load import Load
 from twin.rates.paces import Paces, own_paces
 from twin.rates.queues import grown_wait_s
+from twin.rates.together import beside_on
 
 LEAST, MOST = 0.05, 0.1
 """Of the measured time: filling counts if it takes more than LEAST, and wholly from MOST on."""
@@ -129,14 +131,17 @@ def _growing(layout: Layout, paces: Paces, at_s: np.ndarray) -> Queues:
     """Queues of which those that are nearly or more than full have grown for so long, but for `lateness`."""
     load, rows = paces.load, layout.operator_c
     lasting = queues_s(layout, load)
-    host = _processors(layout, paces)
+    gap_on = lasting.gap_on
+    host = _processors(layout, paces, gap_on)
     if len(paces.over_kn) > len(rows):  # the busiest replicas, each by itself
         rows = np.concatenate([rows, np.arange(len(layout.job.names))])
         alone = np.zeros((len(layout.job.names), layout.size))
         host = Shared(*(np.concatenate([each, alone]) for each in host))
     over = np.maximum(paces.over_kn, 1e-6)
     servers = np.where(np.array(layout.job.shared_o)[:, None], layout.replicas_on, 1.0)
-    varied = (lasting.line_on * (layout.gap_scv_on + load.line_scv_on) / servers)[rows] * over
+    beside = beside_on(layout, load)
+    lumps_on = gap_on if beside is None else gap_on + beside
+    varied = (lasting.line_on * (lumps_on + load.line_scv_on) / servers)[rows] * over
     came_s = at_s / np.maximum(over, 1.0)
     pooled = host.used > NEAR
     grown = grown_wait_s(over - 1.0, np.where(pooled, host.varied_s, varied), came_s)
@@ -164,11 +169,11 @@ class Shared(NamedTuple):
         return np.asarray(np.minimum(grown_wait_s(-less, np.maximum(self.varied_s, 1e-12), at_s) / lasting_s, 1.0))
 
 
-def _processors(layout: Layout, paces: Paces) -> Shared:
+def _processors(layout: Layout, paces: Paces, gap_on: np.ndarray) -> Shared:
     load, rows = paces.load, layout.operator_c
     busy_cn = load.busy_on[rows] if load.cells is None else load.cells.busy_cn
     speed_cn = load.speed_on[rows] if load.cells is None else load.cells.speed_cn
-    each_cn = (load.service_on * (layout.gap_scv_on + load.scv_on))[rows]
+    each_cn = (load.service_on * (gap_on + load.scv_on))[rows]
     asked_cn = np.where(layout.here_cn, busy_cn * layout.count_cn, 0.0)
     shared = speed_cn < 0.999 * np.minimum(1.0, layout.capacity_cn)
     used = layout.on_sockets(asked_cn) / layout.capacity_cn

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twin.rates.cores import FULL
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.room import room_sn
+from twin.rates.room import room_sn as room_of
 
 
 def credits_sn(layout: Layout) -> np.ndarray:
@@ -21,7 +22,7 @@ def credits_sn(layout: Layout) -> np.ndarray:
     job = layout.job
     replicas_sn = layout.replicas_on[job.consumer_s].copy()
     replicas_sn[[job.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
-    return np.asarray(replicas_sn * room_sn(layout))
+    return np.asarray(replicas_sn * room_of(layout))
 
 
 def filling_s(
@@ -36,7 +37,11 @@ def filling_s(
     if not full_sn.any():
         return np.zeros((len(job.sources), layout.size))
     excess_sn = _excess_sn(layout, offered, reached)
-    each_sn = np.where(full_sn, credits_sn(layout) / np.maximum(excess_sn, 1e-9), np.inf)
+    room_sn = credits_sn(layout)
+    if layout.crowding_on is not None:  # the busiest replica's channels fill, and those alone
+        alone_on = np.where(reached.cpu_on > FULL, layout.crowding_on, 1.0)
+        room_sn = room_sn / alone_on[job.consumer_s]
+    each_sn = np.where(full_sn, room_sn / np.maximum(excess_sn, 1e-9), np.inf)
     until_on = np.zeros((len(job.names), layout.size))
     for o in reversed(range(len(job.names))):
         if job.outputs[o]:

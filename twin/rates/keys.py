@@ -4,12 +4,15 @@ busiest replica gets."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
 from twin.keys import contiguous, distinct_values, group_count
+from twin.kinds.aggregate import Aggregate
+from twin.kinds.spread import KeySpread
 from twin.partitions import busiest
 from twin.randomness import stream
 
@@ -17,13 +20,25 @@ ORDERS = 16
 """Random orders of frequency averaged over: which key groups are frequent is known to a run's seed alone."""
 
 
+class Crowding(NamedTuple):
+    """more_on: input of an operator's busiest replica over the mean of all, >= 1. [O, N] placed: by operator, of each
+    stratum of its `KeySpread`, the share that is on the busiest replica. [K, N]"""
+
+    more_on: np.ndarray
+    placed: Mapping[int, np.ndarray]
+
+    def select(self, rows: np.ndarray) -> Crowding:
+        """Under some of the plans (a boolean mask [N])."""
+        return Crowding(self.more_on[:, rows], {o: each[:, rows] for o, each in self.placed.items()})
+
+
 def crowding(
     deployment: Deployment,
     names: Sequence[str],
     replicas_on: np.ndarray,
     owners_n: Mapping[int, Mapping[str, tuple[int, ...]]],
-) -> np.ndarray | None:
-    """Input of an operator's busiest replica over the mean of all, >= 1 [O, N]; None if no operator has either.
+) -> Crowding | None:
+    """None if no operator has key groups, or partitions to read.
 
     owners_n: by plan, the replica of each key group of operators where they are not in contiguous ranges.
     """
@@ -32,20 +47,64 @@ def crowding(
     read = {o: parts for o, name in enumerate(names) if (parts := query.operator(name).parts) is not None}
     if not keyed and not read:
         return None
-    found = np.ones_like(replicas_on)
+    found, placed = np.ones_like(replicas_on), {}
     for o, parts in read.items():
         found[o] = [busiest(parts, count) for count in replicas_on[o].astype(int).tolist()]
     for o in keyed:
-        known: dict[tuple[int, tuple[int, ...]], float] = {}
+        known: dict[tuple[int, tuple[int, ...]], int] = {}
+        each: list[tuple[float, np.ndarray]] = []
+        which = np.zeros(replicas_on.shape[1], dtype=int)
         for number, count in enumerate(replicas_on[o].astype(int).tolist()):
             owners = owners_n.get(number, {}).get(names[o], ())
             if (count, owners) not in known:
-                known[count, owners] = _crowding(deployment, names[o], count, owners)
-            found[o, number] = known[count, owners]
+                known[count, owners] = len(each)
+                each.append(_crowding(deployment, names[o], count, owners))
+            which[number] = known[count, owners]
+        found[o] = np.array([more for more, _ in each])[which]
+        placed[o] = np.stack([on for _, on in each], axis=1)[:, which]
+    return Crowding(found, placed)
+
+
+def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:
+    """How an aggregate's window is spread over its groups, by name, where that matters: keys are skewed, or come to
+    several replicas. Key groups are put together as fast runs do: the most frequent, the next 2, 4 ..."""
+    found = {}
+    for name in names:
+        operator, skew = deployment.query.operator(name), deployment.workload.keys.get(name, KeySkew())
+        if not isinstance(operator, Aggregate):
+            continue
+        groups, places = group_count(deployment.query, name, deployment.plan.replicas(name)), _places(deployment, name)
+        if groups is not None and (places > 1.0 or skew.uneven):
+            found[name] = _spread(distinct_values(operator, skew, groups), skew, places)
+        elif places > 1.0:
+            found[name] = KeySpread(np.ones(1), np.array([float(operator.groups)]), places)
     return found
 
 
-def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[int, ...]) -> float:
+def _places(deployment: Deployment, name: str) -> float:
+    """Replicas to which the tuples of one group come, at most."""
+    ways = [deployment.query.partitioning(each) for each in deployment.query.inputs(name)]
+    return max(1.0 if way.whole or way.keeps_keys else 2.0 if way.two_choices else np.inf for way in ways)
+
+
+def _spread(values: np.ndarray, skew: KeySkew, places: float) -> KeySpread:
+    if skew.placed:
+        shares = skew.by_group(len(values))
+        order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+        shares, values = shares[order], values[order]
+    else:
+        populated = values[values > 0]
+        shares, values = zipf_shares(len(populated), skew.zipf), np.full(len(populated), populated.mean())
+    edges = _edges(len(shares))
+    return KeySpread(np.add.reduceat(shares, edges), np.add.reduceat(values, edges), places)
+
+
+def _edges(groups: int) -> list[int]:
+    return [2**k - 1 for k in range(groups.bit_length() + 1) if 2**k - 1 < groups]
+
+
+def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[int, ...]) -> tuple[float, np.ndarray]:
+    """Of the busiest replica: its input over the mean, and the share of each stratum of key groups that it has."""
     query, skew = deployment.query, deployment.workload.keys.get(name, KeySkew())
     groups = group_count(query, name, replicas)
     assert groups is not None
@@ -53,13 +112,20 @@ def _crowding(deployment: Deployment, name: str, replicas: int, owners: tuple[in
     shares = np.sort(skew.by_group(groups))[::-1] if skew.placed else zipf_shares(len(populated), skew.zipf)
     if any(query.partitioning(each).two_choices for each in query.inputs(name)):
         # even, but for what the most frequent key group alone brings to its two candidates
-        return max(1.0, replicas * float(shares[0]) / min(2, replicas))
+        return max(1.0, replicas * float(shares[0]) / min(2, replicas)), np.full(1, 1.0 / replicas)
+    placed = np.array(owners or contiguous(groups, replicas))
     if skew.placed:
-        return replicas * float(np.bincount(owners or contiguous(groups, replicas), skew.by_group(groups)).max())
-    return replicas * _hottest(shares, np.array(owners or contiguous(groups, replicas))[populated], replicas)
-
-
-def _hottest(shares: np.ndarray, owners: np.ndarray, replicas: int) -> float:
+        order = np.argsort(-skew.by_group(groups), kind="stable")[: np.count_nonzero(shares)]
+        return _hottest(shares[: len(order)], [placed[order]], replicas)
     rng = stream(0, "rate-keys")
-    orders = [rng.permutation(shares) for _ in range(ORDERS)]
-    return float(np.mean([np.bincount(owners, order, minlength=replicas).max() for order in orders]))
+    ranks = [rng.permutation(len(populated)) for _ in range(ORDERS)]
+    return _hottest(shares, [placed[populated][np.argsort(each)] for each in ranks], replicas)
+
+
+def _hottest(shares: np.ndarray, owners: Sequence[np.ndarray], replicas: int) -> tuple[float, np.ndarray]:
+    """shares: of key groups, the most frequent first; owners: their replicas, where they may be."""
+    loads = [np.bincount(each, shares, minlength=replicas) for each in owners]
+    on_it = np.mean([each == load.argmax() for each, load in zip(owners, loads, strict=True)], axis=0)
+    edges = _edges(len(shares))
+    sizes = np.diff([*edges, len(shares)])
+    return replicas * float(np.mean([load.max() for load in loads])), np.add.reduceat(on_it, edges) / sizes

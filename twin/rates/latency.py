@@ -3,9 +3,8 @@
 Ages are kept as [3, N]: since ingestion (row 0), since generation at the broker (row 1), and the lag of the results
 behind a run that starts empty (row 2): what a run of H seconds lacks of H seconds' steady output.
 
-* An operator adds its service time, and the wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that its socket
-  can give it beside the others; of replicas with a shared queue, that of M/M/c by Allen and Cunneen; of replicas that
-  get tuples in turn, that of GI/G/1 (`twin.rates.queues`), as gaps are then more regular.
+* An operator adds its service time, and the wait in its line (`twin.rates.lines`); where its keys are uneven, of its
+  busiest replica and of all others, by what leaves these (`twin.rates.hottest`).
 * What waits for a system outside takes no CPU; the wait for a place there is that of M/G/c (`twin.rates.calling`).
 * A saturated operator, and all upstream of it, wait in full channels: credits over the rate of the stream, the way
   there included. Of streams that meet, only those above the fair rate fill theirs; the others wait in the same line.
@@ -37,13 +36,13 @@ from twin.rates.batches import batch_waits_s
 from twin.rates.calling import away_s
 from twin.rates.cores import FULL
 from twin.rates.filling import Measured, behind_s, filled, filling_s
+from twin.rates.hottest import hottest
 from twin.rates.layout import Layout
+from twin.rates.lines import RHO_MAX, Line, Queues, queues_s
 from twin.rates.load import Load
-from twin.rates.queues import irregularity, mmc_wait_s
 from twin.rates.room import room_sn
 from twin.rates.throttle import felt
 
-RHO_MAX = 0.98
 THROTTLED = 1.0 - 1e-3
 """A source that ingests less than this share of what it is offered counts as slowed."""
 
@@ -67,14 +66,6 @@ class Ages(NamedTuple):
     full_sn: np.ndarray
 
 
-class Queues(NamedTuple):
-    """Service, that of all that runs as one from there on, and mean wait of a tuple. [O, N] each"""
-
-    service_on: np.ndarray
-    line_on: np.ndarray
-    wait_on: np.ndarray
-
-
 def result_ages_s(
     layout: Layout, offered: Load, found: Load, share: np.ndarray, measured: Measured, queues: Queues | None = None
 ) -> Ages:
@@ -86,15 +77,16 @@ def result_ages_s(
     job = layout.job
     blocked_on, full_sn, jam_on = _full(layout, found, share)
     filling_rn = filling_s(layout, offered, found, full_sn)
-    link_sn, (service_on, line_on, wait_on) = _links_s(layout, found), queues or queues_s(layout, found)
-    channel_sn = _channels_s(layout, found, full_sn, blocked_on, link_sn, jam_on)
+    link_sn, lines = _links_s(layout, found), queues or queues_s(layout, found)
+    service_on, wait_on = lines.service_on, lines.wait_on
+    channel_sn = _channels_s(layout, found, Full(blocked_on, full_sn, jam_on), link_sn, lines)
     felt_rn = filling_rn / share  # what leaves then came in long before
     channel_sn = link_sn + (channel_sn - link_sn) * filled(felt_rn.max(axis=0), measured)
     size = (len(job.names), layout.size)
     ages, (channel_on, queue_on, waited_on, window_on) = np.zeros((3, *size)), np.zeros((4, *size))
-    sent_sn = job.sent_sn(found.out_on)
+    sent_sn = layout.carried_sn(found.out_on)
     burst_on = np.where(np.isfinite(found.bursts_on), found.out_on / np.maximum(found.bursts_on, 1e-12), 1.0)
-    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, line_on)
+    batch_sn, turn_on = batch_waits_s(layout, found, burst_on, lines.pace_on)
     for o in range(len(job.names)):
         streams = job.inputs[o]
         queue_on[o] = service_on[o]
@@ -118,7 +110,8 @@ def result_ages_s(
             rates = rates * passed[:, None]  # only what leaves is of an age
         mixed = _mixed(rates, arriving)
         taken = _taken(layout, found, o)
-        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o])
+        bursts = found.bursts_on[producers].max(axis=0)
+        held = Held(taken, found.window_on[o], found.groups_on[o], job.piece_o[o], job.disorder_o[o], bursts)
         through = job.operators[o].ages_s(arriving, mixed, held)
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
@@ -132,7 +125,7 @@ def result_ages_s(
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
     """What comes to an operator; with count windows, to each replica. [N]"""
-    if layout.job.names[o] not in layout.counted:
+    if o not in layout.job.slides or layout.job.names[o] not in layout.counted:
         return found.in_on[o]
     return np.asarray(found.fires_on[o] * layout.job.slides[o] / layout.replicas_on[o])
 
@@ -144,42 +137,19 @@ def _mixed(rates: np.ndarray, ages: np.ndarray) -> np.ndarray:
     return np.asarray((ages * rates).sum(axis=1) / np.maximum(rates.sum(axis=0), 1e-12))
 
 
-def queues_s(layout: Layout, found: Load) -> Queues:
-    """Those that last, of what is not overloaded.
+class Full(NamedTuple):
+    """Which operators' input queues, and which streams' channels, are full [O, N], [S, N] bool. jam_on: where sockets
+    differ, the share of an operator's replicas whose channels are full if any are [O, N]."""
 
-    Where sockets differ, means over them. Only the first of fused operators has a line.
-    """
-    job, cells, gap_on = layout.job, found.cells, layout.gap_scv_on
-    rho = np.minimum(found.used_on, RHO_MAX)
-    if cells is None:
-        service_on, line_on = found.service_on / found.speed_on, found.line_s_on / found.speed_on
-        wait_on = rho / (1.0 - rho) * line_on * irregularity(gap_on, found.line_scv_on, rho)
-    else:
-        service_cn = cells.service_cn / cells.speed_cn
-        rho_cn = np.minimum(cells.busy_cn / cells.speed_cn, RHO_MAX)
-        fusing = layout.fusing
-        line_cn = service_cn if fusing is None else found.line_s_on[layout.operator_c] / cells.speed_cn
-        gap_cn, scv_cn = gap_on[layout.operator_c], found.line_scv_on[layout.operator_c]
-        wait_cn = rho_cn / (1.0 - rho_cn) * line_cn * irregularity(gap_cn, scv_cn, rho_cn)
-        service_on, line_on, wait_on = layout.mean(service_cn), layout.mean(line_cn), layout.mean(wait_cn)
-        if fusing is not None:  # those behind the first get what it gets
-            slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
-            service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
-    for o in np.flatnonzero(job.shared_o):
-        each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
-        wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
-        wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
-    if layout.fusing is not None:
-        wait_on = np.where(layout.fusing.behind_on, 0.0, wait_on)
-    return Queues(service_on, line_on, wait_on)
+    blocked_on: np.ndarray
+    full_sn: np.ndarray
+    jam_on: np.ndarray | None
 
 
-def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Which operators' input queues, and which streams' channels, are full. [O, N], [S, N] bool
-
-    A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
+def _full(layout: Layout, found: Load, share: np.ndarray) -> Full:
+    """A stream's channel is full if it, its consumer or something downstream is the bottleneck; where several streams
     meet, only those which bring more than the fair rate are. Where sockets differ, the replicas on some are the
-    bottleneck: third, the share of an operator's replicas whose channels are full if any are, [O, N].
+    bottleneck.
     """
     job = layout.job
     throttled = share.min(axis=0) < THROTTLED
@@ -188,7 +158,7 @@ def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, n
     full_sn = throttled & (stream_sn > FULL)
     jam_on = None if found.cells is None else layout.mean(np.where(found.cells.cpu_cn > FULL, 1.0, 0.0))
     if not throttled.any():
-        return blocked_on, full_sn, jam_on
+        return Full(blocked_on, full_sn, jam_on)
     felt_sn = felt(layout, found)[1]
     for o in reversed(range(len(job.names))):
         for s in job.outputs[o]:
@@ -197,7 +167,7 @@ def _full(layout: Layout, found: Load, share: np.ndarray) -> tuple[np.ndarray, n
                 jam_on[o] = np.where(full_sn[s], 1.0, jam_on[o])
         for s in job.inputs[o]:
             full_sn[s] |= blocked_on[o] & (felt_sn[s] > 0.99)
-    return blocked_on, full_sn, jam_on
+    return Full(blocked_on, full_sn, jam_on)
 
 
 def _links_s(layout: Layout, found: Load) -> np.ndarray:
@@ -208,25 +178,24 @@ def _links_s(layout: Layout, found: Load) -> np.ndarray:
     return np.asarray(layout.latency_sn + (layout.send_sn + over_links) * waits)
 
 
-def _channels_s(
-    layout: Layout,
-    found: Load,
-    full_sn: np.ndarray,
-    blocked_on: np.ndarray,
-    link_sn: np.ndarray,
-    jam_on: np.ndarray | None,
-) -> np.ndarray:
+def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, lines: Queues) -> np.ndarray:
     """From leaving the producer to the head of the consumer's queue, as far as channels are full; else the link. [S, N]
 
     A full channel holds its credits, those on the way included: by Little's law a tuple spends credits over rate in
     it. A stream that is not full but meets a full one waits in the same line.
     """
-    job = layout.job
+    job, (blocked_on, full_sn, jam_on), hot = layout.job, full, hottest(layout, found)
     if not full_sn.any():
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
     inside_sn = room_sn(layout) / np.maximum(per_replica_sn, 1e-9)
+    if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
+        line = Line(lines.line_on, lines.gap_on, found.line_scv_on, None)
+        others_on = line.wait_s(np.minimum(hot.less / hot.more, 1.0 - 1e-9))
+        each, alone = hot.of(job.consumer_s), (found.cpu_on > FULL)[job.consumer_s]
+        others_sn = np.minimum(inside_sn / np.maximum(each.less, 1e-9), link_sn + others_on[job.consumer_s])
+        inside_sn = np.where(alone, each.share * inside_sn / each.more + (1.0 - each.share) * others_sn, inside_sn)
     if jam_on is not None:
         jam_sn = np.where(blocked_on[job.consumer_s], jam_on[job.consumer_s], 1.0)
         inside_sn = link_sn + (inside_sn - link_sn) * jam_sn

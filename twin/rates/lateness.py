@@ -20,7 +20,7 @@ INGESTED, GENERATED = 0, 1
 def lateness(layout: Layout, paces: Paces) -> np.ndarray:
     """By how many seconds results become older every second, over all sinks. [2, N]"""
     job, load = layout.job, paces.load
-    sent_sn = job.sent_sn(load.out_on)
+    sent_sn = layout.carried_sn(load.out_on)
     late: list[np.ndarray] = []
     for o in range(len(job.names)):
         if job.inputs[o]:

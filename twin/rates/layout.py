@@ -17,9 +17,8 @@ from twin.plan import ExecutionPlan, Location
 from twin.rates import fusing
 from twin.rates.arrays import JobArrays
 from twin.rates.fusing import Fusing
-from twin.rates.keys import crowding
+from twin.rates.keys import Crowding, crowding
 from twin.rates.links import LinkLayout
-from twin.rates.queues import gap_scv
 from twin.rates.sockets import SocketLayout
 
 
@@ -43,7 +42,7 @@ class Layout:
         self.operator_c = np.repeat(np.arange(len(job.names)), np.diff([*self.first_c, len(sockets)]))
         self.socket_cn = np.array(sockets).reshape(len(sockets), self.size)
         self.count_cn: np.ndarray = np.array(replicas).reshape(len(sockets), self.size)
-        self.crowding_on: np.ndarray | None = None
+        self.crowding: Crowding | None = None
         self.fusing: Fusing | None = None
         self._place()
 
@@ -61,7 +60,7 @@ class Layout:
             counts.append(count_vl)
         layout = cls(job, counts, codes)
         owners_n = {number: plan.key_groups for number, plan in enumerate(plans) if plan.key_groups}
-        layout.crowding_on = crowding(job.deployment, job.names, layout.replicas_on, owners_n)
+        layout.crowding = crowding(job.deployment, job.names, layout.replicas_on, owners_n)
         layout.fusing = fusing.of_plans(job, plans)
         return layout
 
@@ -70,7 +69,7 @@ class Layout:
         """From replicas by plan, operator in data-flow order, and socket [P, O, L]."""
         counts = [_fed(np.asarray(counts_pol[:, o], dtype=float), fed) for o, fed in enumerate(job.fed_o)]
         layout = cls(job, counts, [np.arange(len(counts_pol))] * len(counts))
-        layout.crowding_on = crowding(job.deployment, job.names, layout.replicas_on, {})
+        layout.crowding = crowding(job.deployment, job.names, layout.replicas_on, {})
         layout.fusing = fusing.of_counts(job, counts_pol)
         return layout
 
@@ -80,7 +79,7 @@ class Layout:
         part.job, part.single, part.first_c, part.operator_c = self.job, self.single, self.first_c, self.operator_c
         part.size = int(rows.sum())
         part.socket_cn, part.count_cn = self.socket_cn[:, rows], self.count_cn[:, rows]
-        part.crowding_on = None if self.crowding_on is None else self.crowding_on[:, rows]
+        part.crowding = None if self.crowding is None else self.crowding.select(rows)
         part.fusing = None if self.fusing is None else self.fusing.select(rows)
         part._place()
         return part
@@ -94,6 +93,11 @@ class Layout:
         self.capacity_cn = job.capacity_l[self.socket_cn]
         self._at_socket = (self.socket_cn * self.size + plans).ravel()
         self._at_host = (self.host_cn * self.size + plans).ravel()
+
+    @property
+    def crowding_on(self) -> np.ndarray | None:
+        """Input of an operator's busiest replica over the mean of all, >= 1 [O, N]; None if all are alike."""
+        return None if self.crowding is None else self.crowding.more_on
 
     # sums and maxima -------------------------------------------------------------------------------------------------
 
@@ -148,18 +152,10 @@ class Layout:
         return np.stack([each.sum(axis=0) for each in self.leaving])
 
     @cached_property
-    def gap_scv_on(self) -> np.ndarray:
-        """Squared variation of the gaps between the tuples of a replica. [O, N]"""
-        found = np.ones((len(self.job.names), self.size))
-        for o in np.flatnonzero(self.job.turns_o):
-            producers = sum(self.replicas_on[self.job.producer_s[s]] for s in self.job.inputs[o])
-            found[o] = gap_scv(self.replicas_on[o], producers)
-        return found
-
-    @cached_property
     def counted(self) -> dict[str, np.ndarray]:
-        """Replicas of operators with count windows, if they are several under any plan. By name, [N]"""
-        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.slides}
+        """Replicas of operators through which more or less flows where they are several (`JobArrays.replicas_count`),
+        if they are under any plan. By name, [N]"""
+        found = {self.job.names[o]: self.replicas_on[o] for o in self.job.replicas_count}
         return {name: replicas for name, replicas in found.items() if (replicas > 1.0).any()}
 
     @cached_property
@@ -179,6 +175,12 @@ class Layout:
         return np.stack([(share * each_h[self.host_cn[self.cells(o)]]).sum(axis=0) for share, o in ends])
 
     @cached_property
+    def crowded_cn(self) -> np.ndarray:
+        """Whether more tasks sit on its socket than that has cores. [C, N]"""
+        tasks_cn = self.count_cn if self.fusing is None else self.count_cn * ~self.fusing.behind_on[self.operator_c]
+        return np.asarray(self.on_sockets(tasks_cn) > np.maximum(self.capacity_cn, 1.0))
+
+    @cached_property
     def copies_sn(self) -> np.ndarray:
         """How many consumer replicas get each tuple of a stream: 1, or all of them for a broadcast. [S, 1 or N]"""
         if not any(self.job.broadcast_s):
@@ -188,7 +190,8 @@ class Layout:
 
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
         """What all streams carry, of what operators pass on, copies of broadcasts included. [S, 1 or N]"""
-        return np.asarray(self.job.sent_sn(out_on) * self.copies_sn)
+        sent_sn = self.job.sent_sn(out_on)
+        return sent_sn * self.copies_sn if any(self.job.broadcast_s) else sent_sn
 
     @cached_property
     def neighbours(self) -> np.ndarray:

@@ -100,8 +100,8 @@ def pressure(job: JobArrays, load: Load) -> np.ndarray:
 
 
 def offered_flow(job: JobArrays, counted: Mapping[str, np.ndarray] | None = None) -> dict[str, Flow]:
-    """What flows if every source keeps up; arrays of one entry, as it is the same under all plans, but for count
-    windows of several replicas. counted: see `Layout.counted`."""
+    """What flows if every source keeps up; arrays of one entry, as it is the same under all plans, but for `counted`:
+    see `Layout.counted`."""
     size = max((len(each) for each in (counted or {}).values()), default=1)
     return flow_at(job, {name: np.full(size, rate) for name, rate in job.offered_per_s.items()}, counted=counted)
 
@@ -129,14 +129,14 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         np.stack([getattr(flow[name], field) for name in job.names]) for field in FLOW_FIELDS
     )
     sent_sn = layout.carried_sn(out_on)
-    work_on = job.service.total(in_on, out_on) + np.zeros(layout.size)
+    work_on = job.service.total(in_on, sent_sn) + np.zeros(layout.size)
     remote_sn = layout.remote_sn * job.bytes_s[:, None] * 1e-9
     written_sn = remote_sn * sent_sn * engine.serialise_ns_per_byte
-    read_sn = remote_sn * job.sent_sn(out_on) * engine.deserialise_ns_per_byte
+    read_sn = remote_sn * sent_sn * engine.deserialise_ns_per_byte
     for s, (producer, consumer) in enumerate(zip(job.producer_s, job.consumer_s, strict=True)):
         work_on[producer] += written_sn[s]
         work_on[consumer] += read_sn[s]
-    varied_on = job.service.spread(in_on, out_on) * (in_on / np.maximum(work_on, 1e-12)) ** 2
+    varied_on = job.service.spread(in_on, sent_sn) * (in_on / np.maximum(work_on, 1e-12)) ** 2
     work_on *= slowdown_on
     idle_on = job.service.mean_o[:, None] * slowdown_on
     service_on = np.where(in_on > 0, work_on / np.maximum(in_on, 1e-12), idle_on)
@@ -154,7 +154,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         cpu_on, speed_on = layout.worst(cpu_cn), -layout.worst(-speed_cn)
         used_on = task_on / speed_on
         if not layout.single:  # neighbours differ, so what replicas get does too
-            cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn)
+            cells = Cells(service_on[layout.operator_c], busy_cn, speed_cn, cpu_cn, np.zeros_like(cpu_cn))
     else:
         taken_on = in_on / layout.replicas_on
         cells = layout.sockets.cells(layout, taken_on, per_replica_sn, busy_on, service_on, slowdown_on)
@@ -230,12 +230,18 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     job, law = layout.job, layout.job.deployment.engine.memory
     state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     window_on = np.stack([flow[name].window_tuples for name in job.names])
-    if layout.counted:
-        window_on = window_on * np.stack([layout.counted.get(name, np.ones(layout.size)) for name in job.names])
+    if any(job.names[o] in layout.counted for o in job.slides):
+        each_on = np.ones((len(job.names), layout.size))
+        each_on[list(job.slides)] = layout.replicas_on[list(job.slides)]
+        window_on = window_on * each_on
     in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
     rows = zip(job.operators, in_on, strict=True)
     window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])
-    held_on = window_free_on + window_on * job.held_bytes.mean(in_on, out_on) + np.array(state_bytes)[:, None]
+    held_on = (
+        window_free_on
+        + window_on * job.held_bytes.mean(in_on, layout.carried_sn(out_on))
+        + np.array(state_bytes)[:, None]
+    )
     held_cn = (held_on * law.object_overhead / MEGA)[layout.operator_c] * layout.share_cn
     used_hn = (layout.by_host(held_cn) + law.base_mb) / job.ram_h[:, None]
     used_hn = np.where(layout.by_host(layout.count_cn) > 0, used_hn, 0.0)

@@ -70,7 +70,7 @@ class NumaJob:
             for each in ("in_per_s", "out_per_s", "fires_per_s", "window_tuples")
         )
         known_o = np.maximum(self.in_o, 1e-300)
-        rates = self.in_o[:, None], out_o[:, None]
+        rates = self.in_o[:, None], arrays.sent_sn(out_o[:, None])
         evaluated_o = fires_o * window_o * arrays.scan_o + out_o * arrays.result_o
         self.time_o = arrays.service.mean(*rates)[:, 0] + evaluated_o / known_o
         """Te."""
@@ -103,10 +103,10 @@ class NumaJob:
         self.additive = bool(np.allclose([LESS * in_oa.sum(axis=1), LESS * self.in_o], less, rtol=1e-9, atol=0.0))
         """Whether each source adds what it would send alone, as windows do not."""
         self.offered_a, self.results_a = offered_a, in_oa[self.sinks].sum(axis=0)
-        self.work_oa = arrays.service.total(in_oa, out_oa)
-        """Reference cores, with nothing fetched."""
         self.rate_sa = arrays.sent_sn(out_oa)
-        self.memory_oa = arrays.sockets.memory.total(in_oa, out_oa)
+        self.work_oa = arrays.service.total(in_oa, self.rate_sa)
+        """Reference cores, with nothing fetched."""
+        self.memory_oa = arrays.sockets.memory.total(in_oa, self.rate_sa)
 
     def _flowing(self, arrays: JobArrays, rates_an: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Into and out of operators at rates of the sources. [o, n] each"""

@@ -89,7 +89,8 @@ def _over(layout: Layout, now: Load) -> np.ndarray:
     if now.cells is None:
         over_cn = np.asarray(now.used_on * np.ones(layout.size))
     else:
-        over_cn = np.where(layout.here_cn, now.cells.busy_cn / np.maximum(now.cells.speed_cn, 1e-12), 0.0)
+        over_cn = np.maximum(now.cells.busy_cn / np.maximum(now.cells.speed_cn, 1e-12), now.cells.moving_cn)
+        over_cn = np.where(layout.here_cn, over_cn, 0.0)
         speed_cn = np.where(layout.here_cn, now.cells.speed_cn, 0.0)
         for o in np.flatnonzero(job.shared_o).tolist():  # whoever is free takes
             rows = layout.cells(o)

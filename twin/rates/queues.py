@@ -53,11 +53,19 @@ def mmck_loss(servers: int, room: int, offered: float) -> float:
 def gap_scv(turns: np.ndarray, producers: np.ndarray) -> np.ndarray:
     """Squared variation of the gaps at a replica that gets each `turns`-th tuple of several producers' Poisson streams.
 
-    Of one producer, 1 / turns, as gaps are sums of so many. Of several, what is superposed becomes Poisson again, the
-    slower the higher the load: Whitt's mean of both (QNA, 1983, eq. 29) at a load of USUAL_LOAD.
+    Of one producer, 1 / turns, as gaps are sums of so many.
     """
-    regular = 1.0 / (1.0 + 4.0 * (1.0 - USUAL_LOAD) ** 2 * (producers - 1.0))
-    return np.asarray(1.0 - regular * (1.0 - 1.0 / turns))
+    return superposed(1.0 / turns, producers)
+
+
+def superposed(scv: np.ndarray, streams: np.ndarray) -> np.ndarray:
+    """Squared variation of the gaps in so many streams together, of each of which it is `scv`.
+
+    What is superposed becomes Poisson again, the slower the higher the load: Whitt's mean of both (QNA, 1983, eq. 29)
+    at a load of USUAL_LOAD.
+    """
+    regular = 1.0 / (1.0 + 4.0 * (1.0 - USUAL_LOAD) ** 2 * (streams - 1.0))
+    return np.asarray(1.0 - regular * (1.0 - scv))
 
 
 def irregularity(gap_scv: np.ndarray, service_scv: np.ndarray, load: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ def felt(layout: Layout, now: Load) -> tuple[np.ndarray, np.ndarray]:
     Of an operator with several inputs the too fast feel more, those below the fair level less. [O, N], [S, N]
     """
     job = layout.job
-    felt_on, felt_sn, sent_sn = pressure(job, now), np.empty_like(now.nic_sn), job.sent_sn(now.out_on)
+    felt_on, felt_sn, sent_sn = pressure(job, now), np.empty_like(now.nic_sn), layout.carried_sn(now.out_on)
     for o in reversed(range(len(job.names))):
         for s in job.outputs[o]:
             np.maximum(felt_on[o], felt_sn[s], out=felt_on[o])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from twin.job import Edge, Job
-from twin.kinds.selective import Selective
+from twin.kinds.selective import Selective, beside
 
 
 def together(job: Job, name: str) -> float:
@@ -31,15 +29,6 @@ def _beside(job: Job, edge: Edge, replicas: int) -> float:
     came = job.rates[producer.name].in_per_s
     made = job.rates[edge.stream.producer].out_per_s * edge.share / came if came > 0.0 else 0.0
     if edge.how.in_turn:
-        return beside(made / replicas)
+        return float(beside(made / replicas))
     alone = edge.how.copies or edge.how.paired or edge.how.whole
-    return beside(made) / (1.0 if alone else replicas)
-
-
-def beside(made: float) -> float:
-    """How many others are made with one, where one tuple makes that many, rounded up or down at random.
-
-    Of b at a time, E[b (b - 1)] / E[b].
-    """
-    whole = math.floor(made)
-    return whole * (2.0 * made - whole - 1.0) / made if made > 0.0 else 0.0
+    return float(beside(made)) / (1.0 if alone else replicas)

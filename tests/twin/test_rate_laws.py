@@ -1,0 +1,195 @@
+"""The analytic model's laws of what comes together, unevenly, or to tasks that share cores: theory and brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.twin.test_rate_batches import FREE, job, predict
+from twin.deployment import Deployment
+from twin.key_skew import KeySkew, zipf_shares
+from twin.kinds.async_io import AsyncIO
+from twin.kinds.selective import beside
+from twin.kinds.spread import KeySpread
+from twin.profiles import STORM
+from twin.query import Aggregate, Map, Sink, Source, TimeWindow
+from twin.rates.model import RateModel
+from twin.rates.queues import mmc_wait_s
+from twin.rates.sharing import beside_busy, longer
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.workload import Constant
+
+
+def dealt(deployment: Deployment, **partitioning: str) -> Deployment:
+    """With the streams into operators dealt so."""
+    streams = tuple(
+        each.model_copy(update={"partitioning": partitioning.get(each.consumer, each.partitioning)})
+        for each in deployment.query.streams
+    )
+    return deployment.model_copy(update={"query": deployment.query.model_copy(update={"streams": streams})})
+
+
+def exact(deployment: Deployment, seed: int = 1, horizon_s: float = 15.0) -> object:
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=3.0, period_s=3.0, fidelity="exact", seed=seed)
+    return simulate(Scenario.of(deployment, settings)).metrics
+
+
+# what comes together ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", [0.3, 1.0, 2.5, 40.0])
+def test_others_made_with_a_tuple_are_brute_force(made):
+    sizes = np.floor(made) + (np.random.default_rng(0).random(200_000) < made % 1)
+    assert float(beside(made)) == pytest.approx((sizes * (sizes - 1)).sum() / sizes.sum(), rel=0.02, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "way", "others"), [(1, "rebalance", 9.0), (4, "rebalance", 1.6), (4, "hash", 2.25)]
+)
+def test_what_a_tuple_makes_waits_for_itself(replicas, way, others):
+    """As in M^[b]/G/1: (b - 1) s / (2 (1 - rho)) longer than if each came alone. In turn to four of 10, 2 or 3 come."""
+    service_s, rate_per_s = 1e-3, 50.0 * replicas
+    work = Map(name="work", service_time_s=service_s, service_scv=1.0)
+    many = Map(name="many", selectivity=10.0, **FREE)
+    lumpy = job(Source(name="in", **FREE), many, work, Sink(name="out", **FREE), rate_per_s=rate_per_s, engine=STORM)
+    placement = {**lumpy.plan.placement, "work": ("h",) * replicas}
+    lumpy = dealt(lumpy.model_copy(update={"plan": lumpy.plan.model_copy(update={"placement": placement})}), work=way)
+    answer = RateModel(1e5).answer(lumpy, [lumpy.plan])
+    used = answer.busy_cores[0, 2]
+    assert used == pytest.approx(0.5, rel=0.05)
+    own_s = used / (1.0 - used) * answer.service_s[0, 2]
+    lumps_s = others * answer.service_s[0, 2] / (2.0 * (1.0 - used))
+    assert answer.line_s[0, 2] == pytest.approx(own_s + lumps_s, rel=0.02)
+
+
+def test_small_batches_behind_batches_are_seldom_in_step():
+    """Batches of 5 fill those of 10 in the middle: tuples wait as if they came evenly, as flushes come between."""
+    source, work = Source(name="in", tuple_bytes=6000), Map(name="work", tuple_bytes=3000, service_time_s=5e-4)
+    large = job(source, work, Sink(name="out"), rate_per_s=800.0, replicas=4)
+    found, measured = predict(large)["processing_latency_s"][0], exact(large).processing_latency_s.mean
+    assert found == pytest.approx(measured, rel=0.12)
+
+
+def test_calls_in_a_batch_wait_for_places_in_turn():
+    calls = AsyncIO(name="ask", latency_s=0.02, capacity=10, ordered=False, service_time_s=3e-5)
+    asked = job(Source(name="in"), calls, Sink(name="out"), rate_per_s=425.0)
+    assert predict(asked)["processing_latency_s"][0] == pytest.approx(exact(asked).processing_latency_s.mean, rel=0.08)
+
+
+# keys -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("places", [1.0, 2.0, np.inf])
+def test_distinct_groups_of_skewed_keys_are_brute_force(places):
+    """Tuples of zipf's groups, each to one of `places` of 4 replicas; strata are of groups that are all alike."""
+    shares, replicas, content = zipf_shares(8, 1.2), 4, 300
+    rng = np.random.default_rng(0)
+    copies = int(min(places, replicas))
+    drawn = [
+        (rng.choice(8, content, p=shares), rng.integers(0, 25, content), rng.integers(0, copies, content))
+        for _ in range(300)
+    ]
+    counts = [len(np.unique((group * 25 + value) * 4 + copy)) for group, value, copy in drawn]
+    spread = KeySpread(shares, np.full(8, 25.0), places)
+    assert spread.distinct(np.array([float(content)]), float(replicas))[0] == pytest.approx(np.mean(counts), rel=0.02)
+
+
+@pytest.mark.parametrize(("way", "results"), [("rebalance", 4), ("global", 1)])
+def test_each_replica_of_an_ungrouped_window_has_a_result(way, results):
+    window = Aggregate(name="sum", window=TimeWindow(size_s=0.5))
+    whole = job(Source(name="in"), window, Sink(name="out"), rate_per_s=400.0, engine=STORM)
+    plan = whole.plan.model_copy(update={"placement": {**whole.plan.placement, "sum": ("h",) * 4}})
+    whole = dealt(whole.model_copy(update={"plan": plan}), sum=way)
+    assert predict(whole, 1e4)["throughput_per_s"][0] == pytest.approx(2.0 * results, rel=0.01)
+
+
+def test_results_of_windows_wait_for_the_end_of_the_next():
+    """All that comes to it comes when its own window has just begun: results are as old as two windows, however few."""
+    windows = [Aggregate(name=n, window=TimeWindow(size_s=0.5), group_by="int", groups=40) for n in ("part", "whole")]
+    twice = job(Source(name="in"), *windows, Sink(name="out"), rate_per_s=400.0, engine=STORM)
+    answer = RateModel(1e4).answer(twice, [twice.plan])
+    assert answer.window_s[0, 2] == pytest.approx(0.5)
+    assert answer.costs["processing_latency_s"][0] == pytest.approx(exact(twice).processing_latency_s.mean, rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def hot() -> Deployment:
+    """Of four replicas one gets two thirds of the tuples, and can take 0.8 of them; it has 4 of 16 key groups."""
+    window = Aggregate(
+        name="sum", window=TimeWindow(size_s=1.0), group_by="int", groups=800, key_groups=16, service_time_s=1e-3
+    )
+    keyed = job(Source(name="in"), window, Sink(name="out"), rate_per_s=1_800.0, engine=STORM)
+    plan = keyed.plan.model_copy(update={"placement": {**keyed.plan.placement, "sum": ("h",) * 4}})
+    skew = KeySkew(shares=tuple([50.0, 5.0, 5.0, 5.0] + [2.5] * 12))
+    workload = keyed.workload.model_copy(update={"keys": {"sum": skew}})
+    return keyed.model_copy(update={"plan": plan, "workload": workload})
+
+
+def test_results_of_a_hot_replica_are_few(hot):
+    """It holds the source back for all; what comes to the others waits for nothing, and theirs are most results."""
+    found, measured = predict(hot, 60.0), exact(hot, horizon_s=40.0)
+    assert measured.backpressured and found["backpressured"][0] > 0.5
+    assert found["throughput_per_s"][0] == pytest.approx(measured.throughput_per_s, rel=0.05)
+    assert found["processing_latency_s"][0] == pytest.approx(measured.processing_latency_s.mean, rel=0.12)
+
+
+def test_copies_of_a_broadcast_are_work_and_results(hot):
+    work = Map(name="work", service_time_s=1.5e-3)
+    copied = job(Source(name="in", **FREE), work, Sink(name="out", **FREE), rate_per_s=500.0, engine=STORM)
+    plan = copied.plan.model_copy(update={"placement": {**copied.plan.placement, "work": ("h",) * 3}})
+    copied = dealt(copied.model_copy(update={"plan": plan}), work="broadcast")
+    answer = RateModel(1e4).answer(copied, [copied.plan])
+    assert answer.costs["throughput_per_s"][0] == pytest.approx(1_500.0, rel=1e-3)
+    assert answer.busy_cores[0, 1] == pytest.approx(500.0 * answer.service_s[0, 1], rel=1e-6)
+
+
+# gaps and cores -------------------------------------------------------------------------------------------------------
+
+
+def test_behind_constant_services_gaps_are_constant():
+    """M/D/1, then an equal operator: whatever leaves the first comes one service after the last, and never waits."""
+    works = [Map(name=f"work{k}", service_time_s=1e-3, service_scv=0.0) for k in range(2)]
+    chain = job(Source(name="in", **FREE), *works, Sink(name="out", **FREE), rate_per_s=940.0, engine=STORM)
+    waits_s = RateModel(1e5).answer(chain, [chain.plan]).line_s[0]
+    assert waits_s[2] < 0.1 * waits_s[1]
+
+
+def test_constant_arrivals_find_nobody_before_them():
+    steady = job(
+        Source(name="in", service_time_s=1e-3, service_scv=0.0), Sink(name="out"), rate_per_s=700.0, engine=STORM
+    )
+    workload = steady.workload.model_copy(update={"arrivals": {"in": Constant(rate_per_s=700.0)}})
+    steady = steady.model_copy(update={"workload": workload})
+    costs = predict(steady, 1e4)
+    assert costs["e2e_latency_s"][0] == pytest.approx(costs["processing_latency_s"][0], rel=1e-6)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 16])
+def test_the_time_on_shared_cores_is_erlangs(cores):
+    busy = np.array([0.3, 0.8, 0.95]) * cores
+    waits = [mmc_wait_s(cores, used / cores, 1.0) for used in busy]
+    assert longer(np.array(float(cores)), busy) == pytest.approx(waits, rel=1e-9)
+
+
+def test_a_part_of_a_core_is_that_much_slower():
+    """M/G/1 under processor sharing on half a core: 2 / (1 - rho) services, of which 2 are its own."""
+    assert longer(np.array(0.5), np.array([0.4]))[0] == pytest.approx(2.0 / 0.2 - 2.0)
+
+
+@pytest.mark.parametrize("cores", [1.0, 1.5, 4.0])
+def test_cores_beside_busy_neighbours_are_brute_force(cores):
+    others = np.array([0.2, 1.0, 3.0])
+    drawn = np.random.default_rng(0).poisson(others, (200_000, 3))
+    brute = np.minimum(1.0, cores / (1.0 + drawn)).mean(axis=0)
+    assert beside_busy(np.array(cores), others) == pytest.approx(brute, rel=0.005)
+
+
+def test_three_replicas_on_one_and_a_half_cores_collide():
+    """67 % busy, and yet 1.5 times as slow as fluids that share cores."""
+    work = Map(name="work", service_time_s=1e-3, service_scv=1.0)
+    shared = job(Source(name="in", **FREE), work, Sink(name="out", **FREE), rate_per_s=1_000.0, engine=STORM, cores=1.5)
+    plan = shared.plan.model_copy(update={"placement": {**shared.plan.placement, "work": ("h",) * 3}})
+    shared = shared.model_copy(update={"plan": plan})
+    runs = [exact(shared, seed).processing_latency_s.mean for seed in (1, 2)]
+    assert predict(shared, 15.0)["processing_latency_s"][0] == pytest.approx(np.mean(runs), rel=0.1)

@@ -1,0 +1,111 @@
+"""How long tuples wait in line for an operator that keeps up.
+
+The wait of an M/G/1 queue (Pollaczek-Khinchine) at the speed that the socket gives its task beside the others; of gaps
+that are more regular, that of GI/G/1 (`twin.rates.queues`); of what comes at one moment, M^[b]/G/1
+(`twin.rates.together`); of replicas with a shared queue, M/M/c by Allen and Cunneen. Letters at the end of a name are
+the axes of `twin.rates.layout`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from twin.rates.gaps import gap_scv_on
+from twin.rates.hottest import hottest
+from twin.rates.layout import Layout
+from twin.rates.load import Load
+from twin.rates.queues import irregularity, mmc_wait_s
+from twin.rates.sharing import Sharing, demands, sharing
+from twin.rates.together import beside_on
+
+RHO_MAX = 0.98
+
+
+class Queues(NamedTuple):
+    """Service, that of all that runs as one from there on, and mean wait of a tuple; squared variation of the gaps; the
+    time from one to the next of what comes together. [O, N] each"""
+
+    service_on: np.ndarray
+    line_on: np.ndarray
+    wait_on: np.ndarray
+    gap_on: np.ndarray
+    pace_on: np.ndarray
+
+
+class Line(NamedTuple):
+    """Of replicas: service of a tuple, squared variation of gaps and of services, others that come with a tuple."""
+
+    service_s: np.ndarray
+    gap_scv: np.ndarray
+    scv: np.ndarray
+    beside: np.ndarray | None
+
+    def wait_s(self, load: np.ndarray) -> np.ndarray:
+        """The mean that lasts, at a load of at most RHO_MAX."""
+        rho = np.minimum(load, RHO_MAX)
+        wait_s = rho / (1.0 - rho) * self.service_s * irregularity(self.gap_scv, self.scv, rho)
+        return wait_s if self.beside is None else wait_s + self.beside * self.service_s / (2.0 * (1.0 - rho))
+
+
+def queues_s(layout: Layout, found: Load) -> Queues:
+    """Those that last, of what is not overloaded.
+
+    Where sockets differ, means over them. Only the first of fused operators has a line.
+    """
+    fusing, rows, cells = layout.fusing, layout.operator_c, found.cells
+    shared = sharing(layout, found)
+    gap_on = gap_scv_on(layout, found, 1.0 if shared is None else layout.mean(_steady(shared)))
+    beside, hot = beside_on(layout, found), hottest(layout, found)
+    busy_cn, fair_cn = demands(layout, found)
+    speed_cn = fair_cn if shared is None else shared.placed(shared.alone_k, fair_cn)
+    service_cn = (found.service_on if cells is None else cells.service_cn) / speed_cn
+    line_cn = service_cn if fusing is None else found.line_s_on[rows] / speed_cn
+    line = Line(line_cn, gap_on[rows], found.line_scv_on[rows], None if beside is None else beside[rows])
+    load_cn = busy_cn / speed_cn
+    wait_cn = line.wait_s(load_cn) if hot is None else hot.of(rows).mean(load_cn, line.wait_s)
+    pace_cn = line_cn
+    if shared is not None:
+        wait_cn = shared.placed(_colliding_s(shared, line, load_cn, wait_cn), wait_cn)
+        pace_cn = shared.placed(line_cn[shared.rows] * (1.0 + shared.others_k), line_cn)
+    service_on, line_on, wait_on, pace_on = map(layout.mean, (service_cn, line_cn, wait_cn, pace_cn))
+    if fusing is not None:  # those behind the first get what it gets
+        slow_on = fusing.spread(line_on / np.maximum(found.line_s_on, 1e-300))
+        longer_on = pace_on / np.maximum(line_on, 1e-300)
+        service_on, line_on = found.service_on * slow_on, found.line_s_on * slow_on
+        pace_on = line_on * fusing.spread(longer_on)
+    wait_on = _of_common_queues(layout, found, line_on, beside, wait_on)
+    if fusing is not None:
+        wait_on = np.where(fusing.behind_on, 0.0, wait_on)
+    return Queues(service_on, line_on, wait_on, gap_on, pace_on)
+
+
+def _steady(shared: Sharing) -> np.ndarray:
+    """In how far services are those of a task alone. [C, N]"""
+    return shared.placed(1.0 / (1.0 + shared.longer_k), np.ones(shared.rows.shape))
+
+
+def _colliding_s(shared: Sharing, line: Line, load_cn: np.ndarray, wait_cn: np.ndarray) -> np.ndarray:
+    """Waits of tasks that collide, [K], where wait_cn is what they were alone: longer by what others take, but of one
+    that needs nearly a core at least what follows from its having no time to make up for what it loses."""
+    rows = shared.rows
+    beside = None if line.beside is None else line.beside[rows]
+    mine = Line(line.service_s[rows], line.gap_scv[rows], line.scv[rows], beside)
+    slowed_s = mine._replace(service_s=mine.service_s * shared.slower_k).wait_s(load_cn[rows] * shared.slower_k)
+    slowed_s += mine.service_s * (shared.slower_k - 1.0)
+    return np.asarray(np.maximum(wait_cn[rows] + shared.longer_k * mine.service_s, slowed_s))
+
+
+def _of_common_queues(
+    layout: Layout, found: Load, line_on: np.ndarray, beside: np.ndarray | None, wait_on: np.ndarray
+) -> np.ndarray:
+    """With the waits of replicas that take from one queue in place."""
+    rho = np.minimum(found.used_on, RHO_MAX)
+    for o in np.flatnonzero(layout.job.shared_o):
+        each = zip(layout.replicas_on[o], rho[o], line_on[o], strict=True)
+        wait_on[o] = [mmc_wait_s(int(c), float(r), float(s)) for c, r, s in each]
+        wait_on[o] *= (1.0 + found.line_scv_on[o]) / 2.0
+        if beside is not None:
+            wait_on[o] += beside[o] / layout.replicas_on[o] * line_on[o] / (2.0 * (1.0 - rho[o]))
+    return wait_on
