@@ -21,8 +21,8 @@ from twin.rates.queues import erlang_c
 RENEW_S = 1.0
 """Simulated seconds for which a computed mean is used: the averages behind it are slow."""
 
-WHOLE = 0.999
-"""Cores from which on a task on a shared processor is as one with a core of its own."""
+WHOLE = 0.97
+"""Cores from which on a task on a shared processor is nearly as one with a core of its own."""
 
 
 class HiddenWait:
@@ -86,7 +86,7 @@ class HiddenWait:
         self._until_s = now_s + RENEW_S
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
-        self.unseen_scv_after = departure_gap_scv(used, load.unseen_scv, 0.0)
+        self.unseen_scv_after = departure_gap_scv(used, load.unseen_scv, 0.0) if load.unseen_scv else 0.0
 
     def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:
         """(mean hidden wait in seconds, utilisation of the speed that the task gets).

@@ -67,7 +67,8 @@ class Load:
             self._tuples += self.tuples
             self._work_s += self.work_s
             self.gap_scv += (self.gaps / self.tuples - self.gap_scv) * self.tuples / self._tuples
-            self.unseen_scv += (self.unseen / self.tuples - self.unseen_scv) * self.tuples / self._tuples
+            if self.unseen or self.unseen_scv:
+                self.unseen_scv += (self.unseen / self.tuples - self.unseen_scv) * self.tuples / self._tuples
             self.work_each_s = self._work_s / self._tuples
             self.tuples, self.work_s, self.gaps, self.unseen = 0, 0.0, 0.0, 0.0
         if self._time_s > 0.0:

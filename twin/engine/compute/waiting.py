@@ -109,13 +109,15 @@ def residual_wait_s(
     if load >= CRITICAL or load <= IDLE:
         return 0.0
     wait = tuple_wait_s(load, merged_gap_scv(load, gap_scv, streams), service_scv, service_s, servers)
-    shown_scv, n_all = max(0.0, gap_scv - unseen_scv), n * servers
-    variance = service_scv + shown_scv / load**2  # of a tuple's step, in services
+    shown_scv = gap_scv - unseen_scv if gap_scv > unseen_scv else 0.0
+    variance = service_scv + shown_scv / (load * load)  # of a tuple's step, in services
     if variance <= 0.0:
         return wait
-    skewness = 2.0 * (service_scv**2 - shown_scv**2 / load**3) / math.sqrt(n_all * variance**3)  # Gamma laws
-    sigma = service_s * math.sqrt(n * variance / servers)
-    return max(0.0, wait - sigma * walk_wait(n * service_s * (1.0 / load - 1.0) / sigma, skewness))
+    steps = math.sqrt(n * servers * variance)  # of all servers
+    skewness = 2.0 * (service_scv * service_scv - shown_scv * shown_scv / load**3) / (variance * steps)  # Gamma laws
+    sigma = service_s * steps / servers
+    shown_s = sigma * walk_wait(n * service_s * (1.0 / load - 1.0) / sigma, skewness)
+    return wait - shown_s if wait > shown_s else 0.0
 
 
 def hidden_share(drift: float) -> float:

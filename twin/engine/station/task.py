@@ -90,7 +90,8 @@ class Task(Interruptible):
             hidden = self.hidden
             wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now, time_s / n)
             self.shift(segment, wait_s + older_s, varied_s)
-            segment.gap_scv, segment.unseen_scv = hidden.gap_scv_after, hidden.unseen_scv_after
+            segment.gap_scv = hidden.gap_scv_after
+            segment.unseen_scv = hidden.unseen_scv_after
         elif older_s > 0.0:
             self.shift(segment, older_s, 0.0)
         if logic.follows:
