@@ -54,8 +54,8 @@ class Tally:
 class Company:
     """One task's: the same integrals, forgetting, over the time in which it could keep up.
 
-    others: like how many the others are without jobs; company: they and the jobs together, beside jobs. Apart they would
-    add up to more than there are: whoever has a job is not among the others.
+    others: like how many the others are without jobs; company: they and the jobs together, beside jobs. Apart they
+    would add up to more than there are: whoever has a job is not among the others.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Company:
 
         own: what it needs; counted: of that, what the tally holds now.
         """
-        calm, time_s, now_beside = 0.0 if jobs else 1.0, now_s - self._from_s, jobs
+        calm, time_s, jobs_now = 0.0 if jobs else 1.0, now_s - self._from_s, jobs
         if time_s > 0.0:
             calm_s, slope_s = tally.calm_s - self._from_calm_s, tally.slope_s - self._from_slope_s
             if slope_s > 0.0:
@@ -108,7 +108,7 @@ class Company:
             else:
                 calm, jobs = 1.0, 0.0
             self._learn(tally, calm_s, slope_s, time_s)
-            self._count(tally.like_without(counted), now_beside, time_s)
+            self._count(tally.like_without(counted), jobs_now, time_s)
             self.begin(tally, now_s)
         rate = 0.0
         if calm > 0.0:
