@@ -212,10 +212,11 @@ _ALL: tuple[tuple[str, Column], ...] = (
     *(("plan", column) for column in CONTEXT),
 )
 
-REVISION = 4
+REVISION = 5
 """Raised where a column of the same name has other values. 2: each tuple of a join costs by its own stream.
 3: the rate model knows waits for batches, and how long channels take to fill.
-4: each replica has a count window of its own, and channels of streams that meet fill together."""
+4: each replica has a count window of its own, and channels of streams that meet fill together.
+5: the rate model knows what comes together or unevenly, copies, and waits of tasks that share cores."""
 
 FEATURE_VERSION: str = hashlib.sha256(
     "\n".join([*(f"{node}|{column.identity}" for node, column in _ALL), f"revision {REVISION}"]).encode()

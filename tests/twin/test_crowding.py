@@ -98,10 +98,10 @@ def test_what_a_task_cannot_do_beside_jobs_it_does_later(own: float, calm: float
 def test_unequal_tasks_on_a_core_are_as_busy_as_theory_says() -> None:
     """Two operators in a row, of loads 0.6 and 0.3, on one core: a Markov chain gives busy shares of 0.8545, 0.5545."""
     job = unequal({"q0": 0.6, "q1": 0.3})
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=120, warmup_s=24, period_s=12, seed=1)))
-    busy = {each.operator: each.busy for each in run.operators}
-    assert busy["q0"] == pytest.approx(0.8545, rel=0.05)
-    assert busy["q1"] == pytest.approx(0.5545, rel=0.05)
+    runs = [simulate(Scenario.of(job, RunSettings(horizon_s=120, warmup_s=24, period_s=12, seed=k))) for k in (1, 2, 3)]
+    busy = [{each.operator: each.busy for each in run.operators} for run in runs]
+    assert np.mean([each["q0"] for each in busy]) == pytest.approx(0.8545, rel=0.05)
+    assert np.mean([each["q1"] for each in busy]) == pytest.approx(0.5545, rel=0.05)
 
 
 def test_beside_an_overloaded_task_a_small_one_is_busy_twice_as_long() -> None:

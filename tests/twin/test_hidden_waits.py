@@ -90,7 +90,7 @@ def test_unequal_shares_are_dealt_finely() -> None:
     assert Deal([0.4, 0.3, 0.2, 0.1]).receivers(segment) == 4
 
 
-@pytest.mark.parametrize("load", [0.6, 0.8])
+@pytest.mark.parametrize("load", [0.6, 0.8, 0.95])
 def test_who_asks_for_nothing_is_in_nobodys_way(load: float) -> None:
     """M/M/4 on four cores, where a source and a sink that cost nothing are the fifth and sixth task."""
     servers = 4

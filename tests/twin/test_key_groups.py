@@ -271,7 +271,7 @@ def test_measured_shares_are_what_replicas_get() -> None:
     owned = np.bincount(contiguous(32, 4), np.array(MEASURED) / 64)
     assert built.key_groups["m"].shares() == pytest.approx(owned.tolist())
     crowd = crowding(job, ("m",), np.array([[4.0, 2.0]]), {})
-    assert crowd is not None and crowd[0] == pytest.approx([4 * 40 / 64, 2 * 48 / 64])
+    assert crowd is not None and crowd.more_on[0] == pytest.approx([4 * 40 / 64, 2 * 48 / 64])
 
 
 @pytest.mark.slow

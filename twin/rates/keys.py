@@ -11,8 +11,8 @@ import numpy as np
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
 from twin.keys import contiguous, distinct_values, group_count
-from twin.kinds.aggregate import Aggregate
 from twin.kinds.spread import KeySpread
+from twin.kinds.windowed import Windowed
 from twin.partitions import busiest
 from twin.randomness import stream
 
@@ -71,13 +71,15 @@ def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread
     found = {}
     for name in names:
         operator, skew = deployment.query.operator(name), deployment.workload.keys.get(name, KeySkew())
-        if not isinstance(operator, Aggregate):
+        if not isinstance(operator, Windowed) or operator.joins:
             continue
         groups, places = group_count(deployment.query, name, deployment.plan.replicas(name)), _places(deployment, name)
         if groups is not None and (places > 1.0 or skew.uneven):
             found[name] = _spread(distinct_values(operator, skew, groups), skew, places)
         elif places > 1.0:
-            found[name] = KeySpread(np.ones(1), np.array([float(operator.groups)]), places)
+            found[name] = KeySpread(
+                np.ones(1), np.array([float(operator.values(deployment.plan.replicas(name)))]), places
+            )
     return found
 
 

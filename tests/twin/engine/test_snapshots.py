@@ -21,6 +21,7 @@ from tests.twin.engine.tiny import (
     setup,
     window,
 )
+from twin.engine.compute.load import Load
 from twin.engine.draws import Draws
 from twin.engine.logics.source import ReplayableSource
 from twin.engine.station.polling import PollingTask
@@ -64,6 +65,8 @@ def trial(make: Any, over: Any, exact: bool, n: int, twice: bool) -> list[tuple[
     for history in content(task).histories:  # whether the job was restarted in between is not what is compared
         history.restarts, history.resumed_s, history._era = [], 0.0, 0
         history.breaks.clear()
+    task.load, task.hidden._until_s = Load(), 0.0  # nor how busy it lately was
+    task.hidden.load = task.load
     task.draws = Draws(np.random.default_rng(5), 0.0)
     out.segments.clear()
     feed(10.46, 14.0)

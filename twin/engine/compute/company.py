@@ -52,11 +52,17 @@ class Tally:
 
 
 class Company:
-    """One task's: the same integrals, forgetting, over the time in which it could keep up. others: like how many."""
+    """One task's: the same integrals, forgetting, over the time in which it could keep up.
+
+    others: like how many the others are without jobs; company: they and the jobs together, beside jobs. Apart they
+    would add up to more than there are: whoever has a job is not among the others.
+    """
 
     __slots__ = (
+        "_beside_s",
         "_calm_s",
         "_calm_work",
+        "_company",
         "_from_calm_s",
         "_from_calm_work",
         "_from_left_s",
@@ -64,13 +70,15 @@ class Company:
         "_from_slope_s",
         "_left_s",
         "_others",
-        "_seen_s",
+        "_others_s",
         "_slope_s",
     )
 
     def __init__(self) -> None:
         self._others = 0.0
-        self._seen_s = 0.0
+        self._others_s = 0.0
+        self._company = 0.0
+        self._beside_s = 0.0
         self._calm_s = 0.0
         self._calm_work = 0.0
         self._slope_s = 0.0
@@ -92,14 +100,15 @@ class Company:
 
         own: what it needs; counted: of that, what the tally holds now.
         """
-        calm, time_s = 0.0 if jobs else 1.0, now_s - self._from_s
+        calm, time_s, jobs_now = 0.0 if jobs else 1.0, now_s - self._from_s, jobs
         if time_s > 0.0:
             calm_s, slope_s = tally.calm_s - self._from_calm_s, tally.slope_s - self._from_slope_s
             if slope_s > 0.0:
                 calm, jobs = calm_s / time_s, (time_s - calm_s) / slope_s - 1.0
             else:
                 calm, jobs = 1.0, 0.0
-            self._learn(tally, calm_s, slope_s, time_s, tally.like_without(counted))
+            self._learn(tally, calm_s, slope_s, time_s)
+            self._count(tally.like_without(counted), jobs_now, time_s)
             self.begin(tally, now_s)
         rate = 0.0
         if calm > 0.0:
@@ -107,15 +116,28 @@ class Company:
             rate = calm_rate(capacity, own, self._others, demand - own)
         if calm < 1.0:
             demand = capacity - self._left_s / self._slope_s if self._slope_s > 0.0 else tally.usual
-            beside = crowded_rate(capacity, jobs, own, self._others, demand - own)
+            others = self._company - jobs if self._company > jobs else 0.0
+            beside = crowded_rate(capacity, jobs, own, others, demand - own)
             rate = mixed_rate(own, calm, rate, beside) if calm > 0.0 else beside
         return rate
 
-    def _learn(self, tally: Tally, calm_s: float, slope_s: float, time_s: float, others: float) -> None:
+    def _learn(self, tally: Tally, calm_s: float, slope_s: float, time_s: float) -> None:
         keep = MEMORY_S / (MEMORY_S + time_s)
         self._calm_s = self._calm_s * keep + calm_s
         self._calm_work = self._calm_work * keep + tally.calm_work - self._from_calm_work
         self._slope_s = self._slope_s * keep + slope_s
         self._left_s = self._left_s * keep + tally.left_s - self._from_left_s
-        self._seen_s = self._seen_s * keep + time_s
-        self._others += time_s / self._seen_s * (others - self._others)
+
+    def _count(self, others: float, jobs: float, time_s: float) -> None:
+        """Takes how many there are now for how many there were. Until both have been seen, one stands for the other."""
+        keep = MEMORY_S / (MEMORY_S + time_s)
+        if jobs:
+            self._beside_s = self._beside_s * keep + time_s
+            self._company += time_s / self._beside_s * (jobs + others - self._company)
+            if self._others_s == 0.0:
+                self._others = self._company
+        else:
+            self._others_s = self._others_s * keep + time_s
+            self._others += time_s / self._others_s * (others - self._others)
+            if self._beside_s == 0.0:
+                self._company = self._others

@@ -21,8 +21,8 @@ from twin.rates.queues import erlang_c
 RENEW_S = 1.0
 """Simulated seconds for which a computed mean is used: the averages behind it are slow."""
 
-WHOLE = 0.97
-"""Cores from which on a task on a shared processor is nearly as one with a core of its own."""
+WHOLE = 0.999
+"""Cores from which on a task on a shared processor is as one with a core of its own."""
 
 
 class HiddenWait:
