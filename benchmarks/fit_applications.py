@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from benchmarks.table import print_table
 from optimizers.interface import Problem
@@ -30,8 +32,8 @@ from twin.simulation import simulate
 FITTED = ("FD", "SD", "LR")
 SIZES = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 PUBLISHED = (OVER_FIX_L, OVER_FIX_U)
-CLOSE, TRIES = 0.004, 6
-"""Of the throughput, as a share; factors on the times that are tried until it is that close."""
+CLOSE, TRIES = 0.004, 8
+"""Of the throughput, as a share; factors on the times that are tried until it is that close, or the closest counts."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,15 @@ def _off(gain: float, low: float, high: float) -> float:
 
 
 def changed(scenario: Scenario, times: float, sizes: float) -> Scenario:
-    """The scenario on Server A, saturated, with all times and sizes multiplied; sizes are whole bytes."""
+    """The scenario on Server A, saturated, with all times and sizes multiplied.
+
+    In tenths of nanoseconds and whole bytes, which a scenario file can have: a last digit may make another plan."""
     query, engine = scenario.query, scenario.engine
     operators = tuple(
         each.__class__(
             **{
                 **dict(each),
-                "service_time_s": times * engine.service_s(query, each),
+                "service_time_s": round(times * engine.service_s(query, each), 10),
                 "tuple_bytes": None if each.is_sink else round(sizes * engine.output_bytes(query, each.name)),
             }
         )
@@ -88,18 +92,37 @@ def simulated_per_s(scenario: Scenario, optimizer: str) -> float:
     return simulate(scenario.with_plan(plan).with_run(seed=1)).metrics.throughput_per_s
 
 
+def next_times(tried: Mapping[float, float], wanted_per_s: float) -> float:
+    """The factor on the times to try after those that were: results a second by factor, the last one last.
+
+    As if throughput went with its inverse, until one is too fast and one too slow: then the middle of the closest such
+    two, since a longer time may well bear more, by a plan that the search happens on."""
+    fast = [times for times, reached in tried.items() if reached > wanted_per_s]
+    slow = [times for times in tried if times not in fast]
+    if fast and slow:
+        one, other = min(product(fast, slow), key=_apart)
+        return math.sqrt(one * other)
+    times, reached = list(tried.items())[-1]
+    return times * reached / wanted_per_s
+
+
+def _apart(pair: tuple[float, float]) -> float:
+    return abs(math.log(pair[0] / pair[1]))
+
+
 def fitted(application: str, sizes: float) -> Fit:
     """The factor on the times at which RLAS's plan reaches the published throughput, and what it then gains."""
     base, wanted = scenario_file.load(APPLICATIONS[application]), 1e3 * TABLE_4[application].measured_kps
-    times = 1.0
-    for _ in range(TRIES):
-        scenario = changed(base, times, sizes)
-        reached = simulated_per_s(scenario, "rlas")
-        if abs(reached / wanted - 1.0) < CLOSE:
+    tried, times = dict[float, float](), 1.0
+    while True:
+        tried[times] = simulated_per_s(changed(base, times, sizes), "rlas")
+        best = min(tried, key=lambda each: abs(math.log(tried[each] / wanted)))
+        if abs(tried[best] / wanted - 1.0) < CLOSE or len(tried) == TRIES:
             break
-        times *= reached / wanted
+        times = next_times(tried, wanted)
+    scenario, reached = changed(base, best, sizes), tried[best]
     gains = tuple(reached / simulated_per_s(scenario, name) - 1.0 for name in ("rlas-fix-l", "rlas-fix-u"))
-    return Fit(application, sizes, times, reached, (gains[0], gains[1]))
+    return Fit(application, sizes, best, reached, (gains[0], gains[1]))
 
 
 def main() -> None:
