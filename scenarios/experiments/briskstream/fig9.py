@@ -50,7 +50,7 @@ COLUMNS = {
 NOTES = (
     f"The paper draws its Fig. 9; its text says almost linear up to {NEARLY_LINEAR_TO} sockets for all applications.",
     "Beyond, it says, scalability is poor, because remote memory is about twice as far across trays.",
-    "BriskStream's plans are RLAS's for so many sockets, with at most a replica a core.",
+    "BriskStream's plans are RLAS's for so many sockets: a replica a core, but for those that need little of one.",
     "Replicas are whole: many operators fit one socket's cores badly, and more sockets may be better than linear.",
     "The last column is free of that.",
     "For storm and flink a planner blind to distances chooses the replicas, which then go to sockets as an OS does.",

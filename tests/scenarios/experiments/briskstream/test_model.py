@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from optimizers.rlas import Rlas
-from scenarios.experiments.briskstream import fig3, fig8, fig9, fig10, table3, table4, table7
+from scenarios.experiments.briskstream import against, fig3, fig8, fig9, fig10, table3, table4, table7
 from scenarios.experiments.briskstream.applications import Case, estimated, most_per_s
 from scenarios.experiments.briskstream.engines import under
 from scenarios.experiments.briskstream.published import TABLE_3, TABLE_4, TABLE_7
@@ -124,6 +124,15 @@ def test_fig9_and_fig10_share_plans_and_stay_below_all_cores(workspace: Workspac
     assert gap["simulated_kps"] == tables["applications"].rows[1]["simulated_kps"]
     assert gap["of_ideal"] == pytest.approx(tables["applications"].rows[1]["efficiency"])
     assert gap["without_of_cores"] < 1.02
+
+
+def test_remote_memory_is_the_main_reason_where_it_is_half_of_each_gap() -> None:
+    def verdict(*without: float) -> str:
+        rows = [{"server": "A", "of_ideal": 0.8, "without_of_ideal": each} for each in without]
+        return str(against.fig10([*rows, {"server": "A", "of_ideal": 1.1, "without_of_ideal": 1.1}])[1]["verdict"])
+
+    assert verdict(0.91, 0.95) == "agrees"
+    assert verdict(0.91, 0.81) == "differs" and verdict() == "differs"
 
 
 def test_without_remote_cost_is_what_the_model_knows_as_never() -> None:
