@@ -76,10 +76,13 @@ def set_values(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
     given = list(assignments)
     try:
         return _one_by_one(scenario, given)
-    except BadInput:
+    except BadInput as error:
         if len(given) < 2:
             raise
-        return _together(scenario, given)
+        data = _assigned(scenario, given)
+        if data is None:
+            raise error from None
+    return parse(Scenario, data, where="--set")
 
 
 def _one_by_one(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
@@ -88,14 +91,18 @@ def _one_by_one(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
     return scenario
 
 
-def _together(scenario: Scenario, assignments: Sequence[str]) -> Scenario:
+def _assigned(scenario: Scenario, assignments: Sequence[str]) -> dict[str, Any] | None:
+    """All values put in, unjudged; None if one has no place."""
     data = _opened(scenario, *(each.partition("=")[0].strip() for each in assignments))
-    for assignment in assignments:
-        path, _, text = assignment.partition("=")
-        where = f"--set {path.strip()}"
-        parent, key = _resolve(data, path.strip(), where)
-        parent[key] = parse_text(text, where)  # type: ignore[index]
-    return parse(Scenario, data, where="--set")
+    try:
+        for assignment in assignments:
+            path, _, text = assignment.partition("=")
+            where = f"--set {path.strip()}"
+            parent, key = _resolve(data, path.strip(), where)
+            parent[key] = parse_text(text, where)  # type: ignore[index]
+    except BadInput:
+        return None
+    return data
 
 
 def _resolve(data: Node, path: str, where: str) -> tuple[Node, str | int]:
