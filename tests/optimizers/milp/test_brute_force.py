@@ -25,6 +25,8 @@ from twin.scenario import RunSettings
 
 ROOM = Requirements(head_room=0.05)
 SEEDS = range(40)
+MANY = range(120)
+"""Of which about 50 have a plan that keeps up: enough for a share of 95 % to be told from 100 %."""
 TIE = 1e-5
 
 
@@ -37,7 +39,7 @@ def hosts_of(plan):
 def test_the_best_latency_of_all_plans(objective):
     said: Counter[Status] = Counter()
     regrets = []
-    for job in jobs(SEEDS):
+    for job in jobs(MANY):
         problem = Problem(scenario=job.deployment, cost_model=RateModel(), objective=objective, space=job.space)
         found, sane = Milp().solve(problem), job.sane()
         said[found.status] += 1
@@ -53,7 +55,7 @@ def test_the_best_latency_of_all_plans(objective):
         if found.status is Status.OPTIMAL:
             assert found.objective <= best * (1.0 + TIE), job.seed
         regrets.append(found.objective / best - 1.0)
-    assert len(regrets) > 10
+    assert len(regrets) > 40
     assert np.mean(np.array(regrets) <= 0.01) >= 0.95
     if objective == "processing_latency_s":
         assert said[Status.OPTIMAL] > 10
