@@ -73,36 +73,31 @@ def set_values(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
 
     What stands between two of them need not be valid: a cluster with other hosts takes a plan for these.
     """
-    given = list(assignments)
-    try:
-        return _one_by_one(scenario, given)
-    except BadInput as error:
-        if len(given) < 2:
-            raise
-        data = _assigned(scenario, given)
-        if data is None:
-            raise error from None
-    return parse(Scenario, data, where="--set")
+    given, found = list(assignments), scenario
+    for index, assignment in enumerate(given):
+        try:
+            found = set_value(found, assignment)
+        except BadInput as alone:
+            if len(given) < 2:
+                raise
+            return _together(scenario, given, index, alone)
+    return found
 
 
-def _one_by_one(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
-    for assignment in assignments:
-        scenario = set_value(scenario, assignment)
-    return scenario
-
-
-def _assigned(scenario: Scenario, assignments: Sequence[str]) -> dict[str, Any] | None:
-    """All values put in, unjudged; None if one has no place."""
+def _together(scenario: Scenario, assignments: Sequence[str], stopped: int, alone: BadInput) -> Scenario:
+    """All put in before any is judged. alone: what is wrong with assignment number `stopped` after those before it."""
     data = _opened(scenario, *(each.partition("=")[0].strip() for each in assignments))
-    try:
-        for assignment in assignments:
-            path, _, text = assignment.partition("=")
-            where = f"--set {path.strip()}"
+    for index, assignment in enumerate(assignments):
+        path, _, text = assignment.partition("=")
+        where = f"--set {path.strip()}"
+        try:
             parent, key = _resolve(data, path.strip(), where)
             parent[key] = parse_text(text, where)  # type: ignore[index]
-    except BadInput:
-        return None
-    return data
+        except BadInput:
+            if index == stopped:  # there was more to go by
+                raise alone from None
+            raise
+    return parse(Scenario, data, where="--set")
 
 
 def _resolve(data: Node, path: str, where: str) -> tuple[Node, str | int]:
