@@ -25,7 +25,6 @@ from twin.errors import BadInput
 from twin.events import AnyEvent, Failure
 from twin.guards import conservation
 from twin.guards.cautions import cautions
-from twin.guards.conservation import OverbookedError
 from twin.guards.effort import require_feasible
 from twin.guards.fidelity import settled
 from twin.job import Job, compile
@@ -35,12 +34,9 @@ from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
 from twin.version import VERSION
-from twin.wiring.resolution import resolution
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
 
-FINER = (4, 16)
-"""Times as many segments, where the usual ones share a processor too generously (3 of 44,281 random runs)."""
 MEMORY_TICK_S = 1.0
 MEMORY_TICKS = 2000
 """No more than that many a run, however long it is."""
@@ -56,22 +52,7 @@ def simulate(
     the run would not finish within hours (`twin.guards.effort`) or a policy orders what cannot be; ConservationError
     if the simulator broke a law.
     """
-    given, settings = settled(scenario), scenario.run
-    may_repeat = policy is None and settings.segments is None and given.run.fidelity == "fast"
-    for times in FINER if may_repeat else ():
-        try:
-            return _simulated(scenario, given, policy, progress)
-        except OverbookedError:
-            usual = settings.horizon_s * len(given.query.sources) / resolution(given.deployment, settings).span_s
-            given = given.with_run(segments=math.ceil(times * usual))
-    return _simulated(scenario, given, policy, progress)
-
-
-def _simulated(
-    asked: Scenario, scenario: Scenario, policy: Policy | None, progress: Callable[[int, int], None] | None
-) -> Run:
-    """One run. asked: what it is told as; scenario: what it is simulated as."""
-    started_s = time.process_time()
+    started_s, asked, scenario = time.process_time(), scenario, settled(scenario)
     settings, events, job = scenario.run, scenario.events, compile(scenario)
     _check(job, settings, events)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
@@ -96,8 +77,6 @@ def _simulated(
     statistics.close(settings.horizon_s)
     conservation.check(job, world, settings.fidelity == "exact")
     about = manifest(asked, policy) | {"fidelity": settings.fidelity}
-    if settings.segments != asked.run.segments:
-        about["segments"] = settings.segments
     return _outcome(job, scenario, about, world, statistics, crash, chance, started_s)
 
 
@@ -132,7 +111,6 @@ def _outcome(
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
-            *_finer(about.get("segments")),
             *cautions(job, scenario.run, world, scenario.events, rows, statistics.host_rows),
             *few_results(metrics.throughput_per_s, errors),
         ),
@@ -148,11 +126,6 @@ def _outcome(
         markers=marker_ages(scenario.query, means_s(statistics.way_rows, warmup_s)),
         duplicates=world.ledger.duplicates,
     )
-
-
-def _finer(segments: int | None) -> Iterator[str]:
-    if segments is not None:
-        yield f"segments of the usual length share a processor too generously here; it was followed in {segments:,}"
 
 
 def _report(statistics: Statistics, settings: RunSettings, progress: Callable[[int, int], None]) -> None:

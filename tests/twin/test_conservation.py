@@ -9,9 +9,10 @@ import pytest
 
 from scenarios.experiments.recipes import main_corpus
 from scenarios.experiments.sizes import PAPER
+from scenarios.spaces.generator import random_scenario
+from scenarios.spaces.registry import SPACES
 from tests.twin.changing import HOSTS, job, run
 from tests.twin.worlds import chain
-from twin import simulation
 from twin.change import checkpoint as checkpoints
 from twin.change import faults
 from twin.change.checkpoint import Checkpoint
@@ -23,7 +24,7 @@ from twin.engine.windows.history import History
 from twin.engine.windows.window import WindowKept
 from twin.events import Failure
 from twin.guards import conservation
-from twin.guards.conservation import ConservationError, OverbookedError
+from twin.guards.conservation import ConservationError
 from twin.job import compile as compiled
 from twin.randomness import child_seed
 from twin.scenario import RunSettings, Scenario
@@ -153,30 +154,12 @@ def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPat
 # processors that are shared too generously ---------------------------------------------------------------------------
 
 
-def test_a_fast_run_that_overbooks_a_processor_is_followed_more_finely(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = iter([True, True, False])
-    finds: list[int | None] = []
-
-    def check(_: object, __: object, exact: bool) -> None:
-        assert not exact
-        if next(refused):
-            raise OverbookedError("work <= capacity * time")
-
-    monkeypatch.setattr(conservation, "check", check)
-    monkeypatch.setattr(simulation, "cautions", lambda _, settings, *__: finds.append(settings.segments) or ())
-    scenario = Scenario.of(chain([MAP], 100), RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0, fidelity="fast"))
-    run = simulate(scenario)
-    assert finds == [16 * 2000] and run.manifest["segments"] == 16 * 2000
-    assert [warning for warning in run.warnings if "32,000" in warning]
-
-
-def test_segments_that_were_asked_for_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(*_: object) -> None:
-        raise OverbookedError("work <= capacity * time")
-
-    monkeypatch.setattr(conservation, "check", check)
-    with pytest.raises(OverbookedError):
-        simulate(Scenario.of(chain([MAP], 100), SETTINGS.model_copy(update={"fidelity": "fast"})))
+@pytest.mark.parametrize(("seed", "much"), [(385, True), (560, False), (11_162, True)])
+def test_what_coarse_segments_give_too_much_is_made_up_for(seed: int, much: bool) -> None:
+    """Random jobs whose blocked joins were given 5 to 9 % more than their cores: 100 segments hide who works when."""
+    job = random_scenario(SPACES["costream"], seed, RunSettings()).deployment
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=20.0, fidelity="fast", segments=100, seed=seed)))
+    assert much == any("more than it has" in each for each in run.warnings)
 
 
 def test_joins_on_half_a_core_get_what_it_has() -> None:

@@ -23,6 +23,8 @@ BLOCKED_SHARE = 0.02
 """Of the time: a window that is blocked for longer needs segments that are short against its slide."""
 HELD_UP = 0.05
 """Of the time: a source that is blocked for longer, and keeps up, falls behind with each burst."""
+OVERDRAWN, FINER = 0.02, 4
+"""Of the time: a processor that is ahead of its cores by more is followed too coarsely, by so many times."""
 CHANCY = 0.97
 """Of a crowded host in use: beyond, even exact runs of ordinary length differ from seed to seed."""
 
@@ -43,6 +45,7 @@ def cautions(
         *_dropped(rows),
         *_coarse(job, settings, rows),
         *_catching_up(job, settings, rows),
+        *_overdrawn(job, settings, world),
         *_nearly_full(job, settings, hosts),
         *unevaluated.values(),
         *_idle(job),
@@ -106,6 +109,19 @@ def _dropped(rows: Sequence[Row]) -> list[str]:
         lost, made = (sum(row[key] for row in mine) for key in ("numRecordsDropped", "numRecordsOut"))
         lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
     return lines
+
+
+def _overdrawn(job: Job, settings: RunSettings, world: World) -> list[str]:
+    """That what tasks need was estimated so far off that jobs had to wait for it."""
+    span_s = resolution(job, settings).span_s
+    finer = math.ceil(FINER * settings.horizon_s * len(job.sources) / span_s) if span_s > 0.0 else 0
+    return [
+        f"{place}: with segments of {span_s:.2g} s its tasks together were given "
+        f"{100 * processor.overdrawn_s / settings.horizon_s:.0f} % more than it has, so they were stopped for as long: "
+        f"latencies there may be far off; set run.segments to {finer}, or fidelity: exact"
+        for place, processor in world.processors.items()
+        if processor.overdrawn_s > OVERDRAWN * settings.horizon_s
+    ]
 
 
 def _nearly_full(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:

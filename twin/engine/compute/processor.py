@@ -26,6 +26,10 @@ EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
 FORGET = 0.7
 """Per segment, in the estimate of a flat demand."""
+OVERDRAFT, OVERDRAFT_S = 0.02, 0.25
+"""Of the time since the beginning, and seconds besides: by how much work may be ahead of the cores. What tasks need is
+estimated, and where it proves to be more, the jobs beside them were given too much: they wait until it is made up for.
+Of 1,500 random runs of coarse segments, six were ahead by more than 5 %."""
 
 
 class Processor:
@@ -35,10 +39,12 @@ class Processor:
         "_armed",
         "_armed_at",
         "_clock",
+        "_done_s",
         "_flats",
         "_floor",
         "_jobs",
         "_level",
+        "_made_up_s",
         "_ringing",
         "_rung",
         "_sequence",
@@ -47,6 +53,7 @@ class Processor:
         "capacity",
         "env",
         "factors",
+        "overdrawn_s",
         "shared",
         "shares",
         "slowdown",
@@ -63,8 +70,11 @@ class Processor:
         self.shared = False
         self.speed = min(1.0, capacity)
         self.work_s = 0.0  # core-seconds taken up, for utilisation
+        self.overdrawn_s = 0.0  # for which jobs had to wait, as too much had been worked
         self._level = min(1.0, capacity)
         self._clock = 0.0
+        self._done_s = 0.0  # core-seconds of jobs, and of tasks that kept up
+        self._made_up_s = 0.0  # until when nothing proceeds, as too much was done
         self._since = 0.0
         self._flats = Flats()  # of the tasks that neither have a job nor are blocked
         self._jobs: list[tuple[float, int, Share, Callable[[], None]]] = []
@@ -136,6 +146,10 @@ class Processor:
         spare_s = share.spare_s + time_s * speed - work_s
         share.spare_s = spare_s * FORGET if spare_s > 0.0 else 0.0
         self._advance(now)
+        self._done_s += work_s
+        ahead_s = self._done_s / self.capacity - now * (1.0 + OVERDRAFT) - OVERDRAFT_S
+        if ahead_s > 0.0:
+            self._make_up(now + ahead_s)
         usual = share.expect(work_s, time_s)
         if not share.resting:
             self._tally.remove(share.usual)
@@ -175,6 +189,21 @@ class Processor:
             share.company.begin(self._tally, now)
             self._relevel()
 
+    def stopped(self, share: Share) -> bool:
+        """Whether too much has been worked already. Then a task did nothing as its input came, nor will it have."""
+        if self._made_up_s <= self.env.now:
+            return False
+        share.forgo(self.env.now)
+        return True
+
+    def _make_up(self, until_s: float) -> None:
+        """More has been worked than there are cores for until then: no job proceeds before."""
+        begin_s = max(self.env.now, self._made_up_s)
+        if until_s > begin_s:
+            self.overdrawn_s += until_s - begin_s
+            self._made_up_s = until_s
+            self.pause(until_s)
+
     def _count(self) -> None:
         tasks = len(self.shares)
         self.shared = tasks > 1 and tasks > self.capacity
@@ -204,6 +233,7 @@ class Processor:
         elapsed = now - self._since
         if elapsed > 0.0:
             self._clock += self._level * elapsed
+            self._done_s += len(self._jobs) * self._level * elapsed
             self._tally.spend(elapsed, len(self._jobs), self.capacity)
             self._since = now
 

@@ -65,6 +65,11 @@ class Share:
         free_s = self._free_s + (now_s - self._since_s if self._since_s is not None else 0.0)
         return self.spare_s + free_s * speed
 
+    def forgo(self, now_s: float) -> None:
+        """What it could have worked until now counts no more."""
+        self.free_time_s(now_s)
+        self.spare_s = 0.0
+
     def free_time_s(self, now_s: float) -> float:
         """Time in which flat work could be done, since it was last asked for."""
         free_s = self._free_s

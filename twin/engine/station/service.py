@@ -73,6 +73,8 @@ class Service(Intake):
         usual_s = LUMP * segment.n * self.load.work_each_s
         if 0.0 < usual_s < could_s:  # a large evaluation comes all at once
             could_s = usual_s
+        if self.processor.stopped(self.share):
+            could_s = 0.0
         if keeps_up and work_s <= could_s:
             self.processor.kept_up(self.share, work_s, speed)
             if end_s > now:
