@@ -9,10 +9,9 @@ import numpy as np
 from scipy import stats
 
 from scenarios.calibration import newton, posterior
-from scenarios.calibration.calls import of_calls, with_calls
+from scenarios.calibration.calls import CALL, of_calls, with_calls
 from scenarios.calibration.design import work_of
 from scenarios.calibration.estimate import Estimate, from_linear, from_logs
-from scenarios.calibration.made import of_sources, with_made
 from scenarios.calibration.point import KEEPS_UP, Point, check
 from scenarios.calibration.posterior import Draw
 from scenarios.calibration.structures import By, Explained, Structure, Works, candidates, explain, with_power
@@ -60,7 +59,7 @@ def under(
     scenario: Scenario, structure: Structure, exponent: float, costs: Mapping[str, float], hidden: Mapping[str, float]
 ) -> Scenario:
     """The scenario under calibrated constants."""
-    found = with_calls(with_made(with_power(charged(scenario, costs), exponent), hidden), hidden)
+    found = with_calls(with_power(charged(scenario, costs), exponent), hidden)
     found = found.model_copy(update={"engine": _with_hidden(found.engine, hidden)})
     return own_cores(found) if structure.own_cores else found
 
@@ -133,20 +132,14 @@ def _from_rates(points: Sequence[Point], report: Progress | None) -> Calibration
     ties_kf = ties(costs)
     factors = ties_kf.shape[1]
 
-    def fitted(free: Sequence[UnitCost], ratios: float) -> newton.NewtonFit:
-        def apply(scenario: Scenario, logs_k: np.ndarray) -> Scenario:
-            hidden = _values(free, logs_k[factors:])
-            return under(scenario, Structure("kind"), 1.0, _values(costs, ties_kf @ logs_k[:factors]), hidden)
+    def apply(scenario: Scenario, logs_k: np.ndarray) -> Scenario:
+        hidden = _values(free, logs_k[factors:])
+        return under(scenario, Structure("kind"), 1.0, _values(costs, ties_kf @ logs_k[:factors]), hidden)
 
-        return newton.fit(points, apply, factors + len(free), costs=factors, report=report, ratios=ratios)
-
-    close, loose = (fitted(free, each) for each in RATIOS)
-    ratios, best = (RATIOS[1], loose) if loose.evidence > close.evidence + STRONG else (RATIOS[0], close)
-    if made := of_sources(points):
-        apart = fitted([*free, *made], ratios)
-        if apart.evidence > best.evidence + STRONG:
-            best, free = apart, [*free, *made]
-    found = untied(best, ties_kf)
+    size = factors + len(free)
+    fits = [newton.fit(points, apply, size, costs=factors, report=report, ratios=each) for each in RATIOS]
+    close, loose = fits
+    found = untied(loose if loose.evidence > close.evidence + STRONG else close, ties_kf)
     drawn = posterior.logarithmic(found, _priors([*costs, *free]))
     return Calibration(
         structure=Structure("kind"),
@@ -202,7 +195,7 @@ def _values(costs: Sequence[UnitCost], logs_k: np.ndarray) -> dict[str, float]:
 
 
 def _with_hidden(engine: EngineProfile, hidden: Mapping[str, float]) -> EngineProfile:
-    values: dict[str, float | int] = {name: each for name, each in hidden.items() if name in EngineProfile.model_fields}
+    values: dict[str, float | int] = {name: each for name, each in hidden.items() if not name.startswith(CALL)}
     if "channel_tuples" in values:
         values["channel_tuples"] = max(1, round(values["channel_tuples"]))
     if SCV in values:

@@ -11,7 +11,6 @@ from pydantic import Field
 from scenarios.calibration.calibrate import Calibration, under
 from scenarios.calibration.estimate import Estimate
 from scenarios.calibration.judging import Figures
-from scenarios.calibration.made import MADE
 from scenarios.calibration.posterior import Draw
 from scenarios.calibration.structures import By, Structure
 from scenarios.calibration.unit_costs import OWN
@@ -105,7 +104,7 @@ def applied(profile: CalibratedProfile, scenario: Scenario, machine: str | None 
     if own and (unknown := sorted(names - own)):
         raise BadInput(f"the profile has no cost of operator {unknown[0]!r}; calibrate on points of this job")
     found = _under(profile, scenario, profile.costs, profile.hidden)
-    once = profile.exponent != 1.0 or profile.by == "function" or MADE in profile.hidden
+    once = profile.exponent != 1.0 or profile.by == "function"
     if once and (found.engine, found.query) == (scenario.engine, scenario.query):
         raise BadInput(
             f"{scenario.name} is under this profile already; name the scenario from before 'twin use-profile'"
