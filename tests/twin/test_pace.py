@@ -22,7 +22,7 @@ EACH_S = 0.001
 
 
 def theory_s(loads: tuple[float, ...], cores: float) -> float:
-    """Mean age at the sink of what an always busy source made on the same host. loads: of the others, over the source's.
+    """Mean age at the sink of what an always busy source made on the same host. loads: of the others, over its own.
 
     As all that are busy work at one level, the tasks are a tandem of M/M/1 on the clock that runs at that level, with
     numbers n of tuples; to a time in which i is busy belongs one of cores^-1 * (1 + busy tasks).
@@ -57,11 +57,10 @@ def overloaded(loads: tuple[float, ...], cores: float) -> Deployment:
 def test_behind_an_always_busy_source_lines_are_as_on_cores_of_their_own(
     loads: tuple[float, ...], cores: float
 ) -> None:
-    """Within 10 %; by the share of the time that tasks are busy they would be 1.4 to 2 times as long."""
-    settings = RunSettings(horizon_s=120, warmup_s=24, period_s=12, fidelity="fast")
-    latency = simulate(Scenario.of(overloaded(loads, cores), settings)).metrics.processing_latency_s
-    assert latency is not None
-    assert latency.mean == pytest.approx(theory_s(loads, cores), rel=0.1)
+    """Within 10 %; by the share of the time that tasks are busy they were 1.3 to 1.6 times as long."""
+    settings = [RunSettings(horizon_s=60, warmup_s=12, period_s=6, fidelity="fast", seed=k) for k in range(1, 5)]
+    found = [simulate(Scenario.of(overloaded(loads, cores), each)).metrics.processing_latency_s for each in settings]
+    assert np.mean([each.mean for each in found if each]) == pytest.approx(theory_s(loads, cores), rel=0.1)
 
 
 @dataclass

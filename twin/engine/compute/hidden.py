@@ -109,21 +109,20 @@ class HiddenWait:
         if used >= CRITICAL or used <= 0.0:
             return 0.0, min(used, 1.0)
         service_s, service_scv = many * load.work_each_s / speed, self.service_scv / many
+        args = n / many, used, load.gap_scv, service_scv, service_s, self.servers, self.streams, load.unseen_scv
         if self.neighbours is None or speed >= WHOLE:
-            servers, streams, unseen_scv = self.servers, self.streams, load.unseen_scv
-            args = n / many, used, load.gap_scv, service_scv, service_s, servers, streams, unseen_scv
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         wait_s = tuple_wait_s(used, gap_scv, service_scv, service_s, self.servers)
         wait_s *= hidden_share(self._drift(self.neighbours, n, speed, now_s))
-        return self._paced(self.pace, wait_s, speed, now_s) if self.pace is not None else wait_s, used
-
-    def _paced(self, pace: Pace, wait_s: float, speed: float, now_s: float) -> float:
-        """That wait, with what longer than its line says it and the service take by the time of all."""
+        if self.pace is None:
+            return wait_s, used
         longer = self.faster - 1.0
-        pace.renew(now_s)
-        self.faster = pace.faster(speed / self.faster)
-        return wait_s + longer * (wait_s + self.load.work_each_s / speed)
+        self.pace.renew(now_s)
+        self.faster = self.pace.faster(speed / self.faster)
+        if self.pace.led > 0.0:  # its line is as on a core of its own
+            wait_s += self.pace.led * (residual_wait_s(*args) - wait_s)
+        return wait_s + longer * (wait_s + load.work_each_s / speed), used
 
     def _drift(self, neighbours: Neighbours, n: int, speed: float, now_s: float) -> float:
         """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile.
