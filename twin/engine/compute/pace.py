@@ -15,6 +15,8 @@ from twin.engine.compute.share import Share
 
 RENEW_S = 1.0
 """Simulated seconds for which what was found out is used."""
+ALWAYS = 0.95
+"""Of the time: who has jobs for less of it, as joins have with each evaluation, leaves lines time to empty between."""
 
 
 class Pace:
@@ -67,7 +69,7 @@ class Pace:
         led = 0.0
         for part, feed in self.feeds:
             feed.renew(now_s)
-            led += part * (feed.engaged + (1.0 - feed.engaged) * feed.led)
+            led += part if feed.engaged >= ALWAYS else part * feed.led
         self.led = led
 
     def _learn(self, time_s: float, jobs_s: float) -> None:
