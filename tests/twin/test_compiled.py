@@ -46,7 +46,7 @@ PINNED = {
     "failure exact": "2c0b6fcfc4805682",
     "scale fast": "164092f24e05219a",
     "scale exact": "521287d2c2370d3d",
-    "gc-storm-cores fast": "314b747e164113f1",
+    "gc-storm-cores fast": "d2c9b822d4e8e431",
     "gc-storm-cores exact": "eedb9907c2e89945",
     "flink-keyby fast": "fe1b7642772bd139",
     "flink-keyby exact": "414da1e5364c1f50",
