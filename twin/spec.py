@@ -19,6 +19,7 @@ from pydantic import (
 
 from twin.errors import BadInput, suggest
 from twin.numbers import numeric, without_truths
+from twin.pointing import Path, pointed_at
 
 
 @cache
@@ -73,8 +74,6 @@ class Spec(BaseModel):
 S = TypeVar("S", bound=Spec)
 
 
-Path = tuple[int | str, ...]
-"""Keys and numbers of items that lead to a value."""
 MOST_TOLD = 20
 """Mistakes that are listed."""
 
@@ -123,9 +122,12 @@ def _misspelt(path: Path, paths: list[Path], problems: list[Any]) -> bool:
 
 def _told(spec: type[Spec], data: object, problem: Any, line: Callable[[Path], int | None]) -> str:
     path = tuple(_readable(spec, problem["loc"]))
-    number = line(path)
+    said = _explain(spec, problem)
+    of_parts = problem["type"] == "value_error"
+    to = pointed_at(said, data, path) if of_parts else path
+    number = line(to) if to or not of_parts else None
     place = ": ".join(filter(None, ["" if number is None else f"line {number}", ".".join(_named(data, path))]))
-    return f"{place + ': ' if place else ''}{_explain(spec, problem)}"
+    return f"{place + ': ' if place else ''}{said}"
 
 
 def _named(data: object, path: Path) -> Iterable[str]:
