@@ -1,7 +1,8 @@
 """The `twin` command: one sub-command a file of `scenarios/commands`, and what an exit status means.
 
-0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted; 1 anything else (one line; the
-traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the commands that need them.
+0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted, by Ctrl-C or SIGTERM; 1 anything else
+(one line; the traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the commands that
+need them.
 """
 
 from __future__ import annotations

@@ -48,6 +48,11 @@ class Spec(BaseModel):
         defer_build=True,
     )
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        for name in [name for name, field in cls.model_fields.items() if isinstance(field.default, property)]:
+            raise TypeError(f"{cls.__name__}.{name} is a field of its base, for which a property is a mere default")
+
     @model_validator(mode="before")
     @classmethod
     def _no_truths_for_numbers(cls, data: Any) -> Any:
