@@ -153,16 +153,18 @@ def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Strea
 
 
 def _fine(wiring: Wiring, each: Stream) -> int:
-    """Tuples that may go together where they had to wait for room in front of a window that follows the clock.
+    """Tuples that may go together where they had to wait for room in front of a window of several sides.
 
     A channel that is always full hands its tuples on as fast as they are served; those of several sides take turns.
     """
     component = wiring.job.component(each.consumer)
-    slides = [it.window.slide for it in component.operators if isinstance(it, Windowed) and it.window.policy == "time"]
-    sides, service_s = len(wiring.job.inputs(component.name)), wiring.job.service_s(component)
-    if wiring.exact or not slides or sides < 2 or service_s <= 0.0:
+    sides = len(wiring.job.inputs(component.name))
+    if wiring.exact or sides < 2:
         return UNBOUNDED
-    return max(1, round(min(slides) / SIDE_TURNS / sides / service_s))
+    service_s = max(wiring.job.service_s(component), 1e-9)
+    windows = [it.window for it in component.operators if isinstance(it, Windowed)]
+    spans = [it.slide / service_s if it.policy == "time" else it.size for it in windows]
+    return max(1, round(min(spans) / SIDE_TURNS / sides)) if spans else UNBOUNDED
 
 
 def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:
