@@ -1,12 +1,14 @@
 """SimPy events for the hot path: a callback on an event that is scheduled again and again.
 
 A reused event costs less than a Timeout and about a seventh of a process with a Store (benchmarks/kernel.py). What
-happens rarely is a plain SimPy process instead.
+happens rarely is a plain SimPy process instead. Both kinds put themselves into SimPy's queue, without a call of its
+`schedule`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappush
 from typing import Any
 
 import simpy
@@ -28,8 +30,9 @@ class Alarm(simpy.Event):
         self.callbacks = self._calls
         self._value = value
         env = self.env
-        delay = at_s - env.now
-        env.schedule(self, NORMAL, delay if delay > 0.0 else 0.0)
+        now = env.now
+        due_s = now + (at_s - now) if at_s > now else now
+        heappush(env._queue, (due_s, NORMAL, next(env._eid), self))
 
     @property
     def pending(self) -> bool:
@@ -45,13 +48,15 @@ class Alarm(simpy.Event):
 class _Once(simpy.Event):
     """Without what simpy.Event prepares for events that may fail or be yielded."""
 
+    _ok = True
+
     def __init__(self, callback: Callable[[Any], None], value: Any) -> None:
         self.callbacks = [callback]
-        self._ok = True
         self._value = value
 
 
 def once(env: simpy.Environment, at_s: float, callback: Callable[[Any], None], value: Any) -> None:
     """Calls `callback` at `at_s` (now, if that has passed) with an event whose `value` it is; many may be pending."""
-    delay = at_s - env.now
-    env.schedule(_Once(callback, value), NORMAL, delay if delay > 0.0 else 0.0)
+    now = env.now
+    due_s = now + (at_s - now) if at_s > now else now
+    heappush(env._queue, (due_s, NORMAL, next(env._eid), _Once(callback, value)))

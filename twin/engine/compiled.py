@@ -23,7 +23,7 @@ BUILT = "compiled.json"
 """In the engine's folder: a hash of each source by its path there, as it was compiled."""
 VARIABLE = "TWIN_ENGINE"
 KINDS = ("compiled", "python")
-APART = ("__init__.py", "alarm.py", "compiled.py")
+APART = ("__init__.py", "alarm.py", "calendar.py", "compiled.py")
 """What stays plain Python: packages, what inherits from classes of SimPy's, and this."""
 
 

@@ -67,7 +67,8 @@ class Logic:
 
     def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
         """Sends what the segment became: the first tuple leaves at first_s, the last at last_s."""
-        self.out.send(depart(segment, segment.n, first_s, last_s))
+        segment.a_s, segment.b_s = first_s, last_s
+        self.out.send(segment)
 
     def turn_s(self, n: float) -> float:
         """Mean wait, for each other, of n tuples that come at one moment, in seconds, for anything but the CPU."""

@@ -6,13 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-import simpy
-
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import clock
 from twin.engine.arrival.shares import read_shares
+from twin.engine.calendar import Calendar
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.neighbours import Neighbours
 from twin.engine.compute.pauses import pauses
@@ -68,7 +67,7 @@ class Wiring:
         self.checkpoints = checkpoints
         self.noise = self.engine.noise if settings.noise else Noise()
         self.bursts: defaultdict[Task, Burst] = defaultdict(Burst)
-        self.world = World(simpy.Environment())
+        self.world = World(Calendar())
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.places: dict[Task, Location] = {}
         self.event_times = EventTimes(self.query)

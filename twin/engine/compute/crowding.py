@@ -41,8 +41,11 @@ def crowded_rate(capacity: float, jobs: float, own: float, others: float, demand
 
 def calm_rate(capacity: float, own: float, others: float, demand: float) -> float:
     """That rate without jobs: not below what is left to one that is always busy, who bounds it from below."""
-    rate, left = crowded_rate(capacity, 0.0, own, others, demand), min(1.0, capacity - demand)
-    least = left if capacity <= 1.0 else min(left, own / BUSIEST)
+    rate, least = crowded_rate(capacity, 0.0, own, others, demand), capacity - demand
+    if least > 1.0:
+        least = 1.0
+    if capacity > 1.0 and own / BUSIEST < least:
+        least = own / BUSIEST
     return rate if rate > least else least
 
 

@@ -31,9 +31,10 @@ class HostMemory:
 
     def update(self) -> bool:
         """Measures the heap and slows the host's processors down; True if it is full: the job crashes."""
-        held = sum(
-            [task.window_bytes() + task.queued * task.inputs.tuple_bytes() + task.state_bytes for task in self.tasks]
-        )
+        held = 0.0
+        for task in self.tasks:
+            queued = task.queued * task.inputs.tuple_bytes() if task.queued else 0.0
+            held += task.window_bytes() + queued + task.state_bytes
         self.used_mb = self.law.base_mb + held * self.law.object_overhead / 1e6
         share = self.used_mb / self.ram_mb
         self.slowdown = self.law.slowdown(share)

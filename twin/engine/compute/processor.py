@@ -88,8 +88,9 @@ class Processor:
 
     def slow(self, cause: str, factor: float) -> None:
         """Sets one cause's factor on work; the slow-down is the product of all causes'."""
-        self.factors[cause] = factor
-        self.slowdown = math.prod(self.factors.values())
+        if self.factors.get(cause) != factor:
+            self.factors[cause] = factor
+            self.slowdown = math.prod(self.factors.values())
 
     def pause(self, until_s: float) -> None:
         """Nothing proceeds before that time."""

@@ -24,7 +24,8 @@ class SourceLogic(Logic):
         each_s = time_s / segment.n
         older_s = segment.taken0_s  # the varied part of a hidden wait, see PollingTask.shift
         segment.taken0_s = start_s - older_s
-        segment.taken1_s = max(start_s, end_s - each_s) - older_s
+        last_s = end_s - each_s
+        segment.taken1_s = (last_s if last_s > start_s else start_s) - older_s
 
 
 class ReplayableSource(SourceLogic):

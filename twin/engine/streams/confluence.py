@@ -116,12 +116,12 @@ class Confluence:
             own_s = 0.0
         else:
             own_s = work_s
-        unknown_s = max(0.0, usual * span_s - self._ahead_s)
         net_s = self._behind_s + self._ahead_s - span_s
         self.clock_s = net_s if net_s > 0.0 else 0.0
         if self._behind_s < span_s:  # chance decides what it will be: as it was lately
             self.wait_s = self._behind_s
         else:
+            unknown_s = max(0.0, usual * span_s - self._ahead_s)
             self.wait_s = net_s + unknown_s if net_s + unknown_s > 0.0 else 0.0
         if own_s:
             self._at_once(high_s, own_s)
@@ -186,7 +186,8 @@ class Confluence:
         self._ahead_s -= came_s
         left_s = self._behind_s + came_s - time_s
         if left_s < 0.0:
-            self._idle_s = min(self._idle_s - left_s, self._reach_s)
+            idle_s = self._idle_s - left_s
+            self._idle_s = idle_s if idle_s < self._reach_s else self._reach_s
             left_s = 0.0
         self._behind_s = left_s
         self._at_s = to_s

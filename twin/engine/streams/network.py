@@ -111,7 +111,10 @@ class Nic:
             after -= filled
         self._idle_s += idle - after if after < 0.0 else idle
         self._idle_span_s += elapsed
-        self._longest_s = longest = max(span, self._longest_s * FORGET)
+        longest = self._longest_s * FORGET
+        if span > longest:
+            longest = span
+        self._longest_s = longest
         if self._idle_span_s > longest:  # what lies further back than a segment reaches is forgotten
             self._idle_s *= longest / self._idle_span_s
             self._idle_span_s = longest

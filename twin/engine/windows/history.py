@@ -100,12 +100,13 @@ class History:
 
     def add(self, low: float, high: float, n: float, stamps: Stamps) -> None:
         """Appends n tuples. Positions must not run backwards; an overlap with the last piece is cut off."""
-        if self.highs and high < self.highs[-1]:
-            high = self.highs[-1]
+        highs = self.highs
+        if highs and high < highs[-1]:
+            high = highs[-1]
         if self.restarts:
             self._date(stamps)
-        self.lows.append(min(low, high))
-        self.highs.append(high)
+        self.lows.append(low if low < high else high)
+        highs.append(high)
         self.total += n
         self.counts.append(self.total)
         self.stamps.append(stamps)
@@ -156,11 +157,13 @@ class History:
 
     def count_until(self, position: float) -> float:
         """Tuples at positions <= `position` since the beginning of time."""
-        index = bisect_right(self.highs, position, self._start)
-        before = self.counts[index - 1] if index > 0 else 0.0
-        if index < len(self.highs) and self.lows[index] < position:
+        highs, counts = self.highs, self.counts
+        index = bisect_right(highs, position, self._start)
+        before = counts[index - 1] if index > 0 else 0.0
+        if index < len(highs):
             low = self.lows[index]
-            before += (self.counts[index] - before) * (position - low) / (self.highs[index] - low)
+            if low < position:
+                before += (counts[index] - before) * (position - low) / (highs[index] - low)
         return before
 
     def first_after(self, position: float) -> tuple[float, float]:

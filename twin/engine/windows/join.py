@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from twin.engine.outcome import Results
@@ -79,14 +78,16 @@ class MatchCombiner(Combiner):
     def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
         """Draws the matches of the window's sides; a match is as old as the oldest of its tuples."""
         start = position - self.size
-        since = [side.count_until(start) for side in self.store.histories]
-        until = [side.count_until(position) for side in self.store.histories]
-        contents = [after - before for before, after in zip(since, until, strict=True)]
-        work_s = self.scan_s * sum(contents) * fires
+        since, until, contents, content = [], [], [], 0.0
+        for side in self.store.histories:
+            before, after = side.count_until(start), side.count_until(position)
+            since.append(before)
+            until.append(after)
+            contents.append(after - before)
+            content += after - before
+        work_s = self.scan_s * content * fires
         if self.amplification is None:
-            matches = self._matches.count(
-                self.station.draws, self.law, since, until, fires, self._crowding(sum(contents))
-            )
+            matches = self._matches.count(self.station.draws, self.law, since, until, fires, self._crowding(content))
         else:
             matches = self._measured(position, fires)
         if matches <= 0:
@@ -162,8 +163,8 @@ class MatchCombiner(Combiner):
 
         Segments much shorter than the window vary as their tuples do; what they do not show is 1 / (1 + w / segment).
         """
-        if self.store.unseen_mix == 0.0:
-            return 1.0
-        return math.prod(
-            max(0.0, 1.0 - self.store.unseen_mix * k / content) for k in range(1, len(self.store.histories))
-        )
+        unseen_mix, crowding = self.store.unseen_mix, 1.0
+        if unseen_mix > 0.0:
+            for k in range(1, len(self.store.histories)):
+                crowding *= max(0.0, 1.0 - unseen_mix * k / content)
+        return crowding

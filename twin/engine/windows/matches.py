@@ -109,20 +109,23 @@ class Matches:
         self, draws: Draws, law: KeyLaw, since: Sequence[float], until: Sequence[float], likelihood: float
     ) -> int:
         if law is not self._law:
-            self._law, self._weighing = law, Weighing.of(law)
+            self._law = law
+            self._weighing = Weighing.of(law) if any(law.spreads[:-1]) else None
         if self._panes:
             self._leave(draws, since, until)
         if not self._panes:
             self._end, self._evaluations = Pane(list(since), list(since)), 0
-        weighing, dispersion = None, law.likelihood * law.spreads[-1]
-        if any(law.spreads[:-1]):
-            weighing, dispersion = self._weighed(law, since, until)
+        weighing, dispersion = self._weighing, law.likelihood * law.spreads[-1]
+        if weighing is not None:
+            weighing, dispersion = self._weighed(weighing, law, since, until)
         before = self._end
         self._come(draws, weighing, until)
         self._match(draws, likelihood, dispersion, before)
         return sum([pane.matches for pane in self._panes])
 
-    def _weighed(self, law: KeyLaw, since: Sequence[float], until: Sequence[float]) -> tuple[Weighing | None, float]:
+    def _weighed(
+        self, weighing: Weighing, law: KeyLaw, since: Sequence[float], until: Sequence[float]
+    ) -> tuple[Weighing | None, float]:
         """How tuples that come are weighed, if it matters, and variance over mean of the matches, given the weights."""
         contents = [now - before for before, now in zip(since, until, strict=True)]
         if min(contents) <= 0.0:
@@ -130,8 +133,8 @@ class Matches:
         dispersion = law.dispersion(contents)
         if dispersion - law.likelihood * law.spreads[-1] < LITTLE:
             return None, dispersion
-        explained = math.prod(contents, start=law.likelihood) * joint(self._weighing.explained, contents)
-        return self._weighing, max(0.0, dispersion - explained)
+        explained = math.prod(contents, start=law.likelihood) * joint(weighing.explained, contents)
+        return weighing, max(0.0, dispersion - explained)
 
     def _leave(self, draws: Draws, since: Sequence[float], until: Sequence[float]) -> None:
         """Drops what came before the window."""

@@ -6,6 +6,7 @@ tuples interleaved, as they arrived: bursts at their moments, smooth stretches m
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -89,8 +90,17 @@ class Merger:
         self._newest_s[stream] = max(newest_s, high_s)
         stamps = segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s
         self._pieces[stream].append(Piece(low_s, high_s, n, *stamps, n))
-        complete_s = min(max(newest, known_s - late) for newest, late in zip(self._newest_s, self._late_s, strict=True))
-        return self._until(complete_s)
+        return self._until(self._complete_s(known_s))
+
+    def _complete_s(self, known_s: float) -> float:
+        """Until when no stream can bring anything more."""
+        complete_s = math.inf
+        for newest_s, late_s in zip(self._newest_s, self._late_s, strict=True):
+            due_s = known_s - late_s
+            until_s = newest_s if newest_s > due_s else due_s
+            if until_s < complete_s:
+                complete_s = until_s
+        return complete_s
 
     def _until(self, end_s: float) -> list[Stretch]:
         done: list[Stretch] = []
@@ -103,13 +113,15 @@ class Merger:
                     continue
                 head = pieces[0]
                 if head.low_s > now_s:
-                    next_s = min(next_s, head.low_s)
+                    turn_s = head.low_s
                 elif head.high_s > now_s:
                     flowing.append((stream, head))
-                    next_s = min(next_s, head.high_s)
+                    turn_s = head.high_s
                 else:
                     done.append((now_s, now_s, [(stream, pieces.popleft())]))
                     break
+                if turn_s < next_s:
+                    next_s = turn_s
             else:
                 if next_s <= now_s:
                     self._reached_s = now_s
