@@ -167,6 +167,7 @@ def test_jobs_end_when_fluids_that_are_filled_from_scratch_end(capacity, operati
         pair.apply(what, key, amount * math.pi / 3.0)
     env.run(until=env.now + 1000.0)
     pair.fluid.run(env.now)
+    assume(not pair.processor.overdrawn_s)  # it stands still for what was worked beyond its cores
     assert not pair.fluid.left
     assert pair.ends.keys() == pair.fluid.ends.keys()
     for key, ends in pair.ends.items():
