@@ -1,10 +1,11 @@
 """Learning curves on engines that nobody told: what N runs of random queries are worth, judged on other runs.
 
-    python -m benchmarks.real.hidden A --runs 20 50 200 --keep runs      # A: constants unknown; B: structure, too
+    python -m benchmarks.real.hidden A --runs 20 100 300 --keep runs     # A: constants unknown; B: structure, too
 
 Simulated, both (`benchmarks.real.hidden_engines`). Known of each run are rates, host CPU and mean latency. With
---physics only what needs no learning is judged, which is quick; with --again, too, what another seed of the engine
-itself says of the runs that are judged: chance, which nobody can tell.
+--physics only what needs no learning is judged, which is quick. --again N takes N other seeds of the engine itself: one
+of them is judged as a predictor, which shows chance that nobody can tell, and everything is judged against the mean of
+them all and of the first, too, which has less of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -34,6 +37,15 @@ from twin.scenario import RunSettings, Scenario
 JUDGED_FROM = 100_000
 """Index of the first run that is judged; none before is."""
 SHOWN = {"T": "throughput_per_s", "Le": "e2e_latency_s", "Lp": "processing_latency_s"}
+
+
+class Answer(NamedTuple):
+    """What a predictor said of the runs that are judged. seen: runs it knows; spent_s: CPU time."""
+
+    predictor: str
+    seen: int | str
+    costs: Costs
+    spent_s: str = ""
 
 
 def judged(costs: Costs, unseen: Sequence[Measured]) -> list[object]:
@@ -75,45 +87,78 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=[20], help="how many are seen; each a block of rows")
     parser.add_argument("--judged", type=int, default=100, help="how many other runs are predicted")
     parser.add_argument("--physics", action="store_true", help="leave out all that learns")
-    parser.add_argument("--again", action="store_true", help="judge another seed of the engine itself")
+    parser.add_argument("--only", nargs="+", choices=list(PREDICTORS), metavar="NAME", help="of what sees runs, these")
+    parser.add_argument("--again", type=int, default=0, metavar="N", help="judge by N other seeds of the engine, too")
     parser.add_argument("--keep", type=Path, help="a folder that simulated runs are kept in")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     make = RandomScenarios("costream", given.seed, RunSettings())
     known = [make(JUDGED_FROM + index) for index in range(given.judged)] + [make(n) for n in range(max(given.runs))]
     real = hidden(known, given.engine, given.seed)
-    file = None if given.keep is None else given.keep / f"hidden-{given.engine}.jsonl"
-    runs = measured(known, real, file)
+    runs = measured(known, real, _file(given.keep, f"hidden-{given.engine}.jsonl"))
     unseen, seen = runs[: given.judged], runs[given.judged :]
-    as_known = [each.known for each in unseen]
-    rows = [["rates, the profile's constants", 0, *judged(rates(as_known), unseen), ""]]
-    if not given.physics:
-        rows.append(["shipped network, the profile's constants", 0, *judged(shipped_network(as_known), unseen), ""])
-    names = ["calibrated rates"] if given.physics else list(PREDICTORS)
+    answers = _untaught([each.known for each in unseen], physics=given.physics)
+    names = given.only or (["calibrated rates"] if given.physics else list(PREDICTORS))
     for count in given.runs:
         try:
-            rows += _rows(seen[:count], unseen, names)
+            answers += _answers(seen[:count], unseen, names)
         except BadInput as error:
             parser.exit(2, f"{count} runs: {error}\n")
-    rows.append(["rates, the true constants", "", *judged(rates(real[: given.judged]), unseen), ""])
-    if given.again:
-        others = None if given.keep is None else given.keep / f"hidden-{given.engine}-again.jsonl"
-        again = _again(runs, real[: given.judged], others)
-        rows.append(["the engine itself, another seed", "", *judged(again, unseen), ""])
-    title = f"hidden engine {given.engine}, simulated: q-errors (median/95 %) on {given.judged} other runs"
-    print_table(title, ["predictor", "runs", *SHOWN, "RO", "CPU s"], rows)
+    answers.append(Answer("rates, the true constants", "", rates(real[: given.judged])))
+    others = [
+        _again(unseen, real, more, _file(given.keep, f"hidden-{given.engine}-again-{more}.jsonl"))
+        for more in range(1, given.again + 1)
+    ]
+    answers += [Answer("the engine itself, another seed", "", _as_costs(runs)) for runs in others[:1]]
+    _show(f"hidden engine {given.engine}, simulated", answers, unseen)
+    if len(others) > 1:
+        _show(f"the same against the mean of {1 + len(others)} seeds", answers, _means([unseen, *others]))
 
 
-def _again(runs: Sequence[Measured], real: Sequence[Scenario], file: Path | None) -> Costs:
-    others = [each.with_run(seed=each.run.seed + 1) for each in real]
-    labels = np.array([each.labels for each in measured([each.known for each in runs[: len(real)]], others, file)])
-    return dict(zip(METRICS, labels.T, strict=True))
+def _untaught(scenarios: Sequence[Scenario], *, physics: bool) -> list[Answer]:
+    found = [Answer("rates, the profile's constants", 0, rates(scenarios))]
+    if not physics:
+        found.append(Answer("shipped network, the profile's constants", 0, shipped_network(scenarios)))
+    return found
 
 
-def _rows(seen: Sequence[Measured], unseen: Sequence[Measured], names: Sequence[str]) -> list[list[object]]:
+def _as_costs(runs: Sequence[Measured]) -> Costs:
+    return dict(zip(METRICS, np.array([each.labels for each in runs]).T, strict=True))
+
+
+def _file(folder: Path | None, name: str) -> Path | None:
+    return None if folder is None else folder / name
+
+
+def _show(title: str, answers: Sequence[Answer], truth: Sequence[Measured]) -> None:
+    """Prints a table."""
+    lines = [[each.predictor, each.seen, *judged(each.costs, truth), each.spent_s] for each in answers]
+    print_table(
+        f"{title}: q-errors (median/95 %) on {len(truth)} other runs",
+        ["predictor", "runs", *SHOWN, "RO", "CPU s"],
+        lines,
+    )
+
+
+def _again(unseen: Sequence[Measured], real: Sequence[Scenario], more: int, file: Path | None) -> list[Measured]:
+    """The runs that are judged, once more under another seed. file: of that seed alone, as its name is not in there."""
+    known, judge = [each.known for each in unseen], real[: len(unseen)]
+    return measured(known, [each.with_run(seed=each.run.seed + more) for each in judge], file)
+
+
+def _means(seeds: Sequence[Sequence[Measured]]) -> list[Measured]:
+    """Each run with the mean of its labels over the seeds; nan where most seeds have none."""
+    labels_snm = np.array([[each.labels for each in runs] for runs in seeds])
+    missing_nm = np.isnan(labels_snm).mean(axis=0) > 0.5
+    known_nm = (~np.isnan(labels_snm)).sum(axis=0)
+    means_nm = np.where(missing_nm, np.nan, np.nansum(labels_snm, axis=0) / np.maximum(known_nm, 1))
+    return [replace(each, labels=tuple(row)) for each, row in zip(seeds[0], means_nm.tolist(), strict=True)]
+
+
+def _answers(seen: Sequence[Measured], unseen: Sequence[Measured], names: Sequence[str]) -> list[Answer]:
     started_s = time.process_time()
     found = calibrate([each.point for each in seen])
-    spent_s, rows = time.process_time() - started_s, []
+    spent_s, answers = time.process_time() - started_s, []
     print(f"{len(seen)} runs; {spread_and_error(found, unseen)}", flush=True)
     for name in names:
         if len(seen) < LEAST.get(name, 0):
@@ -126,9 +171,9 @@ def _rows(seen: Sequence[Measured], unseen: Sequence[Measured], names: Sequence[
             continue
         words = _words(found) if name == "calibrated rates" else ""
         took_s = spent_s if words else time.process_time() - started_s
-        rows.append([f"{name}{words}", len(seen), *judged(costs, unseen), f"{took_s:.0f}"])
-        print(*rows[-1], flush=True)
-    return rows
+        answers.append(Answer(f"{name}{words}", len(seen), costs, f"{took_s:.0f}"))
+        print(*answers[-1][:2], *judged(costs, unseen), answers[-1].spent_s, flush=True)
+    return answers
 
 
 def _words(found: Calibration) -> str:

@@ -71,6 +71,11 @@ def trees(seen: Sequence[Measured], _found: Calibration, unseen: Sequence[Scenar
     return _contestant("trees-ratio", [each.known for each in seen], seen, unseen)
 
 
+def plan_alone(seen: Sequence[Measured], _found: Calibration, unseen: Sequence[Scenario]) -> Costs:
+    """Boosted trees (LightGBM) of a vector of the plan, with nothing of the rate model."""
+    return _contestant("flat-log", [each.known for each in seen], seen, unseen)
+
+
 def network(seen: Sequence[Measured], _found: Calibration, unseen: Sequence[Scenario]) -> Costs:
     """The network of preset `ours`, trained from nothing on the profile's constants; one member."""
     return _trained(Networks("ours", OURS.model_copy(update={"members": 1})), seen, unseen)
@@ -87,6 +92,7 @@ PREDICTORS: Mapping[str, Predictor] = {
     "the same, fine-tuned": tuned_on_calibrated,
     "trees on calibrated": trees_on_calibrated,
     "trees on the profile": trees,
+    "LightGBM, no model": plan_alone,
     "network `ours` on the profile": network,
     "network `paper`": paper,
 }
@@ -94,6 +100,7 @@ LEAST: Mapping[str, int] = {
     "the same, fine-tuned": 50,
     "trees on calibrated": 50,
     "trees on the profile": 50,
+    "LightGBM, no model": 50,
     "network `ours` on the profile": 50,
     "network `paper`": 50,
 }

@@ -15,17 +15,19 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 
+from benchmarks.real.pdsp_ages import HOP_MS, ages_ms, behind, in_bursts
 from benchmarks.real.pdsp_jobs import APPLICATIONS, scenario
 from scenarios.calibration import newton
 from scenarios.calibration.point import Point
 from scenarios.calibration.predicting import predict
 from twin.query import Query
-from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 KEEPS_UP = 0.9
 """Of the offer, as the data define it."""
-NAIVE_SHARE, HOP_MS = 0.97, 50.0
+NAIVE_SHARE = 0.97
+BURST_PER_S = 1e6
+"""A priori, what comes while a burst does; fitted."""
 OLD = 2.0
 """Times as old as where nothing waits are markers that wait in full channels."""
 UNEVEN = 3.0
@@ -61,23 +63,6 @@ def measured(row: Row) -> Said:
     return float(row["source_rate_per_s"]) / float(row["offered_per_s"]), float(row["latency_ms"])
 
 
-def ages_ms(job: Scenario) -> float:
-    """Ages of latency markers, which pass windows by, summed over the operators behind the source and the committer."""
-    answer = RateModel().answer(job, [job.plan])
-    order = [answer.operators.index(name) for name in ("source", *_behind(job.query))]
-    steps_s = answer.channel_s[0, order] + answer.queue_s[0, order]
-    at_each = np.cumsum(steps_s)[1:]
-    return 1000.0 * float(at_each.sum() + at_each[-1] + HOP_MS / 1000.0)
-
-
-def _behind(query: Query) -> list[str]:
-    found, at = [], "source"
-    while following := query.outputs(at):
-        at = following[0].consumer
-        found.append(at)
-    return found
-
-
 def held(row: Row, read: float) -> bool:
     """Whether operators hold the source back: it delivers less than what comes, and markers wait in full channels.
 
@@ -103,24 +88,25 @@ def misses(point: Point, job: Scenario) -> list[newton.Miss]:
 
 
 def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
-    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's.
+    """Costs of all operators in data-flow order, what channels hold, and the rate of bursts last, as logs of ratios.
 
     Of the engine's own operators a part of the logs.
     """
     engine = job.engine
-    names = ["source", *_behind(job.query)]
+    names = ["source", *behind(job.query)]
     ratio = {name: float(np.exp(_likely(name) * log)) for name, log in zip(names, logs_k, strict=False)}
     operators = tuple(
         each.model_copy(update={"service_time_s": engine.service_s(job.query, each) * ratio[each.name]})
         for each in job.query.operators
     )
-    buffers = engine.channel_buffers or 1.0
-    return job.model_copy(
+    buffers = (engine.channel_buffers or 1.0) * float(np.exp(logs_k[-2]))
+    found = job.model_copy(
         update={
             "query": Query(operators=operators, streams=job.query.streams),
-            "engine": engine.model_copy(update={"channel_buffers": buffers * float(np.exp(logs_k[-1]))}),
+            "engine": engine.model_copy(update={"channel_buffers": buffers}),
         }
     )
+    return in_bursts(found, BURST_PER_S * float(np.exp(logs_k[-1])))
 
 
 def _likely(name: str) -> float:
@@ -143,7 +129,7 @@ def twin(own: Sequence[Row], read: float) -> Predictor:
     if not points:
         return lambda row: (read * predict(scenario(row)).delivered["source"], ages_ms(scenario(row)))
     costs = len(points[0].scenario.query.operators)
-    found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
+    found = newton.fit(points, apply, costs + 2, costs, misses=misses, spread=UNEVEN)
     theirs = float(np.median([read, *(measured(row)[0] for row in own if not held(row, read))]))
 
     def said(row: Row) -> Said:

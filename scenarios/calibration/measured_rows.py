@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.calibration.point import Point
+from twin.errors import BadInput
 from twin.metrics import TABLE, Totals
 from twin.scenario import config_hash
 
@@ -44,6 +45,24 @@ def training_row(point: Point, index: int, seconds: float) -> dict[str, Any]:
         "tuples_out": 0 if not seen else round(results),
         "measured": True,
     }
+
+
+def check_subtasks(point: Point, counted: Mapping[str, int]) -> list[str]:
+    """Operators that have more subtasks than the plan says, in words. counted: by operator, where it is known.
+
+    Raises BadInput if one has fewer: its rates are sums over them.
+    """
+    more = []
+    for operator, count in counted.items():
+        replicas = point.scenario.plan.replicas(operator)
+        if count < replicas:
+            raise BadInput(
+                f"run {point.name}: {operator} has samples of {count} of its {replicas} subtasks, and rates are sums; "
+                f"export them all, or give the plan of that run in a column plan.placement.{operator}"
+            )
+        if count > replicas:
+            more.append(f"{operator} has samples of {count} subtasks, and {replicas} in the plan")
+    return more
 
 
 def _known(value: Any) -> Any:

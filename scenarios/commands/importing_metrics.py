@@ -33,7 +33,7 @@ def metrics(
 
     Example: `twin import metrics job.yaml prometheus.csv rows --points points.csv`, then `twin evaluate MODEL rows`
     """
-    from scenarios.calibration.measured_rows import training_row, write_rows
+    from scenarios.calibration.measured_rows import check_subtasks, training_row, write_rows
     from scenarios.calibration.point import check
     from scenarios.calibration.point_files import points_of
     from scenarios.files.traces import check_free
@@ -49,9 +49,13 @@ def metrics(
     for index, run in enumerate(runs):
         (point,) = points_of(run.rows, loaded, f"{source}, run {run.name}")
         check([point])
+        for more in check_subtasks(point, run.subtasks):
+            terminal.note(f"run {run.name}: {more}; a column plan.placement.NAME gives the plan of a run")
         rows.append(training_row(point, index, max(run.seconds, 1e-3)))
         if run.skipped:
             terminal.note(f"run {run.name}: metrics not read: {', '.join(run.skipped)}")
+        if run.unmeasured:
+            terminal.note(f"run {run.name}: samples without a value are left out, of {', '.join(run.unmeasured)}")
         if points is not None:
             readings = [{key: value for key, value in row.items() if key != "point"} for row in run.rows]
             table = with_point(points, run.name, readings, table)

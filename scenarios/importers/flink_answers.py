@@ -23,6 +23,8 @@ PATIENCE_S = 10.0
 REFRESHED_S = 30.0
 """How long fresh metrics are waited for; by default a cluster gathers them every 10 s."""
 JOB = "_jobs_id.json"
+COMPLETE = "-complete"
+"""How the word is named that says whether a metric is of all subtasks."""
 MARKERS = "latency_mean"
 """How the names of these metrics end."""
 AT_A_TIME = 40
@@ -80,7 +82,9 @@ def from_folder(folder: Path, job: str | None = None) -> Answers:
 
     def read(file: str, needed: bool = False) -> Json:
         path = folder / file
-        if not path.is_file() and not needed:
+        if not path.is_file():
+            if needed:
+                raise BadInput(f"{path} is missing; save that answer of Flink's REST API under this name")
             return None
         try:
             return json.loads(path.read_text(encoding="utf-8"))
@@ -162,7 +166,7 @@ def _watched(
         seen, last = last, _get(url)
         if last.get("state") != RUNNING or not last.get("vertices"):
             return seen, last
-        if _metrics(last) != _metrics(seen):
+        if _metrics(last) != _metrics(seen) and _complete(last):
             fresh.append(last)
         if report is not None:
             report(min(done + 1, polls), polls)
@@ -174,6 +178,11 @@ def _watched(
 
 def _metrics(job: Mapping[str, Json]) -> list[Json]:
     return [each.get("metrics") for each in job["vertices"]]
+
+
+def _complete(job: Mapping[str, Json]) -> bool:
+    metrics = (each.get("metrics") or {} for each in job["vertices"])
+    return all(value for of_vertex in metrics for key, value in of_vertex.items() if key.endswith(COMPLETE))
 
 
 def _job_id(base: str, job: str | None) -> str:

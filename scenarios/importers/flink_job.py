@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from scenarios.importers.flink_answers import MARKERS, RUNNING, Answers, Json
+from scenarios.importers.flink_answers import COMPLETE, MARKERS, RUNNING, Answers, Json
 from scenarios.importers.flink_form import check
 from twin.errors import BadInput
 
@@ -77,9 +77,11 @@ def read_job(answers: Answers) -> FlinkJob:
     state = str(job.get("state", "unknown"))
     if state != RUNNING:
         raise BadInput(f"{where}: the job is {state}; its rates mean something while it is RUNNING, import it then")
-    stopped = [str(each.get("name")) for each in job["vertices"] if each.get("status", RUNNING) != RUNNING]
-    if stopped:
-        raise BadInput(f"{where}: {stopped[0]} is not running yet; wait until all vertices are")
+    for each in job["vertices"]:
+        if (status := each.get("status", RUNNING)) != RUNNING:
+            raise BadInput(
+                f"{where}: {each.get('name')} is {status}; import the job while all its vertices are RUNNING"
+            )
     notes: list[str] = []
     managers, machines = _machines(answers)
     nodes = _nodes(answers)
@@ -171,6 +173,10 @@ def _differences(
     found: dict[str, float | None] = {}
     for key in keys:
         now, then = (_number((each or {}).get("metrics", {}).get(key)) for each in (given, before))
+        if not all((each or {}).get("metrics", {}).get(f"{key}{COMPLETE}", True) for each in (given, before)):
+            raise BadInput(
+                f"{where}: {key} is of some of its subtasks only ({key}{COMPLETE} is false); import it again"
+            )
         if key in COUNTERS and now is not None and now < 0:
             raise BadInput(f"{where}: {key} is {now:g}, and nothing counts below 0; save the answer again")
         if now is not None and before is not None and then is not None:

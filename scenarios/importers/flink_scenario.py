@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.importers.flink_job import FlinkJob, Vertex
+from scenarios.importers.flink_names import names_of, renamed
 from scenarios.importers.flink_windows import JOINS, SECONDS, matching, window_in
 from twin.errors import BadInput
 from twin.keys import contiguous
@@ -56,9 +57,9 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
 
     Raises BadInput for names of no source, or a job that is none.
     """
-    names = _names(job.vertices)
+    names = names_of(job.vertices)
     consumers = {each.id: [other for other in job.vertices if each.id in dict(other.inputs)] for each in job.vertices}
-    notes = list(job.notes)
+    notes = [*job.notes, *renamed(job.vertices, names)]
     operators, streams, placement, arrivals = [], [], {}, {}
     hosts = [machine.name for machine in job.machines]
     for number, vertex in enumerate(job.vertices):
@@ -87,17 +88,6 @@ def scenario_of(job: FlinkJob, offered_per_s: Mapping[str, float]) -> ImportedJo
     }
     rows = tuple(_reading(names[each.id], each, arrivals) for each in job.vertices)
     return ImportedJob(parse(Scenario, data, where=job.name), rows, tuple(notes))
-
-
-def _names(vertices: tuple[Vertex, ...]) -> dict[str, str]:
-    """Unique names of operators, by vertex."""
-    found: dict[str, str] = {}
-    for vertex in vertices:
-        plain = re.sub(r"\b(Source|[Ss]ink): ", "", vertex.name).replace(" -> ", "-").replace(": ", ".")
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "", plain.replace(" ", "_")).strip("-_.") or "vertex"
-        taken = sum(each == name or each.startswith(f"{name}#") for each in found.values())
-        found[vertex.id] = f"{name}#{taken + 1}" if taken else name
-    return found
 
 
 def _kind(vertex: Vertex, job: FlinkJob, last: bool, notes: list[str]) -> dict[str, Any]:

@@ -1,23 +1,21 @@
 """Metrics of runs as exported from a time-series database: samples to readings, a run at a time.
 
-A sample is a line: `time` (seconds, or ISO 8601), `metric`, `value`, and labels. The label `run` tells runs apart;
+Samples are lines of a table (`sample_table`). The label `run` tells runs apart;
 `operator`, or Flink's `task_name`, names the operator, `host` the machine. Metrics are known by the ends of their names
 as exporters put scopes before them. Counters become rates by their growth, and gauges by their mean.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from scenarios.importers.sample_table import all_samples
 from twin.errors import BadInput, suggest
 
 
@@ -46,24 +44,32 @@ MEANINGS: Mapping[str, Meaning] = {
     "latency_mean": Meaning("latency_s", "", 1e-3),
     "operator_latency_mean": Meaning("marker_s", "operator", 1e-3),
 }
-FIXED = ("time", "metric", "value")
+SUBTASK = "subtask_index"
+FLOWS = ("in_per_s", "out_per_s")
+"""What is wrong if a subtask is missing."""
 NAMES = {"operator": ("operator", "task_name"), "host": ("host",), "": ()}
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """rows: readings of one operating point. seconds: from its first to its last sample. skipped: unknown metrics."""
+    """rows: readings of one operating point. seconds: from its first to its last sample. skipped: unknown metrics.
+
+    unmeasured: metrics that have samples without a value. subtasks: how many of each operator have samples, where
+    labels tell.
+    """
 
     name: str
     rows: tuple[dict[str, Any], ...]
     seconds: float
     skipped: tuple[str, ...]
+    unmeasured: tuple[str, ...]
+    subtasks: Mapping[str, int]
 
 
 def read_metrics(path: Path) -> list[MeasuredRun]:
     """The runs in a file. Raises BadInput, naming file and line, for what is no table of samples."""
     try:
-        samples = samples_of(str(path), path.read_bytes())
+        samples = all_samples(str(path), path.read_bytes())
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}; check the path") from None
     runs: dict[str, list[dict[str, Any]]] = {}
@@ -72,16 +78,10 @@ def read_metrics(path: Path) -> list[MeasuredRun]:
     return [_run(name, of_run, str(path)) for name, of_run in runs.items()]
 
 
-def samples_of(file: str, content: bytes) -> list[dict[str, Any]]:
-    """The checked samples in a file, CSV or Parquet by its name. Raises BadInput, naming file and line, for others."""
-    rows = _rows(file, content)
-    samples = [_checked(sample, f"{file}, line {number}") for number, sample in enumerate(rows, start=2)]
+def _run(name: str, everything: Sequence[dict[str, Any]], where: str) -> MeasuredRun:
+    samples = [each for each in everything if not math.isnan(each["value"])]
     if not samples:
-        raise BadInput(f"{file} holds no samples; its columns are time, metric, value and labels such as run, operator")
-    return samples
-
-
-def _run(name: str, samples: Sequence[dict[str, Any]], where: str) -> MeasuredRun:
+        raise BadInput(f"{where}: no sample of run {name} has a value; export what was measured")
     times = [sample["time"] for sample in samples]
     series: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     skipped = set()
@@ -101,8 +101,25 @@ def _run(name: str, samples: Sequence[dict[str, Any]], where: str) -> MeasuredRu
     settings = {key: value for key, value in samples[0].items() if "." in key}
     rows = [{**({kind: of} if kind else {}), **together(found)} for (kind, of), found in values.items()]
     return MeasuredRun(
-        name, tuple({**row, **settings, "point": name} for row in rows), max(times) - min(times), tuple(sorted(skipped))
+        name=name,
+        rows=tuple({**row, **settings, "point": name} for row in rows),
+        seconds=max(times) - min(times),
+        skipped=tuple(sorted(skipped)),
+        unmeasured=tuple(sorted({str(each["metric"]) for each in everything if math.isnan(each["value"])})),
+        subtasks=_subtasks(series),
     )
+
+
+def _subtasks(series: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]) -> dict[str, int]:
+    """Of what is summed over subtasks: the fewest of any metric of an operator."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for (metric, of, _), group in series.items():
+        if MEANINGS[metric].column in FLOWS and SUBTASK in group[0]:
+            found.setdefault((of, metric), set()).add(str(group[0][SUBTASK]))
+    counts: dict[str, int] = {}
+    for (of, _), indices in found.items():
+        counts[of] = min(counts.get(of, len(indices)), len(indices))
+    return counts
 
 
 def meaning_of(sample: Mapping[str, Any]) -> str | None:
@@ -151,44 +168,3 @@ def together(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
         MEANINGS[metric].column: sum(found[metric]) if MEANINGS[metric].summed else fmean(found[metric])
         for metric in ordered
     }
-
-
-def _checked(sample: Mapping[str, Any], place: str) -> dict[str, Any]:
-    for column in FIXED:
-        if sample.get(column) in (None, ""):
-            raise BadInput(f"{place} has no {column}; the columns are time, metric, value and labels")
-    try:
-        value = float(sample["value"])
-    except (TypeError, ValueError):
-        raise BadInput(f"{place}: value must be a number, got {sample['value']!r}") from None
-    if not math.isfinite(value):
-        raise BadInput(f"{place}: {sample['metric']} is {value}; leave out samples that were not measured")
-    labels = {str(key): each for key, each in sample.items() if key not in FIXED and each not in (None, "")}
-    return {**labels, "time": _seconds(sample["time"], place), "metric": str(sample["metric"]), "value": value}
-
-
-def _seconds(value: Any, place: str) -> float:
-    if isinstance(value, datetime):
-        return value.timestamp()
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        try:
-            return datetime.fromisoformat(str(value)).timestamp()
-        except ValueError:
-            raise BadInput(f"{place}: time must be seconds or ISO 8601, got {value!r}") from None
-    if not math.isfinite(found):
-        raise BadInput(f"{place}: time is {value}")
-    return found
-
-
-def _rows(file: str, content: bytes) -> list[Mapping[str, Any]]:
-    if file.endswith((".parquet", ".pq")):
-        from scenarios.files.parquet_rows import rows_of
-
-        return rows_of(file, content)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadInput(f"{file} is not text in UTF-8; samples are CSV or Parquet") from None
-    return list(csv.DictReader(io.StringIO(text), skipinitialspace=True))

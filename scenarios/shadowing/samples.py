@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scenarios.importers.prometheus import MEANINGS, labels, meaning_of, named, samples_of
+from scenarios.importers.prometheus import MEANINGS, labels, meaning_of, named
+from scenarios.importers.sample_table import samples_of
 from spark.metric_windows import Sample
 
 

@@ -124,7 +124,7 @@ def test_a_trend_is_told_from_chance():
 
 
 def test_bad_files_are_named():
-    for text, wrong in (("time,metric\n1,x", "line 2 has no value"), ("", "holds no samples"),
+    for text, wrong in (("time,metric\n1,x", "has no value; its columns are time, metric"), ("", "holds no samples"),
                         ("time,metric,value\n1,numRecordsIn,3", "has no label operator"),
                         ("time,metric,value,operator\n1,numRecordsIn,x,in", "value must be a number")):  # fmt: skip
         with pytest.raises(BadInput, match=f"m.csv.*{wrong}"):

@@ -14,6 +14,7 @@ from twin.simulation import simulate
 from twin.wiring.together import beside, together
 
 SERVICE_S = 2e-4
+KINDS = ("fast", "exact")
 
 
 def splitting(made: float, load: float, scv: float = 1.0, replicas: int = 1, engine: str = "storm") -> Deployment:
@@ -57,3 +58,20 @@ def test_replicas_share_a_group_and_batches_count_for_themselves() -> None:
     assert together(compile(splitting(12, 0.5, replicas=4)), "queue") == pytest.approx(3)
     assert together(compile(splitting(12, 0.5, engine="flink")), "queue") == 1
     assert together(compile(splitting(12, 0.5)), "split") == together(compile(splitting(12, 0.5)), "source") == 1
+
+
+def test_what_goes_straight_on_stays_together() -> None:
+    """Each replica passes all that it makes to its own one."""
+    job = splitting(12, 0.5, replicas=4)
+    streams = [
+        each.model_copy(update={"partitioning": "forward"}) if each.consumer == "queue" else each
+        for each in job.query.streams
+    ]
+    query = job.query.model_copy(update={"streams": tuple(streams)})
+    plan = job.plan.model_copy(update={"placement": {**job.plan.placement, "split": ("h",) * 4}})
+    forward = job.model_copy(update={"query": query, "plan": plan})
+    assert together(compile(forward), "queue") == pytest.approx(12)
+    runs = [RunSettings(horizon_s=6, warmup_s=1, period_s=1, seed=1, segments=100, fidelity=each) for each in KINDS]
+    found = [simulate(Scenario.of(forward, each)).metrics.processing_latency_s for each in runs]
+    assert found[0] and found[1]
+    assert found[0].mean == pytest.approx(found[1].mean, rel=0.15)

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twin.rates.crowds import left_by_lighter
+
 if TYPE_CHECKING:
     from twin.rates.layout import Layout
 
 FULL = 0.995
 """Utilisation from which a socket counts as full."""
+BUSY = 0.5
+"""Utilisation of a socket below which hardly any core is lost to a task that needs one."""
 BLOCK = 512
 """Plans whose tasks are compared pair by pair at a time: all pairs of these stay in a processor's cache."""
 
@@ -23,7 +27,8 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
 
     Sockets are shared max-min fairly, at most one core a task: on a full socket only the tasks above the fair level
     feel it, and what they feel is the demand on the whole socket. A task can get that level there; on other sockets,
-    what the demands of its neighbours leave (a good approximation of processor sharing for the wait).
+    what the demands of its neighbours leave. Of several cores some are idle while few tasks are busy, so that those
+    which need much get less (`twin.rates.crowds`).
     """
     capacity_cn = layout.capacity_cn
     core = 1.0 if layout.sockets is None else layout.sockets.speed_cn
@@ -34,6 +39,14 @@ def share_cores(layout: Layout, own_cn: np.ndarray) -> tuple[np.ndarray, np.ndar
     alone_cn = crowded_cn / np.minimum(core, capacity_cn)
     felt_cn = np.where(own_cn >= level_cn * 0.999, full_cn, np.minimum(full_cn, own_cn / level_cn))
     left_cn = np.clip(np.where(full_cn > FULL, level_cn, capacity_cn - (total_cn - own_cn)), 1e-6, core)
+    rows = layout.crowded_cn & layout.here_cn & (capacity_cn > core) & (full_cn > BUSY)
+    rows &= own_cn * layout.tasks_cn > capacity_cn
+    if rows.any():
+        core_cn = np.broadcast_to(core, own_cn.shape)
+        asked_cn = np.minimum(own_cn, level_cn)
+        got, share = left_by_lighter(layout, rows, asked_cn / core_cn, capacity_cn / core_cn)
+        left_cn[rows] -= share * np.maximum(left_cn[rows] - got * core_cn[rows], 0.0)
+        felt_cn[rows] = np.maximum(felt_cn[rows], (asked_cn / left_cn)[rows] * np.maximum(full_cn[rows], 1.0))
     used_cn = np.maximum(alone_cn, felt_cn)
     if not layout.single:
         used_cn, left_cn = np.where(layout.here_cn, used_cn, 0.0), np.where(layout.here_cn, left_cn, np.inf)

@@ -19,6 +19,7 @@ from twin.rates.arrays import JobArrays
 from twin.rates.fusing import Fusing
 from twin.rates.keys import Crowding, crowding
 from twin.rates.links import LinkLayout
+from twin.rates.queues import gap_scv
 from twin.rates.sockets import SocketLayout
 
 
@@ -177,8 +178,22 @@ class Layout:
     @cached_property
     def crowded_cn(self) -> np.ndarray:
         """Whether more tasks sit on its socket than that has cores. [C, N]"""
-        tasks_cn = self.count_cn if self.fusing is None else self.count_cn * ~self.fusing.behind_on[self.operator_c]
-        return np.asarray(self.on_sockets(tasks_cn) > np.maximum(self.capacity_cn, 1.0))
+        return np.asarray(self.tasks_cn > np.maximum(self.capacity_cn, 1.0))
+
+    @cached_property
+    def tasks_cn(self) -> np.ndarray:
+        """Tasks on its socket. [C, N]"""
+        each_cn = self.count_cn if self.fusing is None else self.count_cn * ~self.fusing.behind_on[self.operator_c]
+        return self.on_sockets(each_cn)
+
+    @cached_property
+    def chance_on(self) -> np.ndarray:
+        """In how far a tuple finds its replica busy by chance: 1, and less where they are dealt in turn. [O, N]"""
+        found = np.ones(self.replicas_on.shape)
+        for o in np.flatnonzero(self.job.turns_o).tolist():
+            producers = sum(self.replicas_on[self.job.producer_s[s]] for s in self.job.inputs[o])
+            found[o] = gap_scv(self.replicas_on[o], np.asarray(producers))
+        return found
 
     @cached_property
     def copies_sn(self) -> np.ndarray:

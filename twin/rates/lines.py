@@ -48,6 +48,16 @@ class Line(NamedTuple):
         wait_s = rho / (1.0 - rho) * self.service_s * irregularity(self.gap_scv, self.scv, rho)
         return wait_s if self.beside is None else wait_s + self.beside * self.service_s / (2.0 * (1.0 - rho))
 
+    def slowed_s(self, load: np.ndarray, slower: np.ndarray) -> np.ndarray:
+        """That, and by how much services are longer, where all of them take so many times as long."""
+        wait_s = self._replace(service_s=self.service_s * slower).wait_s(load * slower)
+        return np.asarray(wait_s + self.service_s * (slower - 1.0))
+
+    def select(self, rows: np.ndarray) -> Line:
+        """Of some replicas (a mask)."""
+        beside = None if self.beside is None else self.beside[rows]
+        return Line(self.service_s[rows], self.gap_scv[rows], self.scv[rows], beside)
+
 
 def queues_s(layout: Layout, found: Load) -> Queues:
     """Those that last, of what is not overloaded.
@@ -88,13 +98,17 @@ def _steady(shared: Sharing) -> np.ndarray:
 
 def _colliding_s(shared: Sharing, line: Line, load_cn: np.ndarray, wait_cn: np.ndarray) -> np.ndarray:
     """Waits of tasks that collide, [K], where wait_cn is what they were alone: longer by what others take, but of one
-    that needs nearly a core at least what follows from its having no time to make up for what it loses."""
+    that needs nearly a core at least what follows from its having no time to make up for what it loses; of those that
+    need more than the others what they wait while busy all the time, as far as these are not alike."""
     rows = shared.rows
-    beside = None if line.beside is None else line.beside[rows]
-    mine = Line(line.service_s[rows], line.gap_scv[rows], line.scv[rows], beside)
-    slowed_s = mine._replace(service_s=mine.service_s * shared.slower_k).wait_s(load_cn[rows] * shared.slower_k)
-    slowed_s += mine.service_s * (shared.slower_k - 1.0)
-    return np.asarray(np.maximum(wait_cn[rows] + shared.longer_k * mine.service_s, slowed_s))
+    mine, load = line.select(rows), load_cn[rows]
+    waits_s = wait_cn[rows] + shared.longer_k * mine.service_s
+    waits_s = np.asarray(np.maximum(waits_s, mine.slowed_s(load, shared.slower_k)))
+    if shared.larger is not None:
+        here, slower, more_s, share = shared.larger
+        busy_s = mine.select(here).slowed_s(load[here], slower) + more_s
+        waits_s[here] += share * np.maximum(busy_s - waits_s[here], 0.0)
+    return waits_s
 
 
 def _of_common_queues(

@@ -3,8 +3,9 @@
 All that is in service or in line on a socket is served at min(k, cores): as a birth-death chain has it, so that however
 services vary, a tuple takes so many times as long as on a core of its own (M/G/c under processor sharing). As each
 task serves one tuple at a time, that is beside the wait in its own line; and of services that hardly vary, fewer
-collide, the more so, the fewer tasks there are for the cores. Letters at the end of a name are the axes of
-`twin.rates.layout`.
+collide, the more so, the fewer tasks there are for the cores. One that needs more than the others has tuples in line
+most of the time, and gets what these leave it (`twin.rates.crowds`), the less evenly, the longer they are busy at a
+time. Letters at the end of a name are the axes of `twin.rates.layout`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twin.rates.cores import FULL
+from twin.rates.cores import BUSY, FULL
+from twin.rates.crowds import apart, left_by_all
 from twin.rates.layout import Layout
 from twin.rates.load import Load
 
@@ -23,17 +25,29 @@ MOST = 0.98
 """Utilisation of a socket at which it is taken to be if it is more."""
 
 
+class Larger(NamedTuple):
+    """rows_k: tasks that need more than those they share cores with, of those that collide [K]; of these, slower: cores
+    that it gets while no other needs them over what it gets on average if it is always busy; waits_s: what it waits
+    longer as that varies; share: how far it is from being one of many alike, 0 to 1."""
+
+    rows_k: np.ndarray
+    slower: np.ndarray
+    waits_s: np.ndarray
+    share: np.ndarray
+
+
 class Sharing(NamedTuple):
     """rows: where tasks collide. [C, N] Of these, [K] each: alone_k: cores that a task gets while no other needs them;
     slower_k: that over what it gets on average if it is always busy, and the others as often as they need to be;
     longer_k: time beyond that of a task alone, over the service, and others_k: of that, the part that is none of the
-    task's own tuples."""
+    task's own tuples. larger: of those that need more than the others."""
 
     rows: np.ndarray
     alone_k: np.ndarray
     slower_k: np.ndarray
     longer_k: np.ndarray
     others_k: np.ndarray
+    larger: Larger | None
 
     def placed(self, each_k: np.ndarray, elsewhere: np.ndarray) -> np.ndarray:
         """What is so where tasks collide, among what is so elsewhere. [C, N]"""
@@ -46,7 +60,7 @@ def sharing(layout: Layout, found: Load) -> Sharing | None:
     """None where no tasks collide: all have a core each, under any of the plans, or all others share a full socket."""
     if not layout.crowded_cn.any():
         return None
-    busy_cn, fair_cn = demands(layout, found)
+    busy_cn, _ = demands(layout, found)
     core_cn = np.ones_like(busy_cn) if layout.sockets is None else layout.sockets.speed_cn
     cores_cn, each_cn = layout.capacity_cn / core_cn, busy_cn / core_cn
     total_cn = layout.on_sockets(each_cn * layout.count_cn)
@@ -54,17 +68,43 @@ def sharing(layout: Layout, found: Load) -> Sharing | None:
     if not rows.any():
         return None
     cores, each, total = cores_cn[rows], each_cn[rows], total_cn[rows]
-    alike = total**2 / layout.on_sockets(each_cn**2 * layout.count_cn)[rows]  # as how many equal tasks they vary
+    usual_cn = layout.on_sockets(each_cn**2 * layout.count_cn) / np.maximum(total_cn, LEAST)
+    alike = total / usual_cn[rows]  # as how many equal tasks they vary
     scv = found.line_scv_on[layout.operator_c][rows]
     varied = 1.0 + np.minimum(scv - 1.0, 0.0) / 2.0 * np.minimum(1.0, 2.0 * cores / alike)
     collide = np.clip(alike - np.floor(np.maximum(cores, 1.0)), 0.0, 1.0)
     longer_k = collide * varied * longer(cores, total)
     alone = np.minimum(1.0, cores)
     # where all others keep up, it gets no more than they leave; one that asks for little has as much as any
-    most = np.minimum(np.maximum(fair_cn[rows] / core_cn[rows], cores / alike), alone)
+    most = np.minimum(np.maximum(cores - (total - each), cores / alike), alone)
     met = np.clip(beside_busy(cores, total - each), np.minimum(each / MOST, most), most)
     slower = np.where(collide > 0.0, alone / met, 1.0)
-    return Sharing(rows, alone * core_cn[rows], slower, longer_k, longer_k * (1.0 - each / total))
+    larger = _larger(layout, found, rows, Needs(each_cn, cores_cn, total_cn, usual_cn), core_cn)
+    return Sharing(rows, alone * core_cn[rows], slower, longer_k, longer_k * (1.0 - each / total), larger)
+
+
+class Needs(NamedTuple):
+    """In cores of the socket: what a replica needs; how many there are, and how many are needed; what a task there
+    needs, a mean by what they need. [C, N] each"""
+
+    each_cn: np.ndarray
+    cores_cn: np.ndarray
+    total_cn: np.ndarray
+    usual_cn: np.ndarray
+
+
+def _larger(layout: Layout, found: Load, rows: np.ndarray, needs: Needs, core_cn: np.ndarray) -> Larger | None:
+    """None if all tasks that collide are alike, or have cores enough."""
+    each_cn, cores_cn, total_cn, usual_cn = needs
+    which = rows & layout.here_cn & (each_cn > usual_cn) & (total_cn > BUSY * cores_cn)
+    if not which.any():
+        return None
+    rest_cn = (found.line_s_on * (1.0 + found.line_scv_on) / 2.0)[layout.operator_c] / core_cn
+    got, others = left_by_all(layout, which, each_cn, cores_cn, rest_cn)
+    used = np.minimum(each_cn[which] / got.cores, MOST)
+    waits_s = used * got.varied_s / (2.0 * got.cores**2 * (1.0 - used))
+    share = apart(others, each_cn[which])
+    return Larger(which[rows], np.minimum(1.0, cores_cn[which]) / got.cores, waits_s, share)
 
 
 def demands(layout: Layout, found: Load) -> tuple[np.ndarray, np.ndarray]:

@@ -28,7 +28,6 @@ def _beside(job: Job, edge: Edge, replicas: int) -> float:
         return 0.0
     came = job.rates[producer.name].in_per_s
     made = job.rates[edge.stream.producer].out_per_s * edge.share / came if came > 0.0 else 0.0
-    if edge.how.in_turn:
-        return float(beside(made / replicas))
-    alone = edge.how.copies or edge.how.paired or edge.how.whole
-    return float(beside(made)) / (1.0 if alone else replicas)
+    if edge.how.copies or edge.how.paired or edge.how.whole:
+        return float(beside(made))
+    return float(beside(made / replicas)) if edge.how.in_turn else float(beside(made)) / replicas

@@ -152,6 +152,21 @@ def test_missing_metrics_are_noted_not_invented(tmp_path: Path) -> None:
     assert "no busy time" in words and "version of Flink is unknown" in words and "dealt to the machines" in words
 
 
+def test_names_in_any_letters_and_twice_the_same_are_told(tmp_path: Path) -> None:
+    job = job_at(100.0)
+    for vertex, name in zip(job["vertices"], ("Source: Händler → Kasse", "Map", "Map", "顧客"), strict=True):
+        vertex["name"] = name
+    imported = scenario_of(read_job(from_folder(save(tmp_path / "a", **{"job_jobs_id.json": job}))), {})
+    named = [each.name for each in imported.scenario.query.operators]
+    assert named[:4] == ["Handler__Kasse", "Map", "Map#2", "vertex"]
+    words = " ".join(imported.notes)
+    assert (
+        "Kasse is called Handler__Kasse" in words
+        and "Map is called Map#2" in words
+        and "顧客 is called vertex" in words
+    )
+
+
 def _restarting(job: dict[str, Any]) -> None:
     job["state"] = "RESTARTING"
 
@@ -176,7 +191,7 @@ def _silent(job: dict[str, Any]) -> None:
     ("change", "words"),
     [
         (_restarting, "the job is RESTARTING"),
-        (_starting, "window is not running yet"),
+        (_starting, "window is INITIALIZING"),
         (_without_vertices, "it has no vertices"),
         (_renamed, "no node of vertex 'Source: gen'"),
         (_silent, "has delivered nothing"),
@@ -205,6 +220,12 @@ def test_jobs_that_mean_nothing_are_refused(
         ("job_jobs_id.json", with_vertex(parallelism="two"), "no answer to GET /jobs/:id: vertices.0.parallelism"),
         ("job_jobs_id.json", with_vertex(metrics={"write-records": -5}), "write-records is -5"),
         ("job_jobs_id.json", with_vertex(metrics={}), "Source: gen has no metrics"),
+        (
+            "job_jobs_id.json",
+            with_vertex(metrics={"write-records": 5, "write-records-complete": False}),
+            "write-records is of some of its subtasks only",
+        ),
+        ("taskmanagers.json", None, "taskmanagers.json is missing"),
         ("jobmanager_config.json", {"a": 1}, "no answer to GET /jobmanager/config: 0.key"),
         ("taskmanagers.json", {"taskmanagers": [None]}, "no answer to GET /taskmanagers: taskmanagers.0"),
         ("job_v0_detail.json", {"subtasks": 3}, "no answer to GET /jobs/:id/vertices/:id: 0.subtasks"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,44 @@ def test_parquet_says_the_same(files: tuple[Path, Path], tmp_path: Path) -> None
     assert read_metrics(tmp_path / "export.parquet") == read_metrics(files[1])
 
 
+def _written(lines: Sequence[Sequence[object]], columns: Sequence[str] = COLUMNS, by: str = ",") -> str:
+    return "\n".join(by.join(map(str, line)) for line in (columns, *lines))
+
+
+def test_tables_as_exporters_write_them_say_the_same(files: tuple[Path, Path]) -> None:
+    """Other names, capitals, semicolons, epochs in milliseconds, moments without a value."""
+    before, names = read_metrics(files[1]), ("Timestamp", "__name__", "Value", *COLUMNS[3:])
+    for unit in (1e3, 1e6, 1e9):
+        later = [(round((1.7e9 + float(str(time))) * unit), *rest) for time, *rest in samples()]
+        files[1].write_text(_written(later, names, by=";"))
+        for run, other in zip(before, read_metrics(files[1]), strict=True):
+            assert (run.seconds, run.subtasks) == (pytest.approx(other.seconds), other.subtasks)
+            assert [row.keys() for row in run.rows] == [row.keys() for row in other.rows]
+            for row, same in zip(run.rows, other.rows, strict=True):
+                assert all(
+                    row[key] == (pytest.approx(each) if isinstance(each, float) else each) for key, each in same.items()
+                )
+    stale = [(5, f"{SCOPE}busyTimeMsPerSecond", value, "slow", "map", 0, "") for value in ("NaN", "")]
+    files[1].write_text(_written([*samples(), *stale]))
+    slow, over = read_metrics(files[1])
+    assert (slow.rows, slow.unmeasured, over) == (before[0].rows, (f"{SCOPE}busyTimeMsPerSecond",), before[1])
+
+
+def test_rates_of_some_subtasks_are_not_those_of_all(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = [line for line in samples() if line[5] != 1]
+    placed = [(*line, "[h, h]") for line in one]
+    files[1].write_text(_written(placed, (*COLUMNS, "plan.placement.map"), by=";"))
+    said = refused(capsys, "import", "metrics", *files, tmp_path / "rows")
+    assert "map has samples of 1 of its 2 subtasks" in said and not (tmp_path / "rows").exists()
+    files[1].write_text(_written(samples()))
+    assert (
+        "map has samples of 2 subtasks, and 1 in the plan"
+        in twin("import", "metrics", *files, tmp_path / "rows").stderr
+    )
+
+
 def test_simulated_rows_still_need_all_their_labels(tmp_path: Path) -> None:
     labels = {"success": True, "backpressured": False, "throughput_per_s": 1.0, "processing_latency_s": 1.0}
     row = {"run": "r", "config_hash": "c", "horizon_s": 1.0, "deployment": "{}", "tuples_out": 1, **labels}
@@ -93,7 +132,11 @@ def test_simulated_rows_still_need_all_their_labels(tmp_path: Path) -> None:
         ("time,metric,value\n0,numRecordsIn,5", "no label operator or task_name"),
         ("time,metric,value,operator\n0,numRecordsIn,5,map", "a counter with one sample"),
         ("time,metric,value,operator\n0,numRecordsIn,5,map\n9,numRecordsIn,1,map", "the job was restarted"),
-        ("time,metric,value,operator\n0,busyTimeMsPerSecond,NaN,map", "is nan"),
+        ("time,metric,value,operator\n0,busyTimeMsPerSecond,NaN,map\n5,busyTimeMsPerSecond,,map", "has a value"),
+        ("time,metric,value,operator\n0,busyTimeMsPerSecond,inf,map", "is inf"),
+        ("time;metric;value;operator\n0;busyTimeMsPerSecond;0,5;map", "a number such as 0.5, got '0,5'"),
+        ("time,timestamp,metric,value\n0,0,busyTimeMsPerSecond,5", "time and timestamp, which are both"),
+        ("time,metric,value\n0,busyTimeMsPerSecond,5,map", "line 2 has more cells"),
         ("time,metric,value,operator\nnoon,busyTimeMsPerSecond,1,map", "time must be seconds or ISO 8601"),
         ("time,metric,value,operator\n0,numRecordIn,1,map", "did you mean 'numRecordsIn'"),
         ("time,metric,value,operator\n0,busyTimeMsPerSecond,1,mpa", "did you mean 'map'"),
