@@ -73,7 +73,7 @@ class Task(Interruptible):
         self.last_s = b_s
         keeps_up = False
         if b_s > a_s:
-            together = self.hidden.together  # with the last one, and are all still to be served
+            together = self.hidden.together  # that come with the last one, and are all still to be served
             last = together if together < n else float(n)
             earliest_s = b_s + time_s * last / n
             if end_s <= earliest_s:
