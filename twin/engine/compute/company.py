@@ -13,9 +13,10 @@ class Tally:
 
     usual, squares: sum of what these need, in cores, and of its squares. calm_s: time without jobs; calm_work: what
     those needed in it. slope_s: of 1 / (jobs + 1) while there were jobs; left_s: of what those left, times that.
+    level_s: of what each job got.
     """
 
-    __slots__ = ("calm_s", "calm_work", "left_s", "slope_s", "squares", "usual")
+    __slots__ = ("calm_s", "calm_work", "left_s", "level_s", "slope_s", "squares", "usual")
 
     def __init__(self) -> None:
         self.usual = 0.0
@@ -24,6 +25,7 @@ class Tally:
         self.calm_work = 0.0
         self.slope_s = 0.0
         self.left_s = 0.0
+        self.level_s = 0.0
 
     def add(self, usual: float) -> None:
         """One more that needs so much."""
@@ -40,11 +42,12 @@ class Tally:
         total, squares = self.usual - usual, self.squares - usual * usual
         return total * total / squares if total > 1e-9 and squares > 1e-12 else 0.0
 
-    def spend(self, time_s: float, jobs: int, capacity: float) -> None:
-        """So much time passes beside so many jobs."""
+    def spend(self, time_s: float, jobs: int, capacity: float, level: float) -> None:
+        """So much time passes beside so many jobs, of which each gets `level` cores."""
         if jobs:
             slope_s = time_s / (jobs + 1)
             self.slope_s += slope_s
+            self.level_s += time_s * level
             self.left_s += slope_s * (capacity - self.usual)
         else:
             self.calm_s += time_s
