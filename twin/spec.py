@@ -19,6 +19,7 @@ from pydantic import (
 
 from twin.errors import BadInput, suggest
 from twin.numbers import numeric, without_truths
+from twin.pointing import Path, pointed_at
 
 
 @cache
@@ -47,6 +48,11 @@ class Spec(BaseModel):
         defer_build=True,
     )
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        for name in [name for name, field in cls.model_fields.items() if isinstance(field.default, property)]:
+            raise TypeError(f"{cls.__name__}.{name} is a field of its base, for which a property is a mere default")
+
     @model_validator(mode="before")
     @classmethod
     def _no_truths_for_numbers(cls, data: Any) -> Any:
@@ -73,8 +79,6 @@ class Spec(BaseModel):
 S = TypeVar("S", bound=Spec)
 
 
-Path = tuple[int | str, ...]
-"""Keys and numbers of items that lead to a value."""
 Schema = Mapping[str, Any]
 """A JSON Schema, or a part of one."""
 MOST_TOLD = 20
@@ -126,9 +130,12 @@ def _misspelt(path: Path, paths: list[Path], problems: list[Any]) -> bool:
 
 def _told(schema: Schema, data: object, problem: Any, line: Callable[[Path], int | None]) -> str:
     path = tuple(_readable(schema, problem["loc"]))
-    number = line(path)
+    said = _explain(schema, problem)
+    of_parts = problem["type"] == "value_error"
+    to = pointed_at(said, data, path) if of_parts else path
+    number = line(to) if to or not of_parts else None
     place = ": ".join(filter(None, ["" if number is None else f"line {number}", ".".join(_named(data, path))]))
-    return f"{place + ': ' if place else ''}{_explain(schema, problem)}"
+    return f"{place + ': ' if place else ''}{said}"
 
 
 def _named(data: object, path: Path) -> Iterable[str]:

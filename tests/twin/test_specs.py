@@ -13,6 +13,7 @@ from tests.twin.worlds import chain
 from twin.cluster import Host
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
+from twin.kinds.selective import Selective
 from twin.plan import Location
 from twin.profiles import FLINK, STORM
 from twin.query import Columns
@@ -185,3 +186,15 @@ def test_warmup_must_leave_a_period() -> None:
 
     with pytest.raises(BadInput, match=r"warmup_s = 15 leaves no whole period.*at most 10"):
         simulate(Scenario.of(chain([], 10), RunSettings(horizon_s=20, warmup_s=15)))
+
+
+def test_a_property_does_not_stand_for_a_field() -> None:
+    """Pydantic would take it for the default, and the run for a number."""
+    with pytest.raises(TypeError, match="is a field of its base"):
+
+        class Sampler(Selective):
+            every: int
+
+            @property
+            def selectivity(self) -> float:  # type: ignore[override]
+                return 1.0 / self.every
