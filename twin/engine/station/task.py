@@ -78,9 +78,8 @@ class Task(Interruptible):
         self.last_s = b_s
         keeps_up = False
         if b_s > a_s:
-            last = self.hidden.together  # that come with the last one, and are all still to be served
-            if last > n:
-                last = n
+            together = self.hidden.together  # that come with the last one, and are all still to be served
+            last = together if together < n else float(n)
             earliest_s = b_s + time_s * last / n
             if end_s <= earliest_s:
                 end_s, keeps_up = earliest_s, True
