@@ -24,6 +24,12 @@ def test_a_dash_among_numbers_stands_to_the_right() -> None:
     assert shown[-1].rindex("-") == shown[1].index("cost model")
 
 
+def test_a_title_may_be_wider_than_its_table() -> None:
+    assert (
+        lines(tables.of_rows("a title of many words", {"name": "name"}, [{"name": "x"}]))[0] == "a title of many words"
+    )
+
+
 def test_strata_without_runs_and_measures_without_values_are_left_out() -> None:
     row = {"metric": "T", "q50": 1.2, "accuracy": None, "share": 0.5, "noise_share": None, "pairs": 0}
     rows = [{**row, "stratum": "joins", "rows": 3}, {**row, "stratum": "no join", "rows": 0}]

@@ -178,6 +178,8 @@ def test_profiles_price_width_and_kind() -> None:
 
 def test_suggest_lists_what_there_is() -> None:
     assert suggest("zzz", ["b", "a"]) == "known: a, b"
+    many = suggest("zzz", [f"name-{number:03}" for number in range(100)])
+    assert many.endswith("name-039 and 60 more") and len(many) < 450
     assert suggest("fliter", ["filter", "map"]) == "did you mean 'filter'?"
 
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 SHED_PARTS = 4
 """Where a full channel drops, segments are this much smaller, or they would drop more than single tuples do."""
 
+SIDE_TURNS = 2
+"""Of a slide, in which sides take turns at a window that is always busy, where they would take them tuple by tuple."""
+
 
 def connect(wiring: Wiring, edge: Edge) -> None:
     """Makes the inboxes and ports of a stream whose tasks there are."""
@@ -140,13 +143,28 @@ def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Strea
     if each.overflow == "drop":
         return SheddingPort(task, paths, dealt, max(1, cap // SHED_PARTS))
     if batch == 1 or wiring.engine.flush_s is None:
-        return Port(task, paths, dealt, cap)
+        return Port(task, paths, dealt, cap, _fine(wiring, each))
     rng = stream(wiring.settings.seed, f"batches:{task.name}->{each.consumer}")
     flush_s = wiring.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
     batching = Batching(batch, flush_s, float(rng.random()) * flush_s)
     if wiring.exact:
         return GatheringPort(task, paths, dealt, cap, batching)
     return DelayingPort(task, paths, dealt, cap, batching, wiring.bursts, Draws(rng))
+
+
+def _fine(wiring: Wiring, each: Stream) -> int:
+    """Tuples that may go together where they had to wait for room in front of a window of several sides.
+
+    A channel that is always full hands its tuples on as fast as they are served; those of several sides take turns.
+    """
+    component = wiring.job.component(each.consumer)
+    sides = len(wiring.job.inputs(component.name))
+    if wiring.exact or sides < 2:
+        return UNBOUNDED
+    service_s = max(wiring.job.service_s(component), 1e-9)
+    windows = [it.window for it in component.operators if isinstance(it, Windowed)]
+    spans = [it.slide / service_s if it.policy == "time" else it.size for it in windows]
+    return max(1, round(min(spans) / SIDE_TURNS / sides)) if spans else UNBOUNDED
 
 
 def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:

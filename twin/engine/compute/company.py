@@ -110,8 +110,9 @@ class Company:
                 calm, jobs = calm_s / time_s, (time_s - calm_s) / slope_s - 1.0
             else:
                 calm, jobs = 1.0, 0.0
-            self._learn(tally, calm_s, slope_s, time_s)
-            self._count(tally.like_without(counted), jobs_now, time_s)
+            keep = MEMORY_S / (MEMORY_S + time_s)
+            self._learn(tally, calm_s, slope_s, keep)
+            self._count(tally.like_without(counted), jobs_now, time_s, keep)
             self.begin(tally, now_s)
         rate = 0.0
         if calm > 0.0:
@@ -124,16 +125,14 @@ class Company:
             rate = mixed_rate(own, calm, rate, beside) if calm > 0.0 else beside
         return rate
 
-    def _learn(self, tally: Tally, calm_s: float, slope_s: float, time_s: float) -> None:
-        keep = MEMORY_S / (MEMORY_S + time_s)
+    def _learn(self, tally: Tally, calm_s: float, slope_s: float, keep: float) -> None:
         self._calm_s = self._calm_s * keep + calm_s
         self._calm_work = self._calm_work * keep + tally.calm_work - self._from_calm_work
         self._slope_s = self._slope_s * keep + slope_s
         self._left_s = self._left_s * keep + tally.left_s - self._from_left_s
 
-    def _count(self, others: float, jobs: float, time_s: float) -> None:
+    def _count(self, others: float, jobs: float, time_s: float, keep: float) -> None:
         """Takes how many there are now for how many there were. Until both have been seen, one stands for the other."""
-        keep = MEMORY_S / (MEMORY_S + time_s)
         if jobs:
             self._beside_s = self._beside_s * keep + time_s
             self._company += time_s / self._beside_s * (jobs + others - self._company)

@@ -82,8 +82,11 @@ class Service(Intake):
             else:
                 self.complete()
             return
-        left_s = min(work_s, max(0.0, end_s - now) * speed)
-        left_s = max(left_s, work_s - could_s)
+        left_s = (end_s - now) * speed if end_s > now else 0.0
+        if left_s > work_s:
+            left_s = work_s
+        if left_s < work_s - could_s:
+            left_s = work_s - could_s
         if left_s > work_s * (1.0 - 1e-9):  # nothing was served before now; do not let rounding make a flat demand
             left_s = work_s
         else:

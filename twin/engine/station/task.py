@@ -78,9 +78,8 @@ class Task(Interruptible):
         self.last_s = b_s
         keeps_up = False
         if b_s > a_s:
-            last = self.hidden.together  # that come with the last one, and are all still to be served
-            if last > n:
-                last = n
+            together = self.hidden.together  # that come with the last one, and are all still to be served
+            last = together if together < n else float(n)
             earliest_s = b_s + time_s * last / n
             if end_s <= earliest_s:
                 end_s, keeps_up = earliest_s, True
@@ -163,7 +162,9 @@ class Task(Interruptible):
         if older_s < 0.0:
             older_s = 0.0
         if width_s > 0.0:
-            return segment.a_s + behind_s, b_s + behind_s, older_s
+            start_s, end_s = segment.a_s + behind_s, b_s + behind_s
+            able_s = min(confluence.able_s, end_s - time_s)  # before, none of what waited was served
+            return (start_s if start_s > able_s else able_s), end_s, older_s
         return b_s + behind_s, b_s + behind_s + time_s, older_s
 
     def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:

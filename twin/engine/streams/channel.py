@@ -142,6 +142,7 @@ class Port:
         "cap",
         "deal",
         "dropped",
+        "fine",
         "lot",
         "outbox",
         "passed_over",
@@ -152,11 +153,12 @@ class Port:
         "told",
     )
 
-    def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int) -> None:
+    def __init__(self, task: Task, paths: Paths, deal: Deal, cap: int, fine: int = UNBOUNDED) -> None:
         self.task = task
         self.paths = paths
         self.deal = deal
         self.cap = cap  # largest segment that may travel
+        self.fine = fine  # ... that has waited for room
         self.lot = max(1, cap // LOTS)
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
@@ -230,11 +232,12 @@ class Port:
         n = segment.n
         if not self.outbox and path.inbox.credits >= n:
             self._transfer(path, segment)
-        elif segment.a_s == segment.b_s and n > self.cap // FINER:  # a burst: as much of it leaves as there is room for
-            for piece in in_pieces(segment, max(1, self.cap // FINER)):
-                self._queue(path, piece)
-        else:
-            self._queue(path, segment)
+            return
+        most = self.fine
+        if segment.a_s == segment.b_s and most > self.cap // FINER:  # a burst: as much leaves as there is room for
+            most = max(1, self.cap // FINER)
+        for piece in in_pieces(segment, most):
+            self._queue(path, piece)
 
     def _queue(self, path: Path, segment: Segment) -> None:
         if not self.outbox and path.inbox.credits >= segment.n:

@@ -62,7 +62,7 @@ class Lane:
 class Confluence:
     """A task's workload, in seconds of its own work; times are those of the segments' stamps.
 
-    since_s: nothing came before.
+    since_s: nothing came before. able_s: until when nothing was served, at last.
     wait_s, clock_s: set by `add`. What the tuple at the segment's end waits for; and how long after it the work that
     is known is done, which is when the task is free again.
     """
@@ -76,6 +76,7 @@ class Confluence:
         "_knots",
         "_rate",
         "_reach_s",
+        "able_s",
         "clock_s",
         "wait_s",
     )
@@ -83,6 +84,7 @@ class Confluence:
     def __init__(self, since_s: float = 0.0) -> None:
         self.wait_s = 0.0
         self.clock_s = 0.0
+        self.able_s = since_s
         self._at_s = since_s  # all that came until then is known
         self._behind_s = 0.0  # the workload at that time
         self._ahead_s = 0.0  # work known to have come later
@@ -126,6 +128,7 @@ class Confluence:
 
     def unable(self, until_s: float) -> None:
         """Nothing was served until then: whatever is known to have come waits for it."""
+        self.able_s = until_s
         self._advance(self._front_s)
         self._idle_s = min(self._idle_s, self._reach_s)
         if until_s - self._at_s > self._behind_s:

@@ -105,6 +105,11 @@ class Sender(Outlet):
         """Goes on after having been blocked."""
         raise NotImplementedError
 
+    @property
+    def blocked_from_s(self) -> float:
+        """When the last block began."""
+        return self._blocked_since_s
+
     def blocked_until_now_s(self) -> float:
         """Time spent blocked so far."""
         return self.blocked_s + (max(0.0, self.env.now - self._blocked_since_s) if self.blocked else 0.0)

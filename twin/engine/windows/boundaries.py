@@ -6,6 +6,7 @@ little later, when the segments that cover it have come, and its results carry t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from twin.engine.alarm import Alarm
@@ -33,12 +34,13 @@ class Clock:
 class TimeTrigger(Trigger):
     """Evaluates every `slide` seconds."""
 
-    __slots__ = ("_alarm", "_boundary_s", "_late_s")
+    __slots__ = ("_alarm", "_boundary_s", "_late_s", "_stood_s")
 
     def __init__(self, extent: Extent, store: Store) -> None:
         super().__init__(extent, store)
         self._late_s = 0.0  # how long after a tuple's service it is remembered here
         self._boundary_s = 0.0
+        self._stood_s = math.inf  # since when its station is blocked again and again and has served nothing
 
     def start(self) -> None:
         """From now on."""
@@ -53,6 +55,8 @@ class TimeTrigger(Trigger):
 
     def served(self, segment: Segment, start_s: float, end_s: float) -> None:
         """Remembers when the tuples were processed."""
+        self._stood_s = math.inf
+        self.store.side(segment).flows = start_s - segment.a_s < segment.b_s - segment.a_s
         self._note_late(segment, start_s, end_s)
         self.store.remember(segment, start_s if segment.n > 1 else end_s, end_s)
 
@@ -79,7 +83,7 @@ class TimeTrigger(Trigger):
         self._boundary_s = boundary_s + self.slide
         self._alarm.set(max(self._boundary_s + late_s, station.env.now + 1e-9))
         if station.blocked or (station.exact and station.busy):
-            station.errands.append((self.window, boundary_s))
+            self._wait(boundary_s)
         else:
             self.due(boundary_s, boundary_s)
 
@@ -90,9 +94,15 @@ class TimeTrigger(Trigger):
             boundary_s = self._boundary_s
             self._boundary_s = boundary_s + self.slide
             if station.blocked:
-                station.errands.append((self.window, boundary_s))
+                self._wait(boundary_s)
             else:
                 self.due(boundary_s, boundary_s)
+
+    def _wait(self, boundary_s: float) -> None:
+        station = self.window.station
+        station.errands.append((self.window, boundary_s))
+        if station.blocked_from_s < self._stood_s:
+            self._stood_s = station.blocked_from_s
 
     def due(self, at_s: float, from_s: float) -> None:
         """Evaluates the window that ended at a boundary; the work begins at `from_s` at the earliest."""
@@ -102,7 +112,7 @@ class TimeTrigger(Trigger):
         histories = store.histories if station.blocked_s > 0.0 and not station.exact else ()
         under_way = False  # tuples are being served meanwhile that will come to be known only with their segment
         for history in histories:
-            under_way |= history.foresee(at_s)
+            under_way |= history.foresee(at_s if at_s < self._stood_s else self._stood_s)
         results, work_s = window.combiner.evaluate(at_s, 1, 0.0, 1.0)
         for history in histories:
             history.recall()

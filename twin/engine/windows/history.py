@@ -33,6 +33,7 @@ class History:
         "_start",
         "breaks",
         "counts",
+        "flows",
         "highs",
         "lows",
         "restarts",
@@ -48,6 +49,7 @@ class History:
         self.stamps: list[Stamps] = []
         self.total = 0.0
         self._foreseen = 0.0
+        self.flows = False  # tuples are served while others of their segment still come
         self._start = 0  # pieces before this one are forgotten
         self.breaks: list[tuple[float, int]] = []
         self.restarts: list[float] = []  # ascending; what was taken later is of a later era
@@ -62,6 +64,7 @@ class History:
         other.total, other._foreseen, other._start = self.total, self._foreseen, self._start
         other.breaks, other.restarts = self.breaks.copy(), self.restarts.copy()
         other.resumed_s, other._first_era, other._era = self.resumed_s, self._first_era, self._era
+        other.flows = self.flows
         return other
 
     def pieces(self) -> list[Piece]:
@@ -123,8 +126,10 @@ class History:
     def foresee(self, position: float) -> bool:
         """Appends what the piece under way will bring until `position`, if tuples come smoothly; `recall` undoes it.
 
-        True if it appended anything.
+        True if it appended anything. Where tuples wait for longer than a piece, all that is served by now is known.
         """
+        if not self.flows:
+            return False
         first = len(self.highs) - 1 - RECENT  # a mean rate over a few pieces: one may be short by chance
         if first < 0:
             return False

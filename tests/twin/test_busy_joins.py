@@ -1,0 +1,64 @@
+"""Joins that are always busy, or blocked again and again: fast runs against exact ones, and what a window foresees."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal
+
+import pytest
+
+from tests.twin.worlds import deployment, sink, source
+from twin.deployment import Deployment
+from twin.engine.windows.history import History
+from twin.metrics import Metrics
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+RATES = {"a": 2000.0, "b": 1200.0}
+WINDOWS: dict[str, dict[str, Any]] = {
+    "count": {"policy": "count", "size_tuples": 160},
+    "sliding count": {"policy": "count", "size_tuples": 160, "slide_tuples": 90},
+    "time": {"policy": "time", "size_s": 0.25, "slide_s": 0.1},
+}
+
+
+def busy(window: dict[str, Any], selectivity: float, after_s: float) -> Deployment:
+    """More than the join can take, on both sides; and more results than what follows can take."""
+    join = {"kind": "join", "name": "j", "window": window, "service_time_s": 6e-4, "selectivity": selectivity}
+    after = {"kind": "map", "name": "after", "service_time_s": after_s}
+    streams = [*((name, "j") for name in RATES), ("j", "after"), ("after", "sink")]
+    return deployment([*(source(name) for name in RATES), join, after, sink()], streams, RATES)
+
+
+@cache
+def measured(name: str, selectivity: float, after_s: float, fidelity: Literal["exact", "fast"]) -> Metrics:
+    segments = 1000 if fidelity == "fast" else None
+    run = RunSettings(horizon_s=30.0, warmup_s=10.0, fidelity=fidelity, seed=1, segments=segments)
+    return simulate(Scenario.of(busy(WINDOWS[name], selectivity, after_s), run)).metrics
+
+
+@pytest.mark.parametrize("name", ["count", "sliding count"])
+def test_sides_of_a_busy_join_take_turns(name: str) -> None:
+    """Its windows hold both: were it to take whole segments, many would hold one side alone."""
+    exact, fast = measured(name, 0.002, 1e-6, "exact"), measured(name, 0.002, 1e-6, "fast")
+    assert fast.throughput_per_s == pytest.approx(exact.throughput_per_s, rel=0.07)
+
+
+def test_a_blocked_join_stands_still_while_it_is_blocked() -> None:
+    """Nothing that was not served is in its windows, or their results would block it for ever longer."""
+    exact, fast = measured("time", 0.01, 1e-3, "exact"), measured("time", 0.01, 1e-3, "fast")
+    assert exact.processing_latency_s is not None and fast.processing_latency_s is not None
+    assert fast.throughput_per_s == pytest.approx(exact.throughput_per_s, rel=0.05)
+    assert fast.processing_latency_s.mean == pytest.approx(exact.processing_latency_s.mean, rel=0.2)
+
+
+def test_only_what_comes_smoothly_is_foreseen() -> None:
+    history = History()
+    for k in range(8):
+        history.add(k / 10, (k + 1) / 10, 20.0, (0.0, 0.0, 0.0, 0.0))
+    assert not history.foresee(0.9)  # tuples waited longer than their segment spans: all are known
+    history.flows = True
+    assert history.foresee(0.9)
+    assert history.count_until(0.9) == pytest.approx(180.0, rel=0.01)
+    history.recall()
+    assert history.count_until(0.9) == 160.0
