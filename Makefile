@@ -1,6 +1,7 @@
 # make demo   the whole loop, small        make test    the tests, but for slow ones (make test-slow)
 # make compiled  the engine, three times as fast, where there is a C compiler (docs/compiled.md)
 # make check  lint, types, all tests       make setup   the environment in .venv alone
+# make explore   properties with new examples each time (pytest's --hypothesis-seed brings one back)
 # make validity   docs/validity.md with its figures: hours of simulation, resumed where they were interrupted
 # Another interpreter: make setup PYTHON=python3.12
 
@@ -9,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-slow check validity compiled clean
+.PHONY: setup demo test test-slow explore check validity compiled clean
 
 setup: $(STAMP)
 
@@ -39,6 +40,10 @@ test: setup
 test-slow: setup
 	$(PYTEST) -m 'slow and not spark' -n auto --maxprocesses 4
 	$(PYTEST) -m 'slow and spark' -n 2 $(SPARK)
+
+explore: setup
+	$(PYTEST) -m 'not spark and not slow' -n auto --maxprocesses 4 --hypothesis-profile=explore \
+		$$(grep -rl --include='test_*.py' '^from hypothesis' tests)
 
 check: setup
 	$(BIN)/ruff check .
