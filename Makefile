@@ -27,15 +27,18 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/twin demo
 
-# Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own. All are shared out
-# to a process a core, file by file, since the tests of a file share what they set up.
+# Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own, which read no other
+# tests. All are shared out to a process a core, file by file, since the tests of a file share what they set up.
+PYTEST := $(BIN)/python -m pytest -q --dist loadfile
+SPARK = $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
+
 test: setup
-	$(BIN)/python -m pytest -q -m 'not spark and not slow' -n auto --maxprocesses 4 --dist loadfile
-	$(BIN)/python -m pytest -q -m 'spark and not slow' -n 2 --dist loadfile
+	$(PYTEST) -m 'not spark and not slow' -n auto --maxprocesses 4
+	$(PYTEST) -m 'spark and not slow' -n 2 $(SPARK)
 
 test-slow: setup
-	$(BIN)/python -m pytest -q -m 'slow and not spark' -n auto --maxprocesses 4 --dist loadfile
-	$(BIN)/python -m pytest -q -m 'slow and spark' -n 2 --dist loadfile
+	$(PYTEST) -m 'slow and not spark' -n auto --maxprocesses 4
+	$(PYTEST) -m 'slow and spark' -n 2 $(SPARK)
 
 check: setup
 	$(BIN)/ruff check .

@@ -54,7 +54,8 @@ def families() -> dict[str, str]:
 def experiments() -> dict[str, str]:
     """Name, summary and source of every experiment that `twin reproduce` takes."""
     files = sorted((Path(__file__).parent / "experiments").glob("*/*.py"))
-    found = [each for path in files for each in assigned_calls(path, "Experiment")]
+    fields = ("name", "source", "summary")
+    found = [each for path in files for each in assigned_calls(path, "Experiment", fields)]
     found.sort(key=lambda each: _by_number(each["name"]))
     return {each["name"]: f"{each['summary']} ({each['source']})" for each in found}
 

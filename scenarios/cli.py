@@ -1,7 +1,8 @@
 """The `twin` command: one sub-command a file of `scenarios/commands`, and what an exit status means.
 
-0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted; 1 anything else (one line; the
-traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the commands that need them.
+0 done; 2 bad input (one line on stderr: what, value, remedy); 130 interrupted, by Ctrl-C or SIGTERM; 1 anything else
+(one line; the traceback with --traceback or TWIN_TRACEBACK=1). Heavy libraries are imported inside the commands that
+need them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from scenarios.commands import (
     validate,
     whatif,
 )
-from scenarios.commands.interruption import INTERRUPTED, Interrupted, in_words, leave
+from scenarios.commands.interruption import INTERRUPTED, Interrupted, ended_as_interrupted, in_words, leave
 from twin.errors import BadInput, Unfinished, one_line, suggest
 from twin.version import VERSION
 
@@ -107,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     show_traceback = "--traceback" in words or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0")
     try:
-        status = app([word for word in words if word != "--traceback"], prog_name="twin", standalone_mode=False)
+        with ended_as_interrupted():
+            status = app([word for word in words if word != "--traceback"], prog_name="twin", standalone_mode=False)
         sys.stdout.flush()
         if status == INTERRUPTED:  # typer has swallowed the exception
             status = _say(in_words(None), INTERRUPTED)

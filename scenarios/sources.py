@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -18,12 +18,16 @@ def summary(module: str) -> str:
     return _SENTENCE.split(text)[0].rstrip(".")
 
 
-def assigned_calls(path: Path, called: str) -> Iterator[dict[str, str]]:
-    """The texts that a file gives by keyword where it says `X = called(...)`, call by call."""
+def assigned_calls(path: Path, called: str, fields: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The texts that a file gives where it says `X = called(...)`, by keyword or, as `fields`, by position; call by
+    call, of those that give a text for each of the fields."""
     for node in _tree(path).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_name(node.value.func, called):
-            keywords = ((str(each.arg), _text(each.value)) for each in node.value.keywords)
-            yield {name: text for name, text in keywords if text is not None}
+            given = [*zip(fields, node.value.args, strict=False)]
+            given += [(str(each.arg), each.value) for each in node.value.keywords]
+            texts = {name: text for name, value in given if (text := _text(value)) is not None}
+            if set(fields) <= set(texts):
+                yield texts
 
 
 def assigned_texts(module: str, name: str) -> dict[str, str]:

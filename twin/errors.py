@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 MOST_CHARACTERS = 700
 """Of a message: more is a value that was given, not a word about it."""
+MOST_OF_NAMES = 400
+"""Characters of a list of what there is."""
 
 
 class BadInput(ValueError):  # noqa: N818  # it names the cause, as KeyboardInterrupt does
@@ -44,4 +47,12 @@ def suggest(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(names)}" if names else "there are none"
+    return f"known: {_some(names)}" if names else "there are none"
+
+
+def _some(names: Sequence[str]) -> str:
+    """All of them, or as many as can be read at a glance."""
+    ends = accumulate(len(name) + 2 for name in names)
+    shown = max(1, sum(end <= MOST_OF_NAMES for end in ends))
+    more = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {more} more" if more else "")

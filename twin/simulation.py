@@ -52,8 +52,9 @@ def simulate(
     the run would not finish within hours (`twin.guards.effort`) or a policy orders what cannot be; ConservationError
     if the simulator broke a law.
     """
-    started_s, asked, scenario = time.process_time(), scenario, settled(scenario)
-    settings, events, job = scenario.run, scenario.events, compile(scenario)
+    started_s, asked, job = time.process_time(), scenario, compile(scenario)
+    scenario = settled(scenario, job)
+    settings, events = scenario.run, scenario.events
     _check(job, settings, events)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
     if events or deciding is not None or scenario.checkpoints is not None:

@@ -19,6 +19,7 @@ from pydantic import (
 
 from twin.errors import BadInput, suggest
 from twin.numbers import numeric, without_truths
+from twin.pointing import Path, pointed_at
 
 
 @cache
@@ -47,6 +48,11 @@ class Spec(BaseModel):
         defer_build=True,
     )
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        for name in [name for name, field in cls.model_fields.items() if isinstance(field.default, property)]:
+            raise TypeError(f"{cls.__name__}.{name} is a field of its base, for which a property is a mere default")
+
     @model_validator(mode="before")
     @classmethod
     def _no_truths_for_numbers(cls, data: Any) -> Any:
@@ -73,8 +79,8 @@ class Spec(BaseModel):
 S = TypeVar("S", bound=Spec)
 
 
-Path = tuple[int | str, ...]
-"""Keys and numbers of items that lead to a value."""
+Schema = Mapping[str, Any]
+"""A JSON Schema, or a part of one."""
 MOST_TOLD = 20
 """Mistakes that are listed."""
 
@@ -88,7 +94,8 @@ def parse(spec: type[S], data: object, where: str = "", line: Callable[[Path], i
     try:
         return spec.model_validate(data)
     except ValidationError as error:
-        raise _refusal([_told(spec, data, each, line) for each in _mistakes(spec, error)], where) from None
+        schema = spec.model_json_schema()
+        raise _refusal([_told(schema, data, each, line) for each in _mistakes(schema, error)], where) from None
 
 
 def _refusal(mistakes: list[str], where: str) -> BadInput:
@@ -100,11 +107,11 @@ def _refusal(mistakes: list[str], where: str) -> BadInput:
     return BadInput(f"{head}: {'; '.join(kept)}", [head, *kept])
 
 
-def _mistakes(spec: type[Spec], error: ValidationError) -> list[Any]:
+def _mistakes(schema: Schema, error: ValidationError) -> list[Any]:
     """One a place, without what follows from others: a key that is missing because it is misspelt, a list that is too
     short because its items are wrong."""
     problems = error.errors()
-    paths = [tuple(_readable(spec, each["loc"])) for each in problems]
+    paths = [tuple(_readable(schema, each["loc"])) for each in problems]
     kept: dict[Path, Any] = {}
     for path, problem in zip(paths, problems, strict=True):
         kind = problem["type"]
@@ -121,11 +128,14 @@ def _misspelt(path: Path, paths: list[Path], problems: list[Any]) -> bool:
     return bool(get_close_matches(str(path[-1]), beside, n=1, cutoff=0.6))
 
 
-def _told(spec: type[Spec], data: object, problem: Any, line: Callable[[Path], int | None]) -> str:
-    path = tuple(_readable(spec, problem["loc"]))
-    number = line(path)
+def _told(schema: Schema, data: object, problem: Any, line: Callable[[Path], int | None]) -> str:
+    path = tuple(_readable(schema, problem["loc"]))
+    said = _explain(schema, problem)
+    of_parts = problem["type"] == "value_error"
+    to = pointed_at(said, data, path) if of_parts else path
+    number = line(to) if to or not of_parts else None
     place = ": ".join(filter(None, ["" if number is None else f"line {number}", ".".join(_named(data, path))]))
-    return f"{place + ': ' if place else ''}{_explain(spec, problem)}"
+    return f"{place + ': ' if place else ''}{said}"
 
 
 def _named(data: object, path: Path) -> Iterable[str]:
@@ -138,11 +148,11 @@ def _named(data: object, path: Path) -> Iterable[str]:
         yield str(part) if name is None else str(name)
 
 
-def _explain(spec: type[Spec], problem: Any) -> str:
+def _explain(schema: Schema, problem: Any) -> str:
     kind, value = problem["type"], problem.get("input")
     name = str(problem["loc"][-1]) if problem["loc"] else ""
     if kind == "extra_forbidden":
-        return f"unknown key {name!r}; {suggest(name, _keys_beside(spec, problem['loc']))}"
+        return f"unknown key {name!r}; {suggest(name, _keys_beside(schema, problem['loc']))}"
     if kind == "missing":
         return f"{name!r} is missing; add it"
     if kind.startswith("union_tag"):
@@ -170,26 +180,25 @@ def _explain(spec: type[Spec], problem: Any) -> str:
     return f"{message}, got a {type(value).__name__}"
 
 
-def _keys_beside(spec: type[Spec], path: Path) -> Iterable[str]:
-    """The keys allowed where `path` ends, found by walking the JSON Schema of `spec`."""
-    schema = spec.model_json_schema()
-    node: Mapping[str, Any] = schema
+def _keys_beside(schema: Schema, path: Path) -> Iterable[str]:
+    """The keys allowed where `path` ends."""
+    node = schema
     for part in path[:-1]:
         node = _descend(schema, node, part)
     return _properties(schema, node)
 
 
-def _resolve(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(schema: Schema, node: Schema) -> Schema:
     reference = node.get("$ref")
     return schema["$defs"][reference.rsplit("/", 1)[-1]] if reference else node
 
 
-def _alternatives(schema: Mapping[str, Any], node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _alternatives(schema: Schema, node: Schema) -> list[Schema]:
     node = _resolve(schema, node)
     return [_resolve(schema, choice) for choice in node.get("oneOf", node.get("anyOf", [node]))]
 
 
-def _descend(schema: Mapping[str, Any], node: Mapping[str, Any], part: int | str) -> Mapping[str, Any]:
+def _descend(schema: Schema, node: Schema, part: int | str) -> Schema:
     if isinstance(part, int):
         for choice in _alternatives(schema, node):
             if "items" in choice:
@@ -207,14 +216,13 @@ def _descend(schema: Mapping[str, Any], node: Mapping[str, Any], part: int | str
     return node
 
 
-def _properties(schema: Mapping[str, Any], node: Mapping[str, Any]) -> set[str]:
+def _properties(schema: Schema, node: Schema) -> set[str]:
     return {name for choice in _alternatives(schema, node) for name in choice.get("properties", {})}
 
 
-def _readable(spec: type[Spec], path: Path) -> Iterable[int | str]:
+def _readable(schema: Schema, path: Path) -> Iterable[int | str]:
     """`path` without what pydantic adds of its own: the tag of a union ('filter', 'count'), the name of a validator."""
-    schema = spec.model_json_schema()
-    node: Mapping[str, Any] = schema
+    node = schema
     for part in path:
         choices = [_resolve(schema, node), *_alternatives(schema, node)]
         members = {tag for choice in choices for tag in choice.get("discriminator", {}).get("mapping", {})}

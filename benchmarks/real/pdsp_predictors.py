@@ -15,7 +15,7 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 
-from benchmarks.real.pdsp_ages import HOP_MS, ages_ms, behind, in_bursts
+from benchmarks.real.pdsp_ages import HOP_MS, ages_ms, behind
 from benchmarks.real.pdsp_jobs import APPLICATIONS, scenario
 from scenarios.calibration import newton
 from scenarios.calibration.point import Point
@@ -26,8 +26,6 @@ from twin.scenario import Scenario
 KEEPS_UP = 0.9
 """Of the offer, as the data define it."""
 NAIVE_SHARE = 0.97
-BURST_PER_S = 1e6
-"""A priori, what comes while a burst does; fitted."""
 OLD = 2.0
 """Times as old as where nothing waits are markers that wait in full channels."""
 UNEVEN = 3.0
@@ -88,7 +86,7 @@ def misses(point: Point, job: Scenario) -> list[newton.Miss]:
 
 
 def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
-    """Costs of all operators in data-flow order, what channels hold, and the rate of bursts last, as logs of ratios.
+    """Costs of all operators in data-flow order, and what channels hold last, as logs of ratios to the profile's.
 
     Of the engine's own operators a part of the logs.
     """
@@ -99,14 +97,13 @@ def apply(job: Scenario, logs_k: np.ndarray) -> Scenario:
         each.model_copy(update={"service_time_s": engine.service_s(job.query, each) * ratio[each.name]})
         for each in job.query.operators
     )
-    buffers = (engine.channel_buffers or 1.0) * float(np.exp(logs_k[-2]))
-    found = job.model_copy(
+    buffers = (engine.channel_buffers or 1.0) * float(np.exp(logs_k[-1]))
+    return job.model_copy(
         update={
             "query": Query(operators=operators, streams=job.query.streams),
             "engine": engine.model_copy(update={"channel_buffers": buffers}),
         }
     )
-    return in_bursts(found, BURST_PER_S * float(np.exp(logs_k[-1])))
 
 
 def _likely(name: str) -> float:
@@ -129,7 +126,7 @@ def twin(own: Sequence[Row], read: float) -> Predictor:
     if not points:
         return lambda row: (read * predict(scenario(row)).delivered["source"], ages_ms(scenario(row)))
     costs = len(points[0].scenario.query.operators)
-    found = newton.fit(points, apply, costs + 2, costs, misses=misses, spread=UNEVEN)
+    found = newton.fit(points, apply, costs + 1, costs, misses=misses, spread=UNEVEN)
     theirs = float(np.median([read, *(measured(row)[0] for row in own if not held(row, read))]))
 
     def said(row: Row) -> Said:

@@ -82,7 +82,9 @@ class Bench:
         """
         keys = [self._key(*job) for job in jobs]
         new = {each: job for each, job in zip(keys, jobs, strict=True) if each not in self.kept.outcomes}
-        report(0, max(1, len(new)))
+        if not new:
+            return [self.kept.outcomes[each] for each in keys]
+        report(0, len(new))
         names = list(new)
 
         def done(position: int, found: Outcome) -> None:

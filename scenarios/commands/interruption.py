@@ -27,6 +27,21 @@ def kept(what: str) -> Iterator[None]:
         raise Interrupted(what) from None
 
 
+@contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """Whoever ends the command from outside (SIGTERM: timeout, a batch system, a shut-down) interrupts it, too. Not in
+    a thread, nor where that is ignored."""
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class BestSoFar(Interrupted):
     """What was found until then has been told and written."""
 

@@ -188,8 +188,6 @@ def evaluate(
     title = f"predicted against simulated, {found.part} rows"
     shown = [tables.of_rows(title, columns, (row._asdict() for row in found.rows))]
     if found.strata:
-        columns = {"metric": "metric", "stratum": "runs of", "rows": "runs", **measures}
-        columns |= {"share": "share of the error", "noise_share": "of it noise", "pairs": "by pairs"}
-        rows_shown = (row._asdict() for row in found.strata)
-        shown.append(tables.of_rows(f"where the error of {loaded.name} sits", columns, rows_shown))
+        title = f"where the error of {loaded.name} sits"
+        shown.append(tables.of_strata(title, measures, [row._asdict() for row in found.strata]))
     terminal.result(found.to_dict(), *shown)

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ class Processes:
             raise BadInput(f"--workers {workers}: at least 1")
         self._workers = workers or os.cpu_count() or 1
         self._pool: ProcessPoolExecutor | None = None
+        self._told, self._tells = multiprocessing.Pipe(duplex=False)
 
     def each(
         self, work: Callable[[Any], Any], items: Sequence[Any], done: Callable[[int, Any], None], effort_s: float
@@ -48,23 +49,23 @@ class Processes:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._pool is not None:
+            if kind is not None:
+                self._tells.close()
             self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, initializer=_end_with_parent)
+            self._pool = ProcessPoolExecutor(self._workers, context, _end_when_told, (self._told,))
         return self._pool
 
 
-def _end_with_parent() -> None:
-    """A worker ends at once when it is interrupted, or when whoever started it is gone."""
+def _end_when_told(told: Connection) -> None:
+    """A worker ends at once when it is interrupted, or when whoever started it gives up or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+    threading.Thread(target=_end_after, args=(told,), daemon=True).start()
 
 
-def _end_after(sentinel: int) -> None:
-    wait([sentinel])
+def _end_after(told: Connection) -> None:
+    told.poll(None)  # nothing is ever sent: it returns when the other end is closed
     os._exit(1)

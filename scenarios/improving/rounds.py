@@ -21,6 +21,7 @@ from scenarios.asking.kept import Outcome
 from scenarios.improving.choosing import STRATEGIES
 from scenarios.improving.exam import seen
 from scenarios.improving.grounds import Grounds
+from scenarios.learning.fine_tuning import steps
 from scenarios.telling.progress import Audience
 from twin.atomic import new_folder
 from twin.metrics import METRICS, REGRESSION_METRICS
@@ -115,8 +116,9 @@ def _improved(
     parts = split(rows, how.seed, valid=VALID, test=0.0)
     if how.rehearsed is not None:
         rows, parts = rehearsing(rows, parts, *how.rehearsed, how.seed)
-    audience.stage(f"learning from {len(jobs)} runs")
-    ensembles = fine_tune(start.ensembles, rows, parts, _pace(len(parts.train)), how.seed)
+    with audience.progress(f"steps at most of learning from {len(jobs)} runs") as report:
+        told = steps(start.ensembles, report)
+        ensembles = fine_tune(start.ensembles, rows, parts, _pace(len(parts.train)), how.seed, told)
     _write(ensembles, folder)
     return LearnedCostModel(folder.name, ensembles)
 

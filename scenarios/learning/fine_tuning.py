@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ def tune(
         dataset, parts = rehearsing(new, parts, old, old_parts, seed)
         held_out.append(("old", old, old_parts.test))
     after = LearnedCostModel(
-        model.name, fine_tune(model.ensembles, dataset, parts, how, seed, _steps(model.ensembles, report))
+        model.name, fine_tune(model.ensembles, dataset, parts, how, seed, steps(model.ensembles, report))
     )
     rows = tuple(row for name, rows, test in held_out for row in _compared(name, rows, test, model, after))
     return Tuned(after.ensembles, rows, {name: len(part) for name, part in parts._asdict().items()})
@@ -73,7 +73,7 @@ def _compared(
         yield {**row._asdict(), "queries": queries, **{f"{name}_before": value for name, value in old.items()}}
 
 
-def _steps(ensembles: tuple[Ensemble, ...], report: Progress) -> Callable[[str, int, int, int, float], None]:
+def steps(ensembles: Sequence[Ensemble], report: Progress) -> Callable[[str, int, int, int, float], None]:
     """Steps done, of the ensemble that is being tuned."""
     members = {each.name: len(each.members) for each in ensembles}
 

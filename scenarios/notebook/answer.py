@@ -21,6 +21,7 @@ from scenarios.report.html_tables import table
 from scenarios.report.page import paragraph
 from scenarios.telling import comparison_tables
 from scenarios.telling.progress import Audience, Lines
+from twin.errors import BadInput
 from twin.executor import Executor
 from twin.scenario import Scenario
 
@@ -105,8 +106,10 @@ def compare(
 ) -> Answer:
     """Scenarios by label on the same random numbers, the first of which the others are compared with: `twin compare`.
 
-    Such as one scenario under several plans. Raises BadInput for fewer than two, or two that are the same.
+    Such as one scenario under several plans. Raises BadInput for fewer than two, two that are the same, or no labels.
     """
+    if not isinstance(scenarios, Mapping):
+        raise BadInput("compare: scenarios without labels; give them as {'as given': one, 'better': another}")
     found = as_variants([Variant(label, scenario) for label, scenario in scenarios.items()])
     wanted = Wanted(replications, precision)
     return _answer(

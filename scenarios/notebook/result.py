@@ -22,6 +22,7 @@ from scenarios.telling import run_tables
 from scenarios.telling.timelines import panels
 from twin.atomic import write_text
 from twin.deployment import Deployment
+from twin.errors import BadInput, suggest
 from twin.metrics import Metrics
 from twin.run import Run
 from twin.scenario import Scenario
@@ -86,10 +87,11 @@ class Result:
         return DataFrame(list(self.run.event_rows), columns=EVENTS.names[1:])
 
     def periods(self, table: Table = "operators") -> DataFrame:
-        """A line a component and period of statistics; columns are those of `twin.trace`."""
-        return frame(
-            {"operators": self.run.operator_rows, "hosts": self.run.host_rows, "links": self.run.link_rows}[table]
-        )
+        """A line a component and period of statistics; columns are those of `twin.trace`. Raises BadInput."""
+        rows = {"operators": self.run.operator_rows, "hosts": self.run.host_rows, "links": self.run.link_rows}
+        if table not in rows:
+            raise BadInput(f"periods({table!r}): {suggest(str(table), rows)}")
+        return frame(rows[table])
 
     def over_time(self) -> DataFrame:
         """Rates, queues, latency quantiles and shares busy, by simulated second; columns (quantity, series)."""

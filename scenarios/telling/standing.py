@@ -27,7 +27,7 @@ def words(standing: Standing, objective: str) -> str:
 
 def value(number: float, objective: str) -> str:
     """In the unit of a target metric."""
-    return f"{number:.3g}/s" if objective.endswith("per_s") else tables.seconds(number)
+    return f"{tables.number(number)}/s" if objective.endswith("per_s") else tables.seconds(number)
 
 
 def now_and_then(say: Callable[[str], None], objective: str) -> Callable[[Standing], None]:

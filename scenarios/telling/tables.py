@@ -18,7 +18,7 @@ def of_rows(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, 
     shown = []
     for key, heading in columns.items():
         values = [row.get(key) for row in listed]
-        shown.append(Column((heading,), tuple(map(cell, values)), number=all(map(_numeric, values))))
+        shown.append(Column((heading,), tuple(map(cell, values)), number=_numbers(values)))
     return Wide(title, tuple(shown))
 
 
@@ -93,6 +93,16 @@ def _standing_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, **shares, "none": row["refused"] + row["failed"], "plan_s": seconds(row["plan_s"])}
 
 
+def of_strata(title: str, measures: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Wide:
+    """One line a metric and stratum that has runs; rows are `models.strata.StratumRow` as mappings. What is known of
+    none of them has no column: accuracies of few runs, noise without replicates."""
+    columns = {"metric": "metric", "stratum": "runs of", "rows": "runs", **measures}
+    columns |= {"share": "share of the error", "noise_share": "of it noise", "pairs": "by pairs"}
+    listed = [row for row in rows if row["rows"]]
+    known = {key for key in columns if any(row[key] not in (None, 0) for row in listed)}
+    return of_rows(title, {key: heading for key, heading in columns.items() if key in known}, listed)
+
+
 def of_errors(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Wide:
     """Summaries of relative errors (`scenarios.importers.validate_runs.Summary`), a line a group."""
     columns = {
@@ -119,8 +129,14 @@ def seconds(value: float | None) -> str:
     return "-" if value is None or not math.isfinite(value) else units.seconds(value)
 
 
+def _numbers(values: Sequence[Any]) -> bool:
+    """Whether they are to be aligned as numbers: all that are something, and not dashes alone."""
+    said = [each for each in values if each is not None and each != "-"]
+    return all(map(_numeric, said)) and (bool(said) or "-" not in values)
+
+
 def _numeric(value: Any) -> bool:
-    return value is None or isinstance(value, int | float) or str(value)[:1].isdigit()
+    return isinstance(value, int | float) or str(value).lstrip("+-")[:1].isdigit()
 
 
 def cell(value: Any) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
+from rich.text import Text
 
 GAP = 3
 """Characters between two columns."""
@@ -49,11 +50,13 @@ class Wide:
     columns: tuple[Column, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """One table, or several below each other."""
+        """One table, or several below each other. The title may be wider than they are."""
+        if self.title:
+            yield Text(self.title, style="bold")
         for number, part in enumerate(parts(self.columns, options.max_width)):
             if number:
                 yield ""
-            yield _table(self.title if not number else "", part)
+            yield _table(part)
 
 
 def parts(columns: Sequence[Column], width: int) -> list[list[Column]]:
@@ -81,8 +84,8 @@ def _needed(columns: Sequence[Column]) -> int:
     return sum(column.least for column in columns) + GAP * (len(columns) - 1)
 
 
-def _table(title: str, columns: Sequence[Column]) -> Table:
-    table = empty(title)
+def _table(columns: Sequence[Column]) -> Table:
+    table = empty("")
     for column in columns:
         heading, side = "\n".join(column.heading), "right" if column.number else "left"
         table.add_column(heading, justify=side, no_wrap=column.number, min_width=column.least)  # type: ignore[arg-type]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from optimizers.policies import POLICIES
 from optimizers.policies import registry as policies
 from optimizers.registry import OPTIMIZERS, WORDS
 from scenarios import catalogue
 from scenarios.experiments.registry import EXPERIMENTS
-from scenarios.sources import summary
+from scenarios.sources import assigned_calls, summary
 from scenarios.spaces.registry import SPACES, WIDE
 from scenarios.suite.members import MEMBERS
 
@@ -38,3 +39,10 @@ def test_options_of_policies_are_listed_with_their_defaults() -> None:
     for name, spec in POLICIES.items():
         fields = {field: each.default for field, each in spec.model_fields.items() if field != "name"}
         assert all(f"{field}: {default}" in catalogue.policies()[name] for field, default in fields.items())
+
+
+def test_an_experiment_by_position_is_read_too(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text('A = Experiment("mine.a", "nowhere", summary="what is first", run=f)\nB = Experiment(name=a())\n')
+    expected = {"name": "mine.a", "source": "nowhere", "summary": "what is first"}
+    assert list(assigned_calls(file, "Experiment", ("name", "source", "summary"))) == [expected]

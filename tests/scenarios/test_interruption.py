@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.commands.interruption import Interrupted, hearing, in_words, kept
+from scenarios.commands.interruption import Interrupted, ended_as_interrupted, hearing, in_words, kept
+from scenarios.executing.processes import Processes
 from scenarios.files import scenario_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,3 +104,26 @@ def test_the_second_ctrl_c_ends_it_at_once() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_whoever_ends_it_from_outside_interrupts_it() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), ended_as_interrupted():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_work_that_is_given_up_ends_at_once() -> None:
+    """Two processes sleep for a minute each; what is done after the first item interrupts."""
+    working: list[multiprocessing.process.BaseProcess] = []
+
+    def given_up(_position: int, _found: object) -> None:
+        working.extend(multiprocessing.active_children())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Processes(2) as processes:
+        processes.each(time.sleep, [0.0, 60.0, 60.0], given_up, 180.0)
+    assert working
+    for each in working:
+        each.join(20.0)
+        assert not each.is_alive()

@@ -34,6 +34,8 @@ def test_frames_say_what_the_run_says(result):
     assert list(result.events["kind"]) == ["migration"]
     assert list(st.run(queue(horizon_s=2, warmup_s=0)).events.columns) == list(result.events.columns)
     assert len(result.periods("hosts")) == len(result.run.host_rows)
+    with pytest.raises(st.BadInput, match="did you mean 'hosts'"):
+        result.periods("host")
     assert result.periods()["numRecordsIn"].sum() == sum(row["numRecordsIn"] for row in result.run.operator_rows)
 
 
@@ -82,6 +84,8 @@ def test_scenarios_are_compared_by_label():
         st.compare({"slow": slow, "again": slow})
     with pytest.raises(st.BadInput, match="nothing to compare it with"):
         st.compare({})
+    with pytest.raises(st.BadInput, match="without labels"):
+        st.compare([slow, fast])
     with pytest.raises(st.BadInput, match="unknown metric"):
         st.compare({"slow": slow, "fast": fast}, metrics=["busy"])
     with pytest.raises(st.BadInput, match="at least 2"):

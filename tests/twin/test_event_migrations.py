@@ -41,6 +41,7 @@ def repartitions(operator: str, strategies: list[str]) -> st.SearchStrategy[dict
 
 ANY = ["instant", "disruptive", "smooth"]
 RIGID = ["disruptive", "smooth"]
+SHARING = st.sampled_from(["panes", "windows", "auto"])
 SPLIT_EVENTS = st.lists(
     st.one_of(moves("compute", ANY), moves("merge", ANY), repartitions("compute", ANY), repartitions("merge", ANY)),
     min_size=1,
@@ -49,7 +50,7 @@ SPLIT_EVENTS = st.lists(
 
 
 @settings(max_examples=12, deadline=None)
-@given(SPLIT_EVENTS, st.sampled_from(["panes", "windows", "auto"]), st.integers(0, 1000))
+@given(SPLIT_EVENTS, SHARING, st.integers(0, 1000))
 def test_any_interleaving_of_migrations_of_two_components(events: Any, sharing: str, seed: int) -> None:
     chain = [source(disorder_s=0.4, slack_s=0.4), compute(sharing=sharing), consolidate(), sink()]
     simulate(job(chain, events=events, seed=seed))
@@ -73,10 +74,25 @@ def courses(draw: st.DrawFn) -> tuple[bool, list[dict[str, Any]]]:
 
 
 @settings(max_examples=12, deadline=None)
-@given(courses(), st.integers(0, 1000))
-def test_any_course_of_splits_and_combinations(course: Any, seed: int) -> None:
+@given(courses(), SHARING, st.integers(0, 1000))
+def test_any_course_of_splits_and_combinations(course: Any, sharing: str, seed: int) -> None:
     combined, events = course
-    simulate(job([source(), compute(), consolidate(combined=combined), sink()], events=events, seed=seed))
+    chain = [source(), compute(sharing=sharing), consolidate(combined=combined), sink()]
+    simulate(job(chain, events=events, seed=seed))
+
+
+@pytest.mark.parametrize("to_replica", [1, 2])
+def test_who_had_a_key_group_before_both_owners_sends_what_it_has(to_replica: int) -> None:
+    """Of windows that it had begun, with a state each, before it gave the key group away and the two became one
+    component: replica 1, also where it is the new owner."""
+    moved = {"kind": "migration", "operator": "compute", "key_groups": [2]}
+    events = [
+        {**moved, "strategy": "instant", "at_s": 1.341, "to_replica": 0},
+        {"kind": "combine", "operator": "merge", "at_s": 1.493, "strategy": "disruptive"},
+        {**moved, "strategy": "smooth", "at_s": 3.3, "to_replica": to_replica},
+    ]
+    chain = [source(), compute(sharing="windows"), consolidate(), sink()]
+    simulate(job(chain, events=events))
 
 
 @settings(max_examples=4, deadline=None)

@@ -274,7 +274,6 @@ def test_measured_shares_are_what_replicas_get() -> None:
     assert crowd is not None and crowd.more_on[0] == pytest.approx([4 * 40 / 64, 2 * 48 / 64])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("skew", "words"),
     [

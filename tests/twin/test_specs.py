@@ -13,6 +13,7 @@ from tests.twin.worlds import chain
 from twin.cluster import Host
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
+from twin.kinds.selective import Selective
 from twin.plan import Location
 from twin.profiles import FLINK, STORM
 from twin.query import Columns
@@ -177,6 +178,8 @@ def test_profiles_price_width_and_kind() -> None:
 
 def test_suggest_lists_what_there_is() -> None:
     assert suggest("zzz", ["b", "a"]) == "known: a, b"
+    many = suggest("zzz", [f"name-{number:03}" for number in range(100)])
+    assert many.endswith("name-039 and 60 more") and len(many) < 450
     assert suggest("fliter", ["filter", "map"]) == "did you mean 'filter'?"
 
 
@@ -185,3 +188,15 @@ def test_warmup_must_leave_a_period() -> None:
 
     with pytest.raises(BadInput, match=r"warmup_s = 15 leaves no whole period.*at most 10"):
         simulate(Scenario.of(chain([], 10), RunSettings(horizon_s=20, warmup_s=15)))
+
+
+def test_a_property_does_not_stand_for_a_field() -> None:
+    """Pydantic would take it for the default, and the run for a number."""
+    with pytest.raises(TypeError, match="is a field of its base"):
+
+        class Sampler(Selective):
+            every: int
+
+            @property
+            def selectivity(self) -> float:  # type: ignore[override]
+                return 1.0 / self.every

@@ -14,7 +14,8 @@ from twin.engine.station.task import Task
 from twin.engine.streams.confluence import Confluence, round_of
 from twin.plan import Location
 from twin.query import Stream
-from twin.wiring.wiring import Wiring, acquaint
+from twin.wiring.acquaint import acquaint
+from twin.wiring.wiring import Wiring
 
 
 class Rewiring(Wiring):
@@ -162,5 +163,6 @@ class Rewiring(Wiring):
         self.world.ledger.overlap_s[place] += sum(task.in_service_work_s for task in tasks)
 
     def _acquaint(self, processor: Processor) -> None:
-        tasks = [task for each in self.world.tasks.values() for task in each if task.processor is processor]
-        acquaint(processor, tasks)
+        tasks = self.world.tasks.items()
+        here = {name: [task for task in each if task.processor is processor] for name, each in tasks}
+        acquaint(self.job, lambda name: max(1, len(self.world.tasks[name])), processor, here)

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,6 +58,12 @@ class Outlook:
 
 def outlook(job: Job, offered_per_s: Mapping[str, float], horizon_s: float) -> Outlook:
     """From the mean rates of the sources."""
+    return _outlook(job, tuple(offered_per_s.items()), horizon_s)
+
+
+@lru_cache(maxsize=1)  # a run is looked at three times before it begins: as fast, as exact, and as what it will be
+def _outlook(job: Job, offered: tuple[tuple[str, float], ...], horizon_s: float) -> Outlook:
+    offered_per_s = dict(offered)
     sockets = _sockets(job, {place for each in job.components for place in each.at})
     flows: dict[str, Flow] = {}
     asked: dict[str, float] = {}

@@ -20,14 +20,17 @@ WORTH_CROWDED = 10.0
 """The same where a fast one would have to warn that its latencies are uncertain."""
 
 
-def settled(scenario: Scenario) -> Scenario:
-    """The same, with `exact` or `fast` for `auto`. Where segments are asked for, it is fast."""
+def settled(scenario: Scenario, compiled: Job | None = None) -> Scenario:
+    """The same, with `exact` or `fast` for `auto`. Where segments are asked for, it is fast.
+
+    compiled: the job that it describes, where that is there already.
+    """
     if scenario.run.fidelity != "auto":
         return scenario
     fast, exact = (scenario.with_run(fidelity=each) for each in ("fast", "exact"))
     if scenario.run.segments is not None:
         return fast
-    job = compile(scenario)
+    job = compiled or compile(scenario)
     segments, tuples = (estimate(job, each.run, each.events).steps for each in (fast, exact))
     if tuples <= segments or tuples <= min(WORTH * segments, LONG_STEPS):
         return exact

@@ -30,10 +30,14 @@ def left_by_lighter(
     of its socket.
     """
     beside = Beside(layout, rows, own_cn)
-    lighter = beside.own_ck < ALIKE * beside.own_k
-    others = beside.others(np.where(lighter, beside.count_ck, 0.0))
-    always = 1.0 + np.where(lighter, 0.0, beside.count_ck).sum(axis=0)
-    return left(cores_cn[rows], always, others).cores, apart(others, beside.own_k)
+    lighter_ck = np.where(beside.own_ck < ALIKE * beside.own_k, beside.count_ck, 0.0)
+    others = beside.others(lighter_ck)
+    always = 1.0 + (beside.count_ck.sum(axis=0) - lighter_ck.sum(axis=0))
+    share, cores = apart(others, beside.own_k), cores_cn[rows]
+    some = (share > 0.0) & (always < cores)  # else no core is ever idle
+    found = np.ones(len(some))
+    found[some] = left(cores[some], always[some], others.select(some)).cores
+    return found, share
 
 
 def left_by_all(
@@ -65,12 +69,16 @@ class Beside:
         self.own_ck, self.own_k = own_cn[:, self._plans], own_cn[rows]
         self.count_ck = np.where(here_ck, layout.count_cn[:, self._plans], 0.0)
         self.count_ck[cells, np.arange(len(cells))] -= 1.0
-        self._chance_ck = layout.chance_on[layout.operator_c][:, self._plans]
+        chance_on = layout.chance_on
+        self._chance_ck = None if chance_on is None else chance_on[layout.operator_c][:, self._plans]
 
     def others(self, count_ck: np.ndarray, rest_cn: np.ndarray | None = None) -> Others:
         """So many replicas of each cell together. rest_cn: see `left_by_all`; None: no matter."""
         each_ck = count_ck * self.own_ck
         demand = np.maximum(each_ck.sum(axis=0), 1e-12)
         tasks = demand**2 / np.maximum((each_ck * self.own_ck).sum(axis=0), 1e-24)
-        rest_s = np.zeros(1) if rest_cn is None else (each_ck * rest_cn[:, self._plans]).sum(axis=0) / demand
-        return Others(demand, tasks, (each_ck * self._chance_ck).sum(axis=0) / demand, rest_s)
+        chance = np.ones_like(demand)
+        if self._chance_ck is not None:
+            chance = (each_ck * self._chance_ck).sum(axis=0) / demand
+        rest_s = np.zeros_like(demand) if rest_cn is None else (each_ck * rest_cn[:, self._plans]).sum(axis=0) / demand
+        return Others(demand, tasks, chance, rest_s)

@@ -187,13 +187,14 @@ class Layout:
         return self.on_sockets(each_cn)
 
     @cached_property
-    def chance_on(self) -> np.ndarray:
-        """In how far a tuple finds its replica busy by chance: 1, and less where they are dealt in turn. [O, N]"""
+    def chance_on(self) -> np.ndarray | None:
+        """In how far a tuple finds its replica busy by chance: 1, and less where they are dealt in turn [O, N]; None:
+        all by chance."""
         found = np.ones(self.replicas_on.shape)
         for o in np.flatnonzero(self.job.turns_o).tolist():
             producers = sum(self.replicas_on[self.job.producer_s[s]] for s in self.job.inputs[o])
             found[o] = gap_scv(self.replicas_on[o], np.asarray(producers))
-        return found
+        return found if (found < 1.0).any() else None
 
     @cached_property
     def copies_sn(self) -> np.ndarray:

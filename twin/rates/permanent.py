@@ -29,6 +29,10 @@ class Others(NamedTuple):
     chance: np.ndarray
     rest_s: np.ndarray
 
+    def select(self, rows: np.ndarray) -> Others:
+        """Of some (a mask)."""
+        return Others(self.demand[rows], self.tasks[rows], self.chance[rows], self.rest_s[rows])
+
 
 class Left(NamedTuple):
     """cores: what one that is always busy gets on average, above 0; varied_s: by how much the variance of what it gets

@@ -174,6 +174,7 @@ def shippings(wiring: Wiring, name: str, task: Task) -> list[Shipping]:
             shipping.together = bool(getattr(wiring.query.operator(stream.consumer), "combined", False))
             if combined_with(wiring.query, name) == stream.consumer:
                 shipping.here = _here(world, stream.consumer, world.tasks[name].index(task))
+                shipping.held = task.logic.over if isinstance(task.logic, ComputeLogic) else None
             found.append(shipping)
     return found
 

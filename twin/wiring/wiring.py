@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
@@ -13,7 +13,6 @@ from twin.engine.arrival.clock import clock
 from twin.engine.arrival.shares import read_shares
 from twin.engine.calendar import Calendar
 from twin.engine.compute.memory import HostMemory
-from twin.engine.compute.neighbours import Neighbours
 from twin.engine.compute.pauses import pauses
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
@@ -30,6 +29,7 @@ from twin.profiles import Noise
 from twin.query import Windowed
 from twin.randomness import stream
 from twin.scenario import RunSettings
+from twin.wiring.acquaint import acquaint
 from twin.wiring.event_time import EventTimes, finish, prepare
 from twin.wiring.network import Network
 from twin.wiring.resolution import resolution
@@ -162,17 +162,17 @@ class Wiring:
 
     def _acquaint_all(self) -> None:
         """Tells each task what it pays for sending and who shares its processor."""
-        sharing: dict[int, list[Task]] = defaultdict(list)  # by processor
+        sharing: dict[int, dict[str, list[Task]]] = defaultdict(lambda: defaultdict(list))  # by processor
         overlapping = set() if self.exact else self.overlapping()
         for name, tasks in self.world.tasks.items():
             for task in tasks:
-                sharing[id(task.processor)].append(task)
+                sharing[id(task.processor)][name].append(task)
                 task.know_ports()
                 self.know_company(name, task)
                 if name in overlapping:
                     task.confluence = Confluence()
         for processor in self.world.processors.values():
-            acquaint(processor, sharing[id(processor)])
+            acquaint(self.job, self.replicas, processor, sharing[id(processor)])
 
     def know_company(self, operator: str, task: Task) -> None:
         """Tells a task of an operator in what company tuples reach it."""
@@ -276,10 +276,3 @@ class Wiring:
         ]
         links = [LinkMeter(name, nic) for name, nic in (*world.nics.items(), *world.links.items())]
         return operators, hosts, links, [WayMeter(ends, way) for ends, way in world.ways.items()]
-
-
-def acquaint(processor: Processor, tasks: Sequence[Task]) -> None:
-    """Tells the tasks on a processor who shares it."""
-    neighbours = Neighbours(task.hidden for task in tasks) if processor.shared else None
-    for task in tasks:
-        task.hidden.neighbours = neighbours

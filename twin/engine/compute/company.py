@@ -13,9 +13,10 @@ class Tally:
 
     usual, squares: sum of what these need, in cores, and of its squares. calm_s: time without jobs; calm_work: what
     those needed in it. slope_s: of 1 / (jobs + 1) while there were jobs; left_s: of what those left, times that.
+    level_s: of what each job got.
     """
 
-    __slots__ = ("calm_s", "calm_work", "left_s", "slope_s", "squares", "usual")
+    __slots__ = ("calm_s", "calm_work", "left_s", "level_s", "slope_s", "squares", "usual")
 
     def __init__(self) -> None:
         self.usual = 0.0
@@ -24,6 +25,7 @@ class Tally:
         self.calm_work = 0.0
         self.slope_s = 0.0
         self.left_s = 0.0
+        self.level_s = 0.0
 
     def add(self, usual: float) -> None:
         """One more that needs so much."""
@@ -40,11 +42,12 @@ class Tally:
         total, squares = self.usual - usual, self.squares - usual * usual
         return total * total / squares if total > 1e-9 and squares > 1e-12 else 0.0
 
-    def spend(self, time_s: float, jobs: int, capacity: float) -> None:
-        """So much time passes beside so many jobs."""
+    def spend(self, time_s: float, jobs: int, capacity: float, level: float) -> None:
+        """So much time passes beside so many jobs, of which each gets `level` cores."""
         if jobs:
             slope_s = time_s / (jobs + 1)
             self.slope_s += slope_s
+            self.level_s += time_s * level
             self.left_s += slope_s * (capacity - self.usual)
         else:
             self.calm_s += time_s
@@ -107,8 +110,9 @@ class Company:
                 calm, jobs = calm_s / time_s, (time_s - calm_s) / slope_s - 1.0
             else:
                 calm, jobs = 1.0, 0.0
-            self._learn(tally, calm_s, slope_s, time_s)
-            self._count(tally.like_without(counted), jobs_now, time_s)
+            keep = MEMORY_S / (MEMORY_S + time_s)
+            self._learn(tally, calm_s, slope_s, keep)
+            self._count(tally.like_without(counted), jobs_now, time_s, keep)
             self.begin(tally, now_s)
         rate = 0.0
         if calm > 0.0:
@@ -121,16 +125,14 @@ class Company:
             rate = mixed_rate(own, calm, rate, beside) if calm > 0.0 else beside
         return rate
 
-    def _learn(self, tally: Tally, calm_s: float, slope_s: float, time_s: float) -> None:
-        keep = MEMORY_S / (MEMORY_S + time_s)
+    def _learn(self, tally: Tally, calm_s: float, slope_s: float, keep: float) -> None:
         self._calm_s = self._calm_s * keep + calm_s
         self._calm_work = self._calm_work * keep + tally.calm_work - self._from_calm_work
         self._slope_s = self._slope_s * keep + slope_s
         self._left_s = self._left_s * keep + tally.left_s - self._from_left_s
 
-    def _count(self, others: float, jobs: float, time_s: float) -> None:
+    def _count(self, others: float, jobs: float, time_s: float, keep: float) -> None:
         """Takes how many there are now for how many there were. Until both have been seen, one stands for the other."""
-        keep = MEMORY_S / (MEMORY_S + time_s)
         if jobs:
             self._beside_s = self._beside_s * keep + time_s
             self._company += time_s / self._beside_s * (jobs + others - self._company)

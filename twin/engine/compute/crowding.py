@@ -31,12 +31,13 @@ def crowded_rate(capacity: float, jobs: float, own: float, others: float, demand
         most = 1.0
     if jobs + others + 1.0 <= capacity or others <= 0.0 or demand <= 0.0:
         return most
-    wide = PARTS if others < 16.0 else 1
-    own_step, step = (
-        round(OWN_STEPS * own / (capacity if capacity < 1.0 else 1.0)),
-        round(STEPS * (own + demand) / capacity),
-    )
-    return _rate(capacity, round(PARTS * jobs), own_step, round(wide * others) * PARTS // wide, min(step, STEPS - 1))
+    own_step = round(OWN_STEPS * own / capacity if capacity < 1.0 else OWN_STEPS * own)
+    step = round(STEPS * (own + demand) / capacity)
+    if step >= STEPS:
+        step = STEPS - 1
+    jobs_parts = round(PARTS * jobs) if jobs else 0
+    others_parts = round(PARTS * others) if others < 16.0 else PARTS * round(others)
+    return _rate(capacity, jobs_parts, own_step, others_parts, step)
 
 
 def calm_rate(capacity: float, own: float, others: float, demand: float) -> float:

@@ -7,6 +7,7 @@ import math
 from twin.engine.compute.inputs import Inputs
 from twin.engine.compute.load import Load
 from twin.engine.compute.neighbours import Neighbours
+from twin.engine.compute.pace import Pace
 from twin.engine.compute.waiting import (
     CRITICAL,
     departure_gap_scv,
@@ -32,10 +33,12 @@ class HiddenWait:
         "_mean_s",
         "_often",
         "_until_s",
+        "faster",
         "gap_scv_after",
         "inputs",
         "load",
         "neighbours",
+        "pace",
         "servers",
         "service_scv",
         "streams",
@@ -50,6 +53,8 @@ class HiddenWait:
         self.tuple_scv = tuple_scv
         self.service_scv = tuple_scv  # where streams differ, of all that comes
         self.neighbours: Neighbours | None = None
+        self.pace: Pace | None = None  # where tuples come from tasks on it
+        self.faster = 1.0  # its line moves on by so much than its busy time says, see Pace
         self.servers = 1  # that take from the same queue, this one included
         self.streams = 1.0  # of producer replicas, that meet here
         self.together = 1.0  # tuples that come at one moment
@@ -59,18 +64,23 @@ class HiddenWait:
         self._often = 0.0  # probability that a tuple waits
         self._until_s = 0.0
 
+    def know_pace(self, pace: Pace | None) -> None:
+        """Which is that of its processor, if tuples come from there."""
+        self.pace = pace if pace is not None and pace.feeds else None
+        self.faster = 1.0
+
     def sample(
         self, draws: Draws, n: int, span_s: float, speed: float, now_s: float, each_s: float
     ) -> tuple[float, float]:
         """(wait, deviation of the service from its mean) of a tuple in a segment of n, in seconds.
 
         span_s: over which the segment's work is spread, with that of all others that come meanwhile. speed: reference
-        cores that the task gets. each_s: mean service in the segment; no tuple's is less than 0. The wait is 0 or
-        exponential, so that its quantiles are those of a queue and not only its mean.
+        cores by which the task's line moves on. each_s: mean service in the segment; no tuple's is less than 0. The
+        wait is 0 or exponential, so that its quantiles are those of a queue and not only its mean.
         """
         if now_s >= self._until_s:
             self._renew(n, span_s, speed, now_s)
-        usual_s = self.load.work_each_s / speed
+        usual_s = self.load.work_each_s / speed * self.faster
         varied_s = (usual_s if usual_s < each_s else each_s) * (draws.service() - 1.0)
         if self._mean_s > 0.0 and draws.uniform() < self._often:
             return self._mean_s * draws.exponential() / self._often, varied_s
@@ -99,13 +109,20 @@ class HiddenWait:
         if used >= CRITICAL or used <= 0.0:
             return 0.0, min(used, 1.0)
         service_s, service_scv = many * load.work_each_s / speed, self.service_scv / many
+        args = n / many, used, load.gap_scv, service_scv, service_s, self.servers, self.streams, load.unseen_scv
         if self.neighbours is None or speed >= WHOLE:
-            servers, streams, unseen_scv = self.servers, self.streams, load.unseen_scv
-            args = n / many, used, load.gap_scv, service_scv, service_s, servers, streams, unseen_scv
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         wait_s = tuple_wait_s(used, gap_scv, service_scv, service_s, self.servers)
-        return wait_s * hidden_share(self._drift(self.neighbours, n, speed, now_s)), used
+        wait_s *= hidden_share(self._drift(self.neighbours, n, speed, now_s))
+        if self.pace is None:
+            return wait_s, used
+        longer = self.faster - 1.0
+        self.pace.renew(now_s)
+        self.faster = self.pace.faster(speed / self.faster)
+        if self.pace.led > 0.0:  # its line is as on a core of its own
+            wait_s += self.pace.led * (residual_wait_s(*args) - wait_s)
+        return wait_s + longer * (wait_s + load.work_each_s / speed), used
 
     def _drift(self, neighbours: Neighbours, n: int, speed: float, now_s: float) -> float:
         """Spare capacity over a segment, in standard deviations of the work that the whole processor gets meanwhile.

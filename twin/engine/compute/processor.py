@@ -49,7 +49,6 @@ class Processor:
         "_rung",
         "_sequence",
         "_since",
-        "_tally",
         "capacity",
         "env",
         "factors",
@@ -58,6 +57,7 @@ class Processor:
         "shares",
         "slowdown",
         "speed",
+        "tally",
         "work_s",
     )
 
@@ -84,7 +84,7 @@ class Processor:
         self._rung: Alarm | None = None  # to be armed again
         self._ringing = False
         self._floor = min(1.0, capacity)  # cores that each task gets at least
-        self._tally = Tally()
+        self.tally = Tally()
 
     def slow(self, cause: str, factor: float) -> None:
         """Sets one cause's factor on work; the slow-down is the product of all causes'."""
@@ -130,7 +130,7 @@ class Processor:
         self._advance(now)
         own = share.usual
         counted = 0.0 if share.resting else own
-        rate = share.company.rate(self._tally, self.capacity, now, len(self._jobs), own, counted)
+        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), own, counted)
         if rate < self._floor:
             return self._floor
         return rate if rate < 1.0 else 1.0
@@ -153,8 +153,8 @@ class Processor:
             self._make_up(now + ahead_s)
         usual = share.expect(work_s, time_s)
         if not share.resting:
-            self._tally.remove(share.usual)
-            self._tally.add(usual)
+            self.tally.remove(share.usual)
+            self.tally.add(usual)
         share.usual = usual
         if share.time_sum > 0.0:
             flat = grained(share.work_sum / share.time_sum) if share.work_sum < share.time_sum else 1.0
@@ -169,8 +169,7 @@ class Processor:
         """Runs a job of `work_s` core-seconds; calls `done` when it has been served."""
         now: float = self.env.now
         self._advance(now)
-        share.engage(now)
-        share.running = True
+        share.begin(now)
         self._rest(share)
         self._sequence += 1
         heapq.heappush(self._jobs, (self._clock + work_s, self._sequence, share, done))
@@ -187,7 +186,7 @@ class Processor:
             else:
                 share.disengage(now)
             self._rest(share)
-            share.company.begin(self._tally, now)
+            share.company.begin(self.tally, now)
             self._relevel()
 
     def stopped(self, share: Share) -> bool:
@@ -215,7 +214,7 @@ class Processor:
         if share.running:
             self._jobs = [job for job in self._jobs if job[2] is not share]
             heapq.heapify(self._jobs)
-            share.running = False
+            share.end(self.env.now)
             self._rest(share)
 
     def _rest(self, share: Share) -> None:
@@ -225,17 +224,17 @@ class Processor:
             share.resting = resting
             if resting:
                 self._flats.remove(share.flat)
-                self._tally.remove(share.usual)
+                self.tally.remove(share.usual)
             else:
                 self._flats.add(share.flat)
-                self._tally.add(share.usual)
+                self.tally.add(share.usual)
 
     def _advance(self, now: float) -> None:
         elapsed = now - self._since
         if elapsed > 0.0:
             self._clock += self._level * elapsed
             self._done_s += len(self._jobs) * self._level * elapsed
-            self._tally.spend(elapsed, len(self._jobs), self.capacity)
+            self.tally.spend(elapsed, len(self._jobs), self.capacity, self._level)
             self._since = now
 
     def _relevel(self) -> None:
@@ -277,10 +276,10 @@ class Processor:
         while jobs and jobs[0][0] - self._clock <= EPSILON:
             finished.append(heapq.heappop(jobs))
         for _, _, share, _ in finished:
-            share.running = False
+            share.end(now)
             share.disengage(now)
             self._rest(share)
-            share.company.begin(self._tally, now)
+            share.company.begin(self.tally, now)
         self._ringing = True
         for _, _, _, done in finished:
             done()

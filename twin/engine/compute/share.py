@@ -10,7 +10,9 @@ class Share:
     """What a task has done and could have done lately, as jobs and as flat demand."""
 
     __slots__ = (
+        "_began_s",
         "_free_s",
+        "_jobs_s",
         "_since_s",
         "attached",
         "blocked",
@@ -40,6 +42,8 @@ class Share:
         self.time_sum = 0.0
         self.spare_s = 0.0  # core-seconds that it could have worked lately and did not
         self._free_s = 0.0  # time outside of jobs and not blocked, since it was last asked for
+        self._jobs_s = 0.0  # time with jobs that have ended
+        self._began_s = 0.0  # when the one under way began
         self._since_s: float | None = 0.0  # since when it is neither running nor blocked
 
     def expect(self, work_s: float, time_s: float) -> float:
@@ -48,6 +52,21 @@ class Share:
         self.usual_work = work_s = self.usual_work * keep + work_s
         self.usual_s = time_s = self.usual_s * keep + time_s
         return grained(work_s / time_s) if work_s < time_s else 1.0
+
+    def begin(self, now_s: float) -> None:
+        """It gets a job."""
+        self.engage(now_s)
+        self.running = True
+        self._began_s = now_s
+
+    def end(self, now_s: float) -> None:
+        """Its job has ended."""
+        self.running = False
+        self._jobs_s += now_s - self._began_s
+
+    def jobs_until_s(self, now_s: float) -> float:
+        """Time in which it had jobs."""
+        return self._jobs_s + now_s - self._began_s if self.running else self._jobs_s
 
     def engage(self, now_s: float) -> None:
         """It gets a job or is blocked: its flat demand rests."""

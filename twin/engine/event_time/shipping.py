@@ -40,9 +40,9 @@ class Owed:
 class Shipping:
     """From one replica to one consumer. longest_us: of the consumer's windows. made_s: CPU seconds of a result, beside
     sending it. together: whether both are one component: then partial results are `here` at once, cost nothing, and
-    stay while a key group changes hands."""
+    stay with both owners while a key group changes hands. What the replica has over a span is `held`."""
 
-    __slots__ = ("copied", "here", "longest_us", "made_s", "ownership", "port", "task", "together")
+    __slots__ = ("copied", "held", "here", "longest_us", "made_s", "ownership", "port", "task", "together")
 
     def __init__(
         self, task: Task, port: Port, ownership: Ownership, copied: Copied, longest_us: int, made_s: float
@@ -50,6 +50,7 @@ class Shipping:
         self.task = task
         self.made_s = made_s
         self.here: Callable[[Span, Content], None] | None = None
+        self.held: Callable[[Span], Content] | None = None
         self.port = port
         self.ownership = ownership
         self.copied = copied
@@ -59,8 +60,7 @@ class Shipping:
     def ship(self, span: Span, content: Content, n: int, at_s: float, sender: int) -> float:
         """Sends results of n keys over a span; returns the CPU seconds that it takes to send them."""
         sent, work_s = 0, 0.0
-        for owner, groups in self._owners(span, sender):
-            part = content.only(groups)
+        for owner, part in self._parts(span, content, sender):
             if part.tuples <= 0.0:
                 continue
             if self.together and owner == sender and self.here is not None:
@@ -90,17 +90,30 @@ class Shipping:
         self.port._transfer(path, piece)
         return piece.n * (self.made_s + path.send_s)
 
+    def _parts(self, span: Span, content: Content, sender: int) -> list[tuple[int, Content]]:
+        """What goes to whom. A new owner may have had a key group before: of windows that are still the old owner's it
+        sends what it has from before the cut; later tuples came to both."""
+        parts = [(owner, content.only(groups)) for owner, groups in self._owners(span, sender)]
+        if not self.together or self.held is None:
+            return parts
+        for cut in self.ownership.cuts:
+            back = [group for group, new in cut.new.items() if new == sender and not cut.after(span)]
+            back = [group for group in back if content.only([group]).tuples > 0.0]
+            if back:
+                early = self.held(Span(span.start, min(span.end, cut.at_us)))
+                parts += [(cut.old[group], early.only([group])) for group in back]
+        return parts
+
     def _owners(self, span: Span, sender: int) -> list[tuple[int, list[int]]]:
         """Who needs which key groups' results over that span."""
         owner_g = self.ownership.keys.owners().copy()
         more: list[tuple[int, list[int]]] = []
         for cut in self.ownership.cuts:
-            groups = list(cut.new)
-            if self.together:
-                owner_g[groups] = sender
-                continue
             for_old, for_new = cut.needed(span, self.longest_us)
-            for group in groups:
+            for group in cut.new:
+                if self.together and sender in (cut.old[group], cut.new[group]):
+                    owner_g[group] = sender
+                    continue
                 owner_g[group] = cut.old[group] if for_old else cut.new[group]
                 if for_old and for_new:
                     more.append((cut.new[group], [group]))

@@ -59,5 +59,6 @@ def add_linear(histogram: dict[int, int], n: int, first_s: float, last_s: float,
     share, rest = divmod(n, groups)
     step = (last_s - first_s) / groups
     for k in range(groups):
-        index = bucket(first_s + (k + 0.5) * step)
+        middle_s = first_s + (k + 0.5) * step
+        index = int(log(middle_s / LOWEST_S) / _LOG_GROWTH) if middle_s > LOWEST_S else 0
         histogram[index] = histogram.get(index, 0) + share + (1 if k < rest else 0)

@@ -96,10 +96,11 @@ def ratio_error(numerators: np.ndarray, denominators: np.ndarray) -> float | Non
 
 
 def few_results(throughput_per_s: float, errors: StandardErrors) -> list[str]:
-    """The caution that results are so few that T is hardly known, if so."""
+    """The caution that results are so few, or so uneven, that T is hardly known, if so."""
     if not throughput_per_s or not errors.throughput_per_s:
         return []
     share = ERRORS * errors.throughput_per_s / throughput_per_s
     if share <= LARGE_ERROR:
         return []
-    return [f"throughput is known to ± {share:.0%} only (two standard errors): few results; replicate or run longer"]
+    why = "few results, or they come unevenly; replicate or run longer"
+    return [f"throughput is known to ± {share:.0%} only (two standard errors): {why}"]

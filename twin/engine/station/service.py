@@ -82,15 +82,19 @@ class Service(Intake):
             else:
                 self.complete()
             return
-        left_s = min(work_s, max(0.0, end_s - now) * speed)
-        left_s = max(left_s, work_s - could_s)
+        left_s = (end_s - now) * speed if end_s > now else 0.0
+        if left_s > work_s:
+            left_s = work_s
+        if left_s < work_s - could_s:
+            left_s = work_s - could_s
         if left_s > work_s * (1.0 - 1e-9):  # nothing was served before now; do not let rounding make a flat demand
             left_s = work_s
         else:
             self.processor.kept_up(self.share, work_s - left_s, speed)
         if left_s > 0.0:
-            segment, start_s, end_s, _ = self.current
-            self.current = (segment, start_s, end_s, (work_s - left_s) / speed)  # of which it was busy before
+            segment, start_s, end_s, time_s = self.current
+            before_s = time_s * (1.0 - left_s / work_s)  # of which it was busy before
+            self.current = (segment, start_s, end_s, before_s)
             lag_s = 0.0
             if end_s <= now:  # it comes late by the clock: it would have been done as fast when it was due
                 due_s = end_s - left_s / speed

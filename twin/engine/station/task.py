@@ -61,7 +61,12 @@ class Task(Interruptible):
             speed = processor.available(self.share)
             if speed > self.bunched_speed:
                 speed = self.bunched_speed
-        time_s = work_s / speed
+        time_s = busy_s = work_s / speed
+        if self.hidden.faster > 1.0:  # its line moves on by the processor's clock
+            speed *= self.hidden.faster
+            if speed > 1.0:
+                speed = 1.0
+            time_s = work_s / speed
         a_s, b_s = segment.a_s, segment.b_s
         width_s, older_s = b_s - a_s, 0.0
         if self.confluence is not None and inbox is not None:
@@ -73,9 +78,8 @@ class Task(Interruptible):
         self.last_s = b_s
         keeps_up = False
         if b_s > a_s:
-            last = self.hidden.together  # that come with the last one, and are all still to be served
-            if last > n:
-                last = n
+            together = self.hidden.together  # that come with the last one, and are all still to be served
+            last = together if together < n else float(n)
             earliest_s = b_s + time_s * last / n
             if end_s <= earliest_s:
                 end_s, keeps_up = earliest_s, True
@@ -90,7 +94,7 @@ class Task(Interruptible):
         load.last_s = b_s
         if b_s > a_s:
             hidden = self.hidden
-            wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now, time_s / n)
+            wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now, busy_s / n)
             self.shift(segment, wait_s + older_s, varied_s)
             segment.gap_scv = hidden.gap_scv_after
             segment.unseen_scv = hidden.unseen_scv_after
@@ -102,7 +106,7 @@ class Task(Interruptible):
             way, last_s = inbox.way, end_s - time_s / n
             way.tuples += n
             way.took_s += n * ((start_s + last_s - segment.taken0_s - segment.taken1_s) / 2 - segment.left_s)
-        self.current = (segment, start_s, end_s, time_s)
+        self.current = (segment, start_s, end_s, busy_s)
         if processor.shared:
             self.share_out(segment, work_s, speed, keeps_up)
         elif keeps_up or end_s <= now:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import lt
+from operator import add, lt, sub
 
 from twin.engine.draws import Draws
 from twin.engine.windows.key_law import ALIKE, KeyLaw, counted, joint, repeats
@@ -186,7 +186,7 @@ class Matches:
         self._evaluations += 1
         tuples = list(map(max, end.tuples, until))
         if weighing is None:
-            weights = [each + now - then for each, now, then in zip(end.weights, tuples, end.tuples, strict=True)]
+            weights = list(map(sub, map(add, end.weights, tuples), end.tuples))
         else:
             came = zip(end.weights, tuples, end.tuples, strict=True)
             weights = [each + weighing.draw(draws, now - then) for each, now, then in came]

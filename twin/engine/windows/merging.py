@@ -83,11 +83,18 @@ class Merger:
         late_s, before_s = known_s - segment.a_s, self._late_s[stream]
         self._late_s[stream] = late_s if late_s > before_s else before_s + FORGET * (late_s - before_s)
         newest_s, n = self._newest_s[stream], segment.n
-        low_s, high_s = segment.a_s, max(segment.b_s, self._reached_s)
-        if n > 1:  # the gap before the first tuple belongs to it, or a smooth stream would have holes
-            low_s = max(low_s - (segment.b_s - low_s) / (n - 1), min(low_s, newest_s))
-        low_s = min(max(low_s, self._reached_s), high_s)
-        self._newest_s[stream] = max(newest_s, high_s)
+        low_s, high_s, reached_s = segment.a_s, segment.b_s, self._reached_s
+        if n > 1 and newest_s < low_s:  # the gap before the first tuple is its own, or a smooth stream would have holes
+            before_s = low_s - (high_s - low_s) / (n - 1)
+            low_s = before_s if before_s > newest_s else newest_s
+        if high_s < reached_s:
+            high_s = reached_s
+        if low_s < reached_s:
+            low_s = reached_s
+        if low_s > high_s:
+            low_s = high_s
+        if high_s > newest_s:
+            self._newest_s[stream] = high_s
         stamps = segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s
         self._pieces[stream].append(Piece(low_s, high_s, n, *stamps, n))
         return self._until(self._complete_s(known_s))
@@ -95,9 +102,10 @@ class Merger:
     def _complete_s(self, known_s: float) -> float:
         """Until when no stream can bring anything more."""
         complete_s = math.inf
-        for newest_s, late_s in zip(self._newest_s, self._late_s, strict=True):
-            due_s = known_s - late_s
-            until_s = newest_s if newest_s > due_s else due_s
+        for stream, late_s in enumerate(self._late_s):
+            until_s = known_s - late_s
+            if until_s < self._newest_s[stream]:
+                until_s = self._newest_s[stream]
             if until_s < complete_s:
                 complete_s = until_s
         return complete_s

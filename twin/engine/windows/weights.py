@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import sub
 
 import numpy as np
 
@@ -64,7 +65,5 @@ class Weighing:
 
 def combinations(since: Sequence[Weight], until: Sequence[Weight]) -> float:
     """Of what came in between, one tuple a side, all of one class: the mean over classes of the sides' product."""
-    product: Weight = 1.0
-    for before, after in zip(since, until, strict=True):
-        product = product * (after - before)
+    product: Weight = math.prod(map(sub, until, since))
     return product if isinstance(product, float) else float(product.sum()) / CLASSES

@@ -1,0 +1,47 @@
+"""What benchmarks of real engines compute by themselves: ages of markers amid bursts, truth over several seeds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchmarks.real import pdsp_ages
+from benchmarks.real.hidden import _means
+from benchmarks.real.kept_runs import Measured
+from benchmarks.real.pdsp_ages import HOP_MS, ages_ms
+from benchmarks.real.pdsp_jobs import scenario
+from scenarios.calibration.point import Point
+
+ROW = {
+    "application": "Sentiment Analysis",
+    "variant": "",
+    "parallelism": "10,2,2,1",
+    "cores_per_node": "16",
+    "clock_ghz": "2.8",
+}
+
+
+def test_markers_of_an_idle_job_wait_for_the_flush_at_every_hop() -> None:
+    idle = ages_ms(scenario({**ROW, "offered_per_s": "10"}))
+    assert idle == pytest.approx(HOP_MS * (1 + 2 + 3 + 4), rel=0.01)  # two operators, writer, and the committer
+
+
+def test_bursts_leave_markers_waiting_for_flushes_where_a_steady_stream_fills_buffers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = scenario({**ROW, "offered_per_s": "100000"})
+    in_bursts, idle = ages_ms(job), HOP_MS * (1 + 2 + 3 + 4)
+    monkeypatch.setattr(pdsp_ages, "ALWAYS", 0.0)
+    assert ages_ms(job) < 0.9 * in_bursts < 0.9 * idle
+
+
+def test_the_mean_of_seeds_is_of_those_that_have_a_label_and_none_where_most_have_none() -> None:
+    known = scenario({**ROW, "offered_per_s": "10"})
+    point = Point(name="p", scenario=known)
+    seeds = [
+        [Measured(known, point, labels)]
+        for labels in ((1.0, 2.0, 3.0), (3.0, math.nan, math.nan), (8.0, 4.0, math.nan))
+    ]
+    (found,) = _means(seeds)
+    assert found.labels[:2] == pytest.approx((4.0, 3.0)) and math.isnan(found.labels[2])

@@ -1,0 +1,46 @@
+"""Tells tasks who shares their processor, and how much of what reaches them comes from tasks there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from twin.engine.compute.neighbours import Neighbours
+from twin.engine.compute.pace import Pace
+from twin.engine.compute.processor import Processor
+from twin.engine.station.task import Task
+from twin.job import Job
+
+Here = Mapping[str, Sequence[Task]]
+"""The tasks on one processor, by component."""
+
+
+def acquaint(job: Job, replicas: Callable[[str], int], processor: Processor, here: Here) -> None:
+    """Tells the tasks on a processor. replicas: that a component has, here and elsewhere."""
+    neighbours, paces = None, {}
+    if processor.shared:
+        neighbours = Neighbours(task.hidden for tasks in here.values() for task in tasks)
+        paces = _paces(job, replicas, processor, here)
+    for name, tasks in here.items():
+        for task in tasks:
+            task.hidden.neighbours = neighbours
+            task.hidden.know_pace(paces.get(name))
+
+
+def _paces(job: Job, replicas: Callable[[str], int], processor: Processor, here: Here) -> dict[str, Pace]:
+    """Of each component, knowing which of them feed it here, and for which part."""
+    now_s: float = processor.env.now
+    paces = {
+        name: Pace(processor.tally, [task.share for task in tasks], now_s) for name, tasks in here.items() if tasks
+    }
+    for name, pace in paces.items():
+        inputs = [
+            (job.components[each.producer].name, job.rates[each.stream.producer].out_per_s * each.share)
+            for each in job.inputs(name)
+        ]
+        per_s = sum(rate for _, rate in inputs)
+        if per_s > 0.0:
+            known = [(producer, rate / per_s) for producer, rate in inputs if producer in paces]
+            pace.feeds = [
+                (part * len(here[producer]) / replicas(producer), paces[producer]) for producer, part in known
+            ]
+    return paces
