@@ -31,8 +31,8 @@ DEEP = 128
 LOTS = 2
 """A segment for one of many replicas holds at most one part in so many of what may travel: what belongs to all of them
 in turn would fill one's channel else, and hold its producer up while the others run dry."""
-FINER = 8
-"""A burst that does not fit into a channel is cut so much finer than other segments."""
+FINER, FINEST = 8, 16
+"""A burst that does not fit into a channel is cut so much finer than other segments; what waits for room, at most."""
 
 
 class Receiver(Protocol):
@@ -158,7 +158,7 @@ class Port:
         self.paths = paths
         self.deal = deal
         self.cap = cap  # largest segment that may travel
-        self.fine = fine  # ... that has waited for room
+        self.fine = max(fine, cap // FINEST)  # ... that has waited for room
         self.lot = max(1, cap // LOTS)
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
@@ -233,10 +233,8 @@ class Port:
         if not self.outbox and path.inbox.credits >= n:
             self._transfer(path, segment)
             return
-        most = self.fine
-        if segment.a_s == segment.b_s and most > self.cap // FINER:  # a burst: as much leaves as there is room for
-            most = max(1, self.cap // FINER)
-        for piece in in_pieces(segment, most):
+        burst = segment.a_s == segment.b_s  # as much of it leaves as there is room for
+        for piece in in_pieces(segment, max(1, self.cap // FINER) if burst else self.fine):
             self._queue(path, piece)
 
     def _queue(self, path: Path, segment: Segment) -> None:
