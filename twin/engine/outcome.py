@@ -33,7 +33,7 @@ class Results:
         """As a segment that leaves while the service runs from first_s to last_s."""
         span_s = last_s - first_s
         from_s = first_s - self.early_s
-        return Segment(
+        segment = Segment(
             self.n,
             from_s + self.low * span_s,
             from_s + self.high * span_s,
@@ -42,6 +42,8 @@ class Results:
             self.taken0_s,
             self.taken1_s,
         )
+        segment.shuffled = segment.a_s == segment.b_s and self.n > 1
+        return segment
 
 
 class Outcome:

@@ -18,7 +18,8 @@ class Segment:
     tuple for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
     on the clock when a task that asks for it got the segment. `inbox`: where it goes, or the hop that stands for it
     on the way. `sender`: the task that sent it there. `left_s`: how old (since `taken`) the tuples were on average when
-    their producer was done with them.
+    their producer was done with them. `shuffled`: they were sent all at once by a window, their ages in any order, so
+    the stamps tell where those lie, and not whose they are.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Segment:
         "left_s",
         "n",
         "sender",
+        "shuffled",
         "taken0_s",
         "taken1_s",
         "unseen_scv",
@@ -65,6 +67,7 @@ class Segment:
         self.came_s = 0.0
         self.left_s = 0.0
         self.unseen_scv = 0.0
+        self.shuffled = False
         self.inbox: Any = None
         self.sender: Any = None
 
@@ -83,7 +86,7 @@ class Segment:
             self.waited,
         )
         again.came_s, again.inbox, again.sender, again.left_s = self.came_s, self.inbox, self.sender, self.left_s
-        again.unseen_scv = self.unseen_scv
+        again.unseen_scv, again.shuffled = self.unseen_scv, self.shuffled
         return again
 
     def collapse(self, at: float) -> None:
@@ -119,7 +122,7 @@ class Segment:
             self.taken0_s + high * taken,
             self.gap_scv,
         )
-        piece.unseen_scv = self.unseen_scv
+        piece.unseen_scv, piece.shuffled = self.unseen_scv, self.shuffled
         piece.left_s = self.left_s + ((low + high) / 2 - 0.5) * (span - taken)
         return piece
 

@@ -9,6 +9,7 @@ from twin.engine.windows.combiner import Combiner
 from twin.engine.windows.extent import Extent
 from twin.engine.windows.history import History
 from twin.engine.windows.mixture import oldest_between, spreads
+from twin.engine.windows.shuffled import of_any_order
 from twin.engine.windows.store import Store
 
 if TYPE_CHECKING:
@@ -70,8 +71,11 @@ class GroupCombiner(Combiner):
         each = content * fires / distinct  # tuples a group
         if self.history.unsettled(start):
             return self._results_of_eras(position, start, each, distinct, fires, low, high)
-        oldest, newest = self.history.first_after(start), self.history.last_until(position)
         share = (content - each) / ((each + 1.0) * (content - 1.0)) if content > 1 else 0.0
+        if self.store.shuffled:
+            stamps = of_any_order(self.history.piece_after(start), self.history.piece_until(position), share)
+            return Results(distinct, low, high, *stamps)
+        oldest, newest = self.history.first_after(start), self.history.last_until(position)
         born_s, taken_s = (old + share * (new - old) for old, new in zip(oldest, newest, strict=True))
         if fires == 1:
             return Results(distinct, low, high, oldest[0], 2 * born_s - oldest[0], oldest[1], 2 * taken_s - oldest[1])

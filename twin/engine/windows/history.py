@@ -182,6 +182,16 @@ class History:
             return self._at(index, (position - low) / (self.highs[index] - low))
         return self._at(index - 1, 1.0) if index > self._start else self._at(index, 0.0)
 
+    def piece_after(self, position: float) -> Stamps:
+        """Of the piece in which the first tuple beyond `position` is; of the last there is if none."""
+        return self.stamps[min(bisect_right(self.highs, position, self._start), len(self.highs) - 1)]
+
+    def piece_until(self, position: float) -> Stamps:
+        """Of the piece in which the last tuple at or before `position` is; of the last there is if none follows."""
+        index = bisect_right(self.highs, position, self._start)
+        inside = index < len(self.highs) and self.lows[index] < position
+        return self.stamps[index if inside else max(index - 1, self._start)]
+
     def spans(self, start: float, end: float) -> list[Span]:
         """What lies between two positions, in order of its eras."""
         before, until = self.count_until(start), self.count_until(end)

@@ -9,22 +9,24 @@ from twin.engine.windows.state import Piece, State
 
 class Store:
     """`left`: tuples that the last evaluation left, and that wait to be merged; `unseen_mix`: how far segments hide the
-    order of the tuples of several sides.
+    order of the tuples of several sides; `shuffled`: the ages of what a count window took up last come in any order.
     """
 
-    __slots__ = ("by_side", "histories", "left", "unseen_mix")
+    __slots__ = ("by_side", "histories", "left", "shuffled", "unseen_mix")
 
     def __init__(self, sides: int) -> None:
         self.histories = tuple([History() for _ in range(sides)])
         self.by_side = sides > 1
         self.left = 0.0
         self.unseen_mix = 0.0
+        self.shuffled = False
 
     def copy(self) -> Store:
         """Another one of the same content."""
         other = Store(0)
         other.histories = tuple([history.copy() for history in self.histories])
         other.by_side, other.left, other.unseen_mix = self.by_side, self.left, self.unseen_mix
+        other.shuffled = self.shuffled
         return other
 
     def side(self, segment: Segment) -> History:

@@ -74,19 +74,21 @@ class CountTrigger(Trigger):
         before, n = self.seen, segment.n
         self.seen += n
         self.store.remember(segment, float(before), float(self.seen))
+        self.store.shuffled = segment.shuffled
         slide = int(self.slide)
-        first = before // slide + 1
-        fires = self.seen // slide - first + 1
-        work_s = 0.0
-        if fires > MERGE_ABOVE:
-            low, high = ((first * slide - before) / n, ((first + fires - 1) * slide - before) / n)
-            work_s = self.window.fire((first + fires - 1) * slide, fires, low, high)
-        else:
-            for k in range(first, first + fires):
-                at = (k * slide - before) / n
-                work_s += self.window.fire(k * slide, 1, at, at)
-        if fires:
-            self.store.forget((first + fires) * slide - self.size)
+        first, last = before // slide + 1, self.seen // slide
+        work_s, k = 0.0, first
+        while k <= last:
+            # the ages of a burst go on where those of the one before did not end: windows over both are not alike
+            alike = not segment.shuffled or k * slide - self.size >= before
+            fires = last - k + 1 if alike else 1
+            if fires <= MERGE_ABOVE:
+                fires = 1
+            end = k + fires - 1
+            work_s += self.window.fire(end * slide, fires, (k * slide - before) / n, (end * slide - before) / n)
+            k = end + 1
+        if last >= first:
+            self.store.forget((last + 1) * slide - self.size)
         return work_s
 
     def origin(self) -> float:
