@@ -42,7 +42,8 @@ class Results:
             self.taken0_s,
             self.taken1_s,
         )
-        segment.shuffled = segment.a_s == segment.b_s and self.n > 1
+        if segment.a_s == segment.b_s and self.n > 1:
+            segment.beyond = 0.0, 0.0, 0.0, 0.0
         return segment
 
 

@@ -18,13 +18,14 @@ class Segment:
     tuple for getting it from where it is (deserialisation, a remote socket's memory). `came_s` is the time
     on the clock when a task that asks for it got the segment. `inbox`: where it goes, or the hop that stands for it
     on the way. `sender`: the task that sent it there. `left_s`: how old (since `taken`) the tuples were on average when
-    their producer was done with them. `shuffled`: they were sent all at once by a window, their ages in any order, so
-    the stamps tell where those lie, and not whose they are.
+    their producer was done with them. `beyond`: of tuples that a window sent all at once, their ages in any order: how
+    far the ages of all of them reach beyond the stamps, of which a part has its share, though it has tuples of any age.
     """
 
     __slots__ = (
         "a_s",
         "b_s",
+        "beyond",
         "born0_s",
         "born1_s",
         "came_s",
@@ -34,7 +35,6 @@ class Segment:
         "left_s",
         "n",
         "sender",
-        "shuffled",
         "taken0_s",
         "taken1_s",
         "unseen_scv",
@@ -67,7 +67,7 @@ class Segment:
         self.came_s = 0.0
         self.left_s = 0.0
         self.unseen_scv = 0.0
-        self.shuffled = False
+        self.beyond: tuple[float, float, float, float] | None = None
         self.inbox: Any = None
         self.sender: Any = None
 
@@ -86,7 +86,7 @@ class Segment:
             self.waited,
         )
         again.came_s, again.inbox, again.sender, again.left_s = self.came_s, self.inbox, self.sender, self.left_s
-        again.unseen_scv, again.shuffled = self.unseen_scv, self.shuffled
+        again.unseen_scv, again.beyond = self.unseen_scv, self.beyond
         return again
 
     def collapse(self, at: float) -> None:
@@ -103,9 +103,11 @@ class Segment:
         d = share * (self.born1_s - self.born0_s)
         self.born0_s += d
         self.born1_s -= d
-        d = share * (self.taken1_s - self.taken0_s)
+        born_s, d = d, share * (self.taken1_s - self.taken0_s)
         self.taken0_s += d
         self.taken1_s -= d
+        if self.beyond is not None:
+            self.beyond = further(self.beyond, born_s, born_s, d, d)
 
     def part(self, n: int, low: float, high: float) -> Segment:
         """n tuples of the share [low, high] of this segment; one tuple sits at the middle of its share."""
@@ -122,10 +124,26 @@ class Segment:
             self.taken0_s + high * taken,
             self.gap_scv,
         )
-        piece.unseen_scv, piece.shuffled = self.unseen_scv, self.shuffled
+        piece.unseen_scv = self.unseen_scv
+        if self.beyond is not None:
+            piece.beyond = further(self.beyond, low * born, (1.0 - high) * born, low * taken, (1.0 - high) * taken)
         piece.left_s = self.left_s + ((low + high) / 2 - 0.5) * (span - taken)
         return piece
+
+    def ages(self) -> tuple[float, float, float, float]:
+        """Stamps between which those of its tuples lie: its own, or of all that were sent with them."""
+        if self.beyond is None:
+            return self.born0_s, self.born1_s, self.taken0_s, self.taken1_s
+        born0_s, born1_s, taken0_s, taken1_s = self.beyond
+        return self.born0_s - born0_s, self.born1_s + born1_s, self.taken0_s - taken0_s, self.taken1_s + taken1_s
 
     def age_s(self) -> float:
         """Of its tuples where they are on the line, since they were taken; their mean."""
         return (self.a_s + self.b_s - self.taken0_s - self.taken1_s) / 2
+
+
+def further(
+    beyond: tuple[float, float, float, float], born0_s: float, born1_s: float, taken0_s: float, taken1_s: float
+) -> tuple[float, float, float, float]:
+    """By how much ages reach beyond stamps that were drawn in by so much."""
+    return beyond[0] + born0_s, beyond[1] + born1_s, beyond[2] + taken0_s, beyond[3] + taken1_s

@@ -187,7 +187,7 @@ class History:
         return self.stamps[min(bisect_right(self.highs, position, self._start), len(self.highs) - 1)]
 
     def piece_until(self, position: float) -> Stamps:
-        """Of the piece in which the last tuple at or before `position` is; of the last there is if none follows."""
+        """Of the piece in which the last tuple at or before `position` is; of the first there is if none."""
         index = bisect_right(self.highs, position, self._start)
         inside = index < len(self.highs) and self.lows[index] < position
         return self.stamps[index if inside else max(index - 1, self._start)]

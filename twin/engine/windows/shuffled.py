@@ -1,7 +1,7 @@
 """Results of a count window over tuples that came all at once, results of another window, their ages in any order.
 
-An exact run sends such tuples one by one in random order, and takes the first that comes for the oldest of its group: it
-is of any age among those that came with it. So are the results, where segments would have them rise from first to last.
+An exact run sends such tuples one by one in random order, and takes the first that comes for the oldest of its group:
+it is of any age among those that came with it. In segments ages would rise from the first result to the last.
 """
 
 from __future__ import annotations

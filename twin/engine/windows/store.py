@@ -38,6 +38,11 @@ class Store:
         stamps = (segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s)
         self.side(segment).add(low, high, segment.n, stamps)
 
+    def remember_any(self, segment: Segment, low: float, high: float) -> None:
+        """The same of tuples whose ages may come in any order: they are anywhere among those of all sent with them."""
+        self.shuffled = segment.beyond is not None
+        self.side(segment).add(low, high, segment.n, segment.ages())
+
     def correct(self, segment: Segment, low: float, high: float) -> None:
         """Moves the tuples just remembered to where they were really served."""
         self.side(segment).correct_last(low if segment.n > 1 else high, high)

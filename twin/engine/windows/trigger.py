@@ -73,14 +73,13 @@ class CountTrigger(Trigger):
         """Evaluates the windows that this segment completes."""
         before, n = self.seen, segment.n
         self.seen += n
-        self.store.remember(segment, float(before), float(self.seen))
-        self.store.shuffled = segment.shuffled
+        self.store.remember_any(segment, float(before), float(self.seen))
         slide = int(self.slide)
         first, last = before // slide + 1, self.seen // slide
         work_s, k = 0.0, first
         while k <= last:
-            # the ages of a burst go on where those of the one before did not end: windows over both are not alike
-            alike = not segment.shuffled or k * slide - self.size >= before
+            # windows over two bursts have tuples of either's ages, and are not alike
+            alike = not self.store.shuffled or k * slide - self.size >= before
             fires = last - k + 1 if alike else 1
             if fires <= MERGE_ABOVE:
                 fires = 1
