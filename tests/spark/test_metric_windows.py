@@ -55,7 +55,7 @@ def test_a_bad_file_is_named_and_mended(spark: SparkSession, tmp_path: Path) -> 
     folder.mkdir()
     (folder / "a.csv").write_text(f"{HEAD}\n1,numRecordsIn,1,in\n9,numRecordsIn,17,in")
     bad.write_text(f"{HEAD}\n25,numRecordsIn,many,in")
-    with pytest.raises(BadInput, match=r"b\.csv, line 2: value must be a number, got 'many'"):
+    with pytest.raises(BadInput, match=r"b\.csv, line 2: value must be a number such as 0.5, got 'many'"):
         windows(spark, folder, tmp_path / "checkpoint")
     bad.write_text(f"{HEAD}\n25,numRecordsIn,33,in")
     (found,) = windows(spark, folder, tmp_path / "checkpoint")

@@ -54,8 +54,9 @@ def test_loads_are_those_of_the_rate_model(seed, most, factor):
 
 
 def test_the_highest_utilisation_tells_overloaded_plans():
-    """Without bursts and with calm memory, it is above 1 exactly where the rate model's pressure is."""
-    compared = 0
+    """Without bursts and with calm memory, it is above 1 exactly where the rate model's pressure is. That may be higher
+    only where several cores idle while few tasks are busy, which is not linear."""
+    compared = linear = 0
     for seed in range(40):
         job = random_scenario(COSTREAM, seed, RunSettings()).deployment
         found = PlacementCoefficients.of(job)
@@ -66,9 +67,12 @@ def test_the_highest_utilisation_tells_overloaded_plans():
         calm = says.memory.max(axis=1) < job.engine.memory.onset
         highest_n, pressure_n = found.loads(counts).highest_n[calm], says.offered_pressure[calm].max(axis=1)
         assert ((highest_n > 1.0 + 1e-9) == (pressure_n > 1.0 + 1e-9)).all()
-        assert (pressure_n <= highest_n * (1.0 + 1e-9)).all()
+        several_nl = (counts[calm] > 0).any(axis=1) & (found.places.capacity_l > 1.0)
+        linear_n = ~several_nl.any(axis=1)
+        assert (pressure_n <= highest_n * (1.0 + 1e-9))[linear_n].all()
+        linear += linear_n.sum()
         compared += len(highest_n)
-    assert compared > 300
+    assert compared > 300 and linear > 30
 
 
 def test_sockets_of_a_large_machine():
