@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.twin.test_rate_batches import job
-from tests.twin.worlds import chain
+from tests.twin.worlds import chain, deployment, sink, source
 from twin.guards.fidelity import settled
 from twin.profiles import STORM
 from twin.query import Map, Sink, Source
@@ -81,3 +81,19 @@ def test_sources_that_fall_behind_in_bursts_are_told_of(groups: int, held_up: bo
         assert not run.metrics.backpressured
         told = any("source: it keeps up, but is blocked" in line for line in run.warnings)
         assert told == (held_up and fidelity == "fast")
+
+
+@pytest.mark.parametrize(("selectivity", "blocked"), [(0.02, False), (0.05, True)])
+def test_joins_that_their_results_block_are_told_of(selectivity: float, blocked: bool) -> None:
+    """200 tuples a side have 800 or 2,000 matches, and a channel holds 1,024: the sources' tuples wait in theirs."""
+    window = {"policy": "time", "size_s": 5, "slide_s": 5}
+    join = {"kind": "join", "name": "j", "window": window, "selectivity": selectivity}
+    slow = {"kind": "map", "name": "slow", "service_time_s": 1e-3}
+    streams = [("s", "j"), ("t", "j"), ("j", "slow"), ("slow", "sink")]
+    job = deployment([source("s"), source("t"), join, slow, sink()], streams, {"s": 40, "t": 40})
+    brief = RunSettings(horizon_s=40, warmup_s=5, period_s=5)
+    for fidelity in ("exact", "fast"):
+        run = simulate(Scenario.of(job, brief.model_copy(update={"fidelity": fidelity})))
+        assert not run.metrics.backpressured
+        told = any("j: its own results block it" in line for line in run.warnings)
+        assert told == (blocked and fidelity == "fast")

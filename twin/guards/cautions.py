@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
+from twin.guards.blocked_joins import blocked_joins
 from twin.guards.crowding import COLLIDING, NEARLY_FULL, crowded
 from twin.guards.event_cautions import event_cautions
 from twin.guards.partitions import partition_cautions
@@ -44,7 +45,7 @@ def cautions(
     return (
         *_dropped(rows),
         *_coarse(job, settings, rows),
-        *_catching_up(job, settings, rows),
+        *(_catching_up(job, settings, rows) or blocked_joins(job, settings, rows)),
         *_overdrawn(job, settings, world),
         *_nearly_full(job, settings, hosts),
         *unevaluated.values(),
