@@ -29,10 +29,12 @@ demo: setup
 	$(BIN)/twin demo
 
 # Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own, which read no other
-# tests. All are shared out to a process a core, file by file, since the tests of a file share what they set up.
+# tests. All are shared out to a process a core, file by file, since the tests of a file share what they set up. Guards
+# are provoked inside the engine, which only plain Python allows.
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile
 SPARK = $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
 
+test: export TWIN_ENGINE = python
 test: setup
 	$(PYTEST) -m 'not spark and not slow' -n auto --maxprocesses 4
 	$(PYTEST) -m 'spark and not slow' -n 2 $(SPARK)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from twin.engine.measure.statistics import Row
 from twin.job import Job
 from twin.metrics import BACKPRESSURE_SHARE
-from twin.query import Join
+from twin.query import Windowed
 from twin.scenario import RunSettings
 
 BLOCKED = 0.1
@@ -20,7 +20,8 @@ def blocked_joins(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[
     measured = [row for row in rows if row["start_s"] >= settings.warmup_s]
     if settings.fidelity == "exact" or not all(_keeps_up(measured, source.name) for source in job.sources):
         return []
-    joins = [each.name for each in job.query.operators if isinstance(each, Join)]
+    windows = [each.name for each in job.query.operators if isinstance(each, Windowed)]
+    joins = [name for name in windows if len(job.query.inputs(name)) > 1]
     return [
         f"{name}: its own results block it for {100 * blocked:.0f} % of the time, and what waits meanwhile changes "
         "what matches: throughput may be a third off, and differs from seed to seed; set fidelity: exact, and average "
