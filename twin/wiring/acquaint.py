@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from twin.engine.compute.crowd import FEW, SMALL, Crowd
 from twin.engine.compute.neighbours import Neighbours
 from twin.engine.compute.pace import Pace
 from twin.engine.compute.processor import Processor
@@ -20,6 +21,7 @@ def acquaint(job: Job, replicas: Callable[[str], int], processor: Processor, her
     if processor.shared:
         neighbours = Neighbours(task.hidden for tasks in here.values() for task in tasks)
         paces = _paces(job, replicas, processor, here)
+    processor.crowd = _crowd(processor, here, paces)
     for name, tasks in here.items():
         for task in tasks:
             task.hidden.neighbours = neighbours
@@ -44,3 +46,14 @@ def _paces(job: Job, replicas: Callable[[str], int], processor: Processor, here:
                 (part * len(here[producer]) / replicas(producer), paces[producer]) for producer, part in known
             ]
     return paces
+
+
+def _crowd(processor: Processor, here: Here, paces: Mapping[str, Pace]) -> Crowd | None:
+    """Of few tasks on a small processor, who are told apart."""
+    tasks = [(name, task) for name, each in here.items() for task in each]
+    if not processor.shared or processor.capacity > SMALL or len(tasks) > FEW:
+        return None
+    in_step = [
+        sum(part for part, _ in paces[name].feeds) * max(0.0, 1.0 - task.hidden.service_scv) ** 2 for name, task in tasks
+    ]
+    return Crowd(processor.capacity, [task.share for _, task in tasks], in_step, processor.env.now)

@@ -1,0 +1,107 @@
+"""The few tasks on a small processor, by what each of them needs: for the rate at which one works among the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twin.engine.compute.company import MEMORY_S
+from twin.engine.compute.share import Share
+from twin.engine.compute.unequal import FULL, all_sums, busy_odds, rate_beside, waits, without
+
+FEW, SMALL = 16, 2.0
+"""Up to so many tasks, on so many cores."""
+RENEW_S, RENEW = 1.0, 0.1
+"""Simulated seconds for which what was found out is used, and of the time since the beginning at most."""
+LEAST = 1e-6
+"""Cores that a task is taken to need at least."""
+
+
+class Crowd:
+    """One processor's. shares: of its tasks.
+
+    in_step: of each, the part of its tuples that come from tasks here, times (1 - scv)^2 of their service: the steadier
+    services are, the more often one ends and the next begins at the moment at which a tuple comes to the next task.
+    """
+
+    __slots__ = (
+        "_at_s",
+        "_beside",
+        "_calm",
+        "_idle",
+        "_in_step",
+        "_odds",
+        "_scales",
+        "_seen_s",
+        "_shares",
+        "_sums",
+        "_time_s",
+        "_until_s",
+        "_work_s",
+        "capacity",
+    )
+
+    def __init__(self, capacity: float, shares: Sequence[Share], in_step: Sequence[float], now_s: float) -> None:
+        self.capacity = capacity
+        self._shares = tuple(shares)
+        self._in_step = tuple(in_step)
+        tasks = len(self._shares)
+        self._odds = [LEAST] * tasks
+        self._sums = all_sums(self._odds)
+        self._idle = 1.0
+        self._calm = [0.0] * tasks  # rates without jobs, and beside them; 0 until asked for
+        self._beside = [0.0] * tasks
+        self._scales = [1.0] * (2 * tasks)  # of others' odds, in these
+        self._seen_s = [share.done_s for share in self._shares]
+        self._work_s = [0.0] * tasks  # since then, forgetting
+        self._time_s = 0.0
+        self._at_s = self._until_s = now_s
+        for place, share in enumerate(self._shares):
+            share.place = place
+
+    def calm_rate(self, place: int, own: float, demand: float) -> float:
+        """Cores that a task gets while it is busy, where nobody has a job. own, demand: of it and of all the others."""
+        if self._calm[place] == 0.0:
+            self._calm[place] = self._rate(place, place, 0.0, own, demand)
+        return self._calm[place]
+
+    def crowded_rate(self, place: int, jobs: float, own: float, demand: float) -> float:
+        """The same beside so many jobs."""
+        if self._beside[place] == 0.0:
+            self._beside[place] = self._rate(place, len(self._shares) + place, jobs, own, demand)
+        return self._beside[place]
+
+    def renew(self, now_s: float) -> None:
+        """Takes in what the tasks have needed, if it is time to."""
+        elapsed_s = now_s - self._at_s
+        if now_s < self._until_s or elapsed_s <= 0.0:
+            return
+        self._at_s = now_s
+        self._until_s = now_s + min(RENEW_S, RENEW * now_s)
+        keep = MEMORY_S / (MEMORY_S + elapsed_s)
+        self._time_s = self._time_s * keep + elapsed_s
+        for place, share in enumerate(self._shares):
+            self._work_s[place] = self._work_s[place] * keep + share.done_s - self._seen_s[place]
+            self._seen_s[place] = share.done_s
+            self._calm[place] = self._beside[place] = 0.0
+        self._balance([work_s / self._time_s for work_s in self._work_s])
+
+    def _balance(self, demands: list[float]) -> None:
+        capacity, total, in_step = self.capacity, 0.0, 0.0
+        for need, part in zip(demands, self._in_step, strict=True):
+            total += need
+            in_step += need * part
+        if total <= 0.0:
+            return
+        self._idle = waits(capacity, demands, in_step / total)
+        most = min(1.0, FULL * capacity / total)
+        needs = [min(FULL * min(1.0, capacity), max(LEAST, need * most)) for need in demands]
+        self._odds = busy_odds(capacity, needs, self._odds, self._idle)
+        self._sums = all_sums(self._odds)
+
+    def _rate(self, place: int, at: int, jobs: float, own: float, demand: float) -> float:
+        capacity = self.capacity
+        least = capacity / (jobs + len(self._shares))
+        needed = max(LEAST, min(demand, FULL * capacity - min(own, least)))
+        rest = without(self._sums, self._odds[place])
+        rate, self._scales[at] = rate_beside(capacity, jobs, own, needed, rest, self._idle, self._scales[at])
+        return rate
