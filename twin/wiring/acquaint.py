@@ -54,6 +54,7 @@ def _crowd(processor: Processor, here: Here, paces: Mapping[str, Pace]) -> Crowd
     if not processor.shared or processor.capacity > SMALL or len(tasks) > FEW:
         return None
     in_step = [
-        sum(part for part, _ in paces[name].feeds) * max(0.0, 1.0 - task.hidden.service_scv) ** 2 for name, task in tasks
+        sum(part for part, _ in paces[name].feeds) * max(0.0, 1.0 - task.hidden.service_scv) ** 2
+        for name, task in tasks
     ]
     return Crowd(processor.capacity, [task.share for _, task in tasks], in_step, processor.env.now)

@@ -18,9 +18,8 @@ TOLERANCE = 2e-3
 FURTHEST = 1e6
 """By how much others' odds are raised or lowered; beyond, all of them are always busy, or idle."""
 QUEUED, IN_STEP, STEEPNESS = 0.2, 0.5, 0.7
-"""Of `waits` - 1, by the load. Fits to simulations of 2 to 7 tasks on one core and on two: of independent streams, where
-services of any variability come to the same; and more for tuples that come from tasks there, as both then begin at one
-moment."""
+"""Of `waits` - 1, by the load. Fits to simulations of 2 to 7 queues on one core and on two: of independent streams, where
+services of any variability come to the same; and what tuples from a task there add, as its next begins as they come."""
 
 
 def waits(capacity: float, demands: Sequence[float], in_step: float) -> float:
@@ -37,7 +36,7 @@ def waits(capacity: float, demands: Sequence[float], in_step: float) -> float:
 
 
 def busy_odds(capacity: float, demands: Sequence[float], odds: list[float], idle: float) -> list[float]:
-    """Odds of each task's being busy, alone, with which all get what they need. odds: those to begin with; idle: `waits`."""
+    """Odds of each task's being busy with which all get what they need. odds: those to begin with; idle: `waits`."""
     weights = _weights(capacity, len(demands), idle)
     for _ in range(60):
         sums, furthest = all_sums(odds), 0.0
