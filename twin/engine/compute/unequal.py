@@ -18,7 +18,7 @@ TOLERANCE = 2e-3
 FURTHEST = 1e6
 """By how much others' odds are raised or lowered; beyond, all of them are always busy, or idle."""
 QUEUED, IN_STEP, STEEPNESS = 0.2, 0.5, 0.7
-"""Of `waits` - 1, by the load. Fits to simulations of 2 to 7 queues on one core and on two: of independent streams, where
+"""Of `waits` - 1, by the load. Fits to simulations of 2 to 7 queues on one and on two cores: of independent streams, where
 services of any variability come to the same; and what tuples from a task there add, as its next begins as they come."""
 
 
