@@ -18,8 +18,8 @@ TOLERANCE = 2e-3
 FURTHEST = 1e6
 """By how much others' odds are raised or lowered; beyond, all of them are always busy, or idle."""
 QUEUED, IN_STEP, STEEPNESS = 0.2, 0.5, 0.7
-"""Of `waits` - 1, by the load. Fits to simulations of 2 to 7 queues on one and on two cores: of independent streams, where
-services of any variability come to the same; and what tuples from a task there add, as its next begins as they come."""
+"""Of `waits` - 1, by the load. Fits to simulations of 2 to 7 queues on one core and on two: of independent streams, for
+services of any variability; and what tuples from a task there add, as its next service begins as they come."""
 
 
 def waits(capacity: float, demands: Sequence[float], in_step: float) -> float:
@@ -35,9 +35,11 @@ def waits(capacity: float, demands: Sequence[float], in_step: float) -> float:
     return 1.0 + (QUEUED + IN_STEP * in_step) * even * (1.0 - even) ** -STEEPNESS
 
 
-def busy_odds(capacity: float, demands: Sequence[float], odds: list[float], idle: float) -> list[float]:
+def busy_odds(
+    capacity: float, demands: Sequence[float], odds: list[float], idle: float, jobs: float = 0.0
+) -> list[float]:
     """Odds of each task's being busy with which all get what they need. odds: those to begin with; idle: `waits`."""
-    weights = _weights(capacity, len(demands), idle)
+    weights = _weights(capacity, len(demands), idle, jobs)
     for _ in range(60):
         sums, furthest = all_sums(odds), 0.0
         found = []
@@ -47,7 +49,7 @@ def busy_odds(capacity: float, demands: Sequence[float], odds: list[float], idle
                 off += each * weights[k]
                 on = odds[place] * each * weights[k + 1]
                 busy += on
-                work += on * min(1.0, capacity / (k + 1))
+                work += on * min(1.0, capacity / (jobs + k + 1))
             missing = need * (off + busy) / work if work > 0.0 else 1.0
             furthest = max(furthest, abs(missing - 1.0))
             found.append(odds[place] * missing ** min(4.0, 0.7 * (off + busy) / off))
@@ -132,10 +134,19 @@ def _shared(
     return off_work / off * (1.0 - own / rate) + on_work / busy * own / rate, rate
 
 
-def _weights(capacity: float, tasks: int, idle: float) -> list[float]:
-    """Of k busy tasks, over their odds."""
-    weights, factor = [idle], 1.0
+def job_rate(capacity: float, jobs: float, sums: Sequence[float]) -> float:
+    """Cores that each of so many jobs gets beside tasks whose odds have these sums."""
+    total = work = 0.0
+    for k, weight in enumerate(_weights(capacity, len(sums) - 1, 1.0, jobs)):
+        total += sums[k] * weight
+        work += sums[k] * weight * min(1.0, capacity / (jobs + k))
+    return work / total
+
+
+def _weights(capacity: float, tasks: int, idle: float, jobs: float) -> list[float]:
+    """Of k busy tasks beside jobs, over their odds."""
+    weights, factor = [idle if jobs < capacity else 1.0], 1.0
     for k in range(1, tasks + 1):
-        factor *= max(1.0, k / capacity)
-        weights.append(factor * idle if k < capacity else factor)
+        factor *= max(1.0, (jobs + k) / capacity)
+        weights.append(factor * idle if jobs + k < capacity else factor)
     return weights
