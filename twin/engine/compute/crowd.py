@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twin.engine.compute.bursts import BUSY, Bursts
 from twin.engine.compute.company import MEMORY_S
+from twin.engine.compute.hidden import HiddenWait
 from twin.engine.compute.share import Share
 from twin.engine.compute.unequal import FULL, all_sums, busy_odds, rate_beside, waits, without
 
@@ -12,6 +14,8 @@ FEW, SMALL = 16, 2.0
 """Up to so many tasks, on so many cores."""
 RENEW_S, RENEW = 1.0, 0.1
 """Simulated seconds for which what was found out is used, and of the time since the beginning at most."""
+CROWDED = 0.95
+"""Of the cores in use: from there on, bursts do not pass one by one."""
 LEAST = 1e-6
 """Cores that a task is taken to need at least."""
 
@@ -21,11 +25,13 @@ class Crowd:
 
     in_step: of each, the part of its tuples that come from tasks here, times (1 - scv)^2 of their service: the steadier
     services are, the more often one ends and the next begins at the moment at which a tuple comes to the next task.
+    bursts: through which of them what a window sends passes at once; window: that, if it is here as well.
     """
 
     __slots__ = (
         "_at_s",
         "_beside",
+        "_bursts",
         "_calm",
         "_idle",
         "_in_step",
@@ -36,12 +42,23 @@ class Crowd:
         "_sums",
         "_time_s",
         "_until_s",
+        "_window",
         "_work_s",
         "capacity",
     )
 
-    def __init__(self, capacity: float, shares: Sequence[Share], in_step: Sequence[float], now_s: float) -> None:
+    def __init__(
+        self,
+        capacity: float,
+        shares: Sequence[Share],
+        in_step: Sequence[float],
+        now_s: float,
+        bursts: Bursts | None = None,
+        window: HiddenWait | None = None,
+    ) -> None:
         self.capacity = capacity
+        self._bursts = bursts
+        self._window = window
         self._shares = tuple(shares)
         self._in_step = tuple(in_step)
         tasks = len(self._shares)
@@ -51,7 +68,7 @@ class Crowd:
         self._calm = [0.0] * tasks  # rates without jobs, and beside them; 0 until asked for
         self._beside = [0.0] * tasks
         self._scales = [1.0] * (2 * tasks)  # of others' odds, in these
-        self._seen_s = [share.done_s for share in self._shares]
+        self._seen_s = [self._done_s(share) for share in self._shares]
         self._work_s = [0.0] * tasks  # since then, forgetting
         self._time_s = 0.0
         self._at_s = self._until_s = now_s
@@ -80,10 +97,15 @@ class Crowd:
         keep = MEMORY_S / (MEMORY_S + elapsed_s)
         self._time_s = self._time_s * keep + elapsed_s
         for place, share in enumerate(self._shares):
-            self._work_s[place] = self._work_s[place] * keep + share.done_s - self._seen_s[place]
-            self._seen_s[place] = share.done_s
+            done_s = self._done_s(share)
+            self._work_s[place] = self._work_s[place] * keep + done_s - self._seen_s[place]
+            self._seen_s[place] = done_s
             self._calm[place] = self._beside[place] = 0.0
         self._balance([work_s / self._time_s for work_s in self._work_s])
+
+    def _done_s(self, share: Share) -> float:
+        """What it has worked; without its jobs, which are in nobody's way by chance, unless they are of bursts."""
+        return share.done_s if self._bursts is None else share.done_s + share.given_s
 
     def _balance(self, demands: list[float]) -> None:
         capacity, total, in_step = self.capacity, 0.0, 0.0
@@ -97,6 +119,19 @@ class Crowd:
         needs = [min(FULL * min(1.0, capacity), max(LEAST, need * most)) for need in demands]
         self._odds = busy_odds(capacity, needs, self._odds, self._idle)
         self._sums = all_sums(self._odds)
+        bursts = self._bursts
+        if bursts is not None:
+            for place in bursts.members:
+                self._shares[place].passing = False
+            if total < CROWDED * capacity and max([demands[place] for place in bursts.members]) > 0.0:
+                self._pass(bursts, needs, in_step / total)
+
+    def _pass(self, bursts: Bursts, needs: list[float], in_step: float) -> None:
+        bursts.settle(needs, 0.0 if self._window is None else self._window.evaluating(), in_step)
+        self._calm = list(bursts.rates)
+        for place in bursts.members:
+            self._beside[place] = self._calm[place]
+            self._shares[place].passing = bursts.passing < BUSY
 
     def _rate(self, place: int, at: int, jobs: float, own: float, demand: float) -> float:
         capacity = self.capacity

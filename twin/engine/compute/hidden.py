@@ -64,6 +64,12 @@ class HiddenWait:
         self._often = 0.0  # probability that a tuple waits
         self._until_s = 0.0
 
+    def evaluating(self) -> float:
+        """Cores that it takes on average beyond its tuples' own work: for evaluations of its window."""
+        load = self.load
+        load.refresh()
+        return max(0.0, load.work_per_s - load.tuples_per_s * (self.inputs.service_s + self.inputs.beyond_s()))
+
     def know_pace(self, pace: Pace | None) -> None:
         """Which is that of its processor, if tuples come from there."""
         self.pace = pace if pace is not None and pace.feeds else None

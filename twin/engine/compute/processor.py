@@ -176,6 +176,7 @@ class Processor:
         now: float = self.env.now
         self._advance(now)
         share.begin(now)
+        share.given_s += work_s
         self._rest(share)
         self._sequence += 1
         heapq.heappush(self._jobs, (self._clock + work_s, self._sequence, share, done))

@@ -19,6 +19,8 @@ class Share:
         "company",
         "done_s",
         "flat",
+        "given_s",
+        "passing",
         "place",
         "resting",
         "running",
@@ -40,6 +42,8 @@ class Share:
         self.usual_work = 0.0
         self.usual_s = 0.0
         self.done_s = 0.0  # core-seconds that it worked while it kept up
+        self.given_s = 0.0  # and that it was given as jobs
+        self.passing = False  # bursts pass through it, at a rate that is known
         self.place = 0  # in the crowd on its processor, if there is one
         self.company = Company()
         self.work_sum = 0.0

@@ -52,7 +52,8 @@ def busy_odds(
                 work += on * min(1.0, capacity / (jobs + k + 1))
             missing = need * (off + busy) / work if work > 0.0 else 1.0
             furthest = max(furthest, abs(missing - 1.0))
-            found.append(odds[place] * missing ** min(4.0, 0.7 * (off + busy) / off))
+            steps = 4.0 if 4.0 * off < 0.7 * (off + busy) else 0.7 * (off + busy) / off
+            found.append(min(FURTHEST, odds[place] * missing**steps))
         odds = found
         if furthest < TOLERANCE:
             break
