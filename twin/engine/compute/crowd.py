@@ -35,11 +35,14 @@ class Crowd:
         "_calm",
         "_idle",
         "_in_step",
+        "_needs",
         "_odds",
+        "_odds_beside",
         "_scales",
         "_seen_s",
         "_shares",
         "_sums",
+        "_sums_beside",
         "_time_s",
         "_until_s",
         "_window",
@@ -62,8 +65,10 @@ class Crowd:
         self._shares = tuple(shares)
         self._in_step = tuple(in_step)
         tasks = len(self._shares)
-        self._odds = [LEAST] * tasks
+        self._needs = [LEAST] * tasks
+        self._odds = self._odds_beside = [LEAST] * tasks
         self._sums = all_sums(self._odds)
+        self._sums_beside: list[float] = []  # beside jobs; empty until asked for
         self._idle = 1.0
         self._calm = [0.0] * tasks  # rates without jobs, and beside them; 0 until asked for
         self._beside = [0.0] * tasks
@@ -78,13 +83,17 @@ class Crowd:
     def calm_rate(self, place: int, own: float, demand: float) -> float:
         """Cores that a task gets while it is busy, where nobody has a job. own, demand: of it and of all the others."""
         if self._calm[place] == 0.0:
-            self._calm[place] = self._rate(place, place, 0.0, own, demand)
+            self._calm[place] = self._rate(place, 0.0, own, demand, without(self._sums, self._odds[place]))
         return self._calm[place]
 
     def crowded_rate(self, place: int, jobs: float, own: float, demand: float) -> float:
         """The same beside so many jobs."""
         if self._beside[place] == 0.0:
-            self._beside[place] = self._rate(place, len(self._shares) + place, jobs, own, demand)
+            if not self._sums_beside:
+                self._odds_beside = busy_odds(self.capacity, self._needs, self._odds_beside, self._idle, jobs)
+                self._sums_beside = all_sums(self._odds_beside)
+            rest = without(self._sums_beside, self._odds_beside[place])
+            self._beside[place] = self._rate(len(self._shares) + place, jobs, own, demand, rest)
         return self._beside[place]
 
     def renew(self, now_s: float) -> None:
@@ -116,7 +125,8 @@ class Crowd:
             return
         self._idle = waits(capacity, demands, in_step / total)
         most = min(1.0, FULL * capacity / total)
-        needs = [min(FULL * min(1.0, capacity), max(LEAST, need * most)) for need in demands]
+        self._needs = needs = [min(FULL * min(1.0, capacity), max(LEAST, need * most)) for need in demands]
+        self._sums_beside = []
         self._odds = busy_odds(capacity, needs, self._odds, self._idle)
         self._sums = all_sums(self._odds)
         bursts = self._bursts
@@ -133,10 +143,9 @@ class Crowd:
             self._beside[place] = self._calm[place]
             self._shares[place].passing = bursts.passing < BUSY
 
-    def _rate(self, place: int, at: int, jobs: float, own: float, demand: float) -> float:
+    def _rate(self, at: int, jobs: float, own: float, demand: float, rest: list[float]) -> float:
         capacity = self.capacity
         least = capacity / (jobs + len(self._shares))
         needed = max(LEAST, min(demand, FULL * capacity - min(own, least)))
-        rest = without(self._sums, self._odds[place])
         rate, self._scales[at] = rate_beside(capacity, jobs, own, needed, rest, self._idle, self._scales[at])
         return rate
