@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,21 +16,23 @@ from twin.simulation import simulate
 from twin.wiring.passing import passed_by_bursts
 
 
-def queues_in_a_row(works: list[float], tuples: int, every_s: float, steady: float, rng: np.random.Generator) -> list[float]:
-    """Busy shares of tasks through which so many tuples go at once, and of a last one with a Poisson stream of that load.
+def queues_in_a_row(
+    works: list[float], tuples: int, every_s: float, steady: float, rng: np.random.Generator
+) -> list[float]:
+    """Busy shares of tasks through which so many tuples go at once, and of a last one with a Poisson stream of its own.
 
-    All of them share one core evenly while they are busy; services are exponential.
+    All of them share one core evenly while they are busy; services are exponential, with these means. steady: that of
+    the last one, to which a tuple a second comes.
     """
     tasks, now, arrival = len(works), 0.0, rng.exponential()
     queue, left, busy = [0] * (tasks + 1), [0.0] * (tasks + 1), np.zeros(tasks + 1)
     means = [*works, steady]
-    bursts = [every_s * k for k in range(1, 60)]
-    heapq.heapify(bursts)
-    while bursts:
+    bursts, end_s = [every_s * k for k in range(40)], every_s * 40
+    while now < end_s:
         active = [task for task in range(tasks + 1) if queue[task]]
         first = min(active, key=lambda task: left[task], default=-1)
         done = now + left[first] * len(active) if active else np.inf
-        until = min(done, arrival, bursts[0])
+        until = min([done, arrival, end_s, *bursts[:1]])
         for task in active:
             left[task] -= (until - now) / len(active)
             busy[task] += until - now
@@ -44,8 +44,8 @@ def queues_in_a_row(works: list[float], tuples: int, every_s: float, steady: flo
             arrived = [first + 1] if first + 1 < tasks else []
         elif until == arrival:
             arrival, arrived = now + rng.exponential(), [tasks]
-        else:
-            heapq.heappop(bursts)
+        elif until != end_s:
+            bursts.pop(0)
             arrived = [0] * tuples
         for task in arrived:
             if not queue[task]:
@@ -57,14 +57,13 @@ def queues_in_a_row(works: list[float], tuples: int, every_s: float, steady: flo
 @pytest.mark.parametrize("works", [[1.0, 0.4], [0.5, 1.0], [1.0, 1.0], [0.8, 0.2, 0.6]])
 @pytest.mark.parametrize("steady", [0.1, 0.4])
 def test_tasks_behind_a_window_are_busy_together(works: list[float], steady: float) -> None:
-    """Simulated tuple by tuple: 40 results pass every 200 seconds, beside a steady stream of one tuple a second."""
-    exact = queues_in_a_row(works, 40, 200.0, steady, np.random.default_rng(1))
+    """Simulated tuple by tuple: 100 results pass every 500 seconds, beside a steady stream of one tuple a second."""
+    exact = queues_in_a_row(works, 100, 500.0, steady, np.random.default_rng(1))
     needs = [*(0.2 * work for work in works), steady]
     bursts = Bursts(1.0, range(len(works)), -1)
     bursts.settle(needs, 0.0, 0.0)
-    if sum(needs) < 0.8:
-        found = [need / rate for need, rate in zip(needs, bursts.rates, strict=True)]
-        assert found == pytest.approx(exact, rel=0.1, abs=0.02)
+    found = [need / rate for need, rate in zip(needs, bursts.rates, strict=True)]
+    assert found == pytest.approx(exact, rel=0.09, abs=0.01)
 
 
 @given(
@@ -82,12 +81,12 @@ def test_who_passes_bursts_on_gets_no_more_than_the_others_leave(
     lead = needs.index(max(needs[: len(passing)]))
     assert bursts.passing == pytest.approx(needs[lead] / bursts.rates[lead], rel=0.02)
     for need, rate in zip(needs, bursts.rates, strict=True):
-        assert min(1.0, cores / len(needs)) - 1e-9 <= rate <= min(1.0, cores) + 1e-9
+        assert 0.99 * min(1.0, cores / len(needs)) <= rate <= min(1.0, cores) + 1e-9
         assert need <= rate * 1.05
 
 
 def window_then(size_s: float, room: int = 1024) -> Deployment:
-    """A window of few groups on a host of its own, before a filter and a sink on half a core beside another pipeline."""
+    """A window of few groups on a host of its own, before a filter and a sink that share half of a core."""
     weak = {**HOST, "name": "weak", "cpu_percent": 50}
     job = deployment(
         [
