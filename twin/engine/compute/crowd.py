@@ -33,8 +33,10 @@ class Crowd:
         "_beside",
         "_bursts",
         "_calm",
+        "_given_s",
         "_idle",
         "_in_step",
+        "_job_s",
         "_needs",
         "_odds",
         "_odds_beside",
@@ -73,8 +75,10 @@ class Crowd:
         self._calm = [0.0] * tasks  # rates without jobs, and beside them; 0 until asked for
         self._beside = [0.0] * tasks
         self._scales = [1.0] * (2 * tasks)  # of others' odds, in these
-        self._seen_s = [self._done_s(share) for share in self._shares]
-        self._work_s = [0.0] * tasks  # since then, forgetting
+        self._seen_s = [share.done_s for share in self._shares]
+        self._given_s = [share.given_s for share in self._shares]
+        self._work_s = [0.0] * tasks  # since then, forgetting; without jobs, and as jobs
+        self._job_s = [0.0] * tasks
         self._time_s = 0.0
         self._at_s = self._until_s = now_s
         for place, share in enumerate(self._shares):
@@ -90,7 +94,11 @@ class Crowd:
         """The same beside so many jobs."""
         if self._beside[place] == 0.0:
             if not self._sums_beside:
-                self._odds_beside = busy_odds(self.capacity, self._needs, self._odds_beside, self._idle, jobs)
+                tasks = len(self._shares)
+                most = FULL * self.capacity * tasks / (tasks + jobs)  # jobs get what all get at least
+                scale = min(1.0, most / sum(self._needs))
+                needs = [scale * need for need in self._needs]
+                self._odds_beside = busy_odds(self.capacity, needs, self._odds_beside, self._idle, jobs)
                 self._sums_beside = all_sums(self._odds_beside)
             rest = without(self._sums_beside, self._odds_beside[place])
             self._beside[place] = self._rate(len(self._shares) + place, jobs, own, demand, rest)
@@ -106,35 +114,38 @@ class Crowd:
         keep = MEMORY_S / (MEMORY_S + elapsed_s)
         self._time_s = self._time_s * keep + elapsed_s
         for place, share in enumerate(self._shares):
-            done_s = self._done_s(share)
-            self._work_s[place] = self._work_s[place] * keep + done_s - self._seen_s[place]
-            self._seen_s[place] = done_s
+            self._work_s[place] = self._work_s[place] * keep + share.done_s - self._seen_s[place]
+            self._job_s[place] = self._job_s[place] * keep + share.given_s - self._given_s[place]
+            self._seen_s[place], self._given_s[place] = share.done_s, share.given_s
             self._calm[place] = self._beside[place] = 0.0
         self._balance([work_s / self._time_s for work_s in self._work_s])
 
-    def _done_s(self, share: Share) -> float:
-        """What it has worked; without its jobs, which are in nobody's way by chance, unless they are of bursts."""
-        return share.done_s if self._bursts is None else share.done_s + share.given_s
-
     def _balance(self, demands: list[float]) -> None:
-        capacity, total, in_step = self.capacity, 0.0, 0.0
-        for need, part in zip(demands, self._in_step, strict=True):
-            total += need
-            in_step += need * part
-        if total <= 0.0:
+        """By what each has worked without jobs, as these are in nobody's way by chance."""
+        if sum(demands) <= 0.0:
             return
-        self._idle = waits(capacity, demands, in_step / total)
-        most = min(1.0, FULL * capacity / total)
-        self._needs = needs = [min(FULL * min(1.0, capacity), max(LEAST, need * most)) for need in demands]
-        self._sums_beside = []
-        self._odds = busy_odds(capacity, needs, self._odds, self._idle)
-        self._sums = all_sums(self._odds)
+        self._idle = waits(self.capacity, demands, self._in_step_of(demands))
+        self._needs = self._within(demands)
+        self._odds = busy_odds(self.capacity, self._needs, self._odds, self._idle)
+        self._sums, self._sums_beside = all_sums(self._odds), []
         bursts = self._bursts
         if bursts is not None:
+            every = [need + job_s / self._time_s for need, job_s in zip(demands, self._job_s, strict=True)]
             for place in bursts.members:
                 self._shares[place].passing = False
-            if total < CROWDED * capacity and max([demands[place] for place in bursts.members]) > 0.0:
-                self._pass(bursts, needs, in_step / total)
+            if sum(every) < CROWDED * self.capacity and max([every[place] for place in bursts.members]) > 0.0:
+                self._pass(bursts, self._within(every), self._in_step_of(every))
+
+    def _within(self, demands: list[float]) -> list[float]:
+        """As much as the cores can do, at most."""
+        most = min(1.0, FULL * self.capacity / sum(demands))
+        return [min(FULL * min(1.0, self.capacity), max(LEAST, need * most)) for need in demands]
+
+    def _in_step_of(self, demands: list[float]) -> float:
+        in_step = 0.0
+        for need, part in zip(demands, self._in_step, strict=True):
+            in_step += need * part
+        return in_step / sum(demands)
 
     def _pass(self, bursts: Bursts, needs: list[float], in_step: float) -> None:
         bursts.settle(needs, 0.0 if self._window is None else self._window.evaluating(), in_step)
