@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from twin.engine.windows.recent import Recent
 from twin.engine.windows.state import Piece, Stamps
 
 Span = tuple[float, list[tuple[float, float]]]
@@ -12,8 +13,6 @@ PARTS = 8
 """Into so many a span of many tuples is divided: those that waited for a restart were taken faster than they came."""
 FORESEEN = 2.0
 """Lengths of the last piece for which its successor is taken for granted."""
-RECENT = 4
-"""Arrivals of segments whose rate is the rate of what is foreseen."""
 TRIM = 512
 """Forgotten pieces are cut off in blocks of this many."""
 
@@ -27,7 +26,6 @@ class History:
     """
 
     __slots__ = (
-        "_came",
         "_era",
         "_first_era",
         "_foreseen",
@@ -39,6 +37,7 @@ class History:
         "flows",
         "highs",
         "lows",
+        "recent",
         "restarts",
         "resumed_s",
         "stamps",
@@ -54,7 +53,7 @@ class History:
         self._foreseen = 0.0
         self._owed = 0.0  # tuples that a window has taken for granted, up to that position, and that have yet to come
         self._owed_until = 0.0
-        self._came: list[tuple[int, float]] = []  # the last segments, and until when their tuples came
+        self.recent = Recent()
         self.flows = False  # tuples are served while others of their segment still come
         self._start = 0  # pieces before this one are forgotten
         self.breaks: list[tuple[float, int]] = []
@@ -71,7 +70,7 @@ class History:
         other.breaks, other.restarts = self.breaks.copy(), self.restarts.copy()
         other.resumed_s, other._first_era, other._era = self.resumed_s, self._first_era, self._era
         other.flows, other._owed, other._owed_until = self.flows, self._owed, self._owed_until
-        other._came = self._came.copy()
+        other.recent = self.recent.copy()
         return other
 
     def pieces(self) -> list[Piece]:
@@ -156,25 +155,21 @@ class History:
     def came(self, n: int, last_s: float, flows: bool) -> None:
         """A segment of n tuples is served, of which the last came then. flows: see there."""
         self.flows = flows
-        self._came.append((n, last_s))
-        if len(self._came) > RECENT + 1:
-            del self._came[0]
+        self.recent.add(n, last_s)
 
     def foresee(self, position: float) -> bool:
         """Appends what the piece under way will bring until `position`, if tuples come smoothly; `recall` undoes it.
 
         True if it appended anything. Where tuples wait for longer than a piece, all that is served by now is known.
         """
-        if not self.flows or len(self._came) <= RECENT:
+        if not self.flows:
             return False
         low, high = self.lows[-1], self.highs[-1]
         ahead = min(position - high, FORESEEN * (high - low))
-        # the rate at which they come: after a block they are served faster. A mean over a few: one may be short by chance
-        lasted_s = self._came[-1][1] - self._came[0][1]
-        tuples = sum([n for n, _ in self._came[1:]]) - 1.0  # (k - 1) / time is unbiased
-        if ahead <= 0.0 or tuples <= 0.0 or lasted_s <= 0.0:
+        foreseen = ahead * self.recent.rate_per_s()  # at which they come: after a block they are served faster
+        if foreseen <= 0.0:
             return False
-        self._foreseen = ahead * tuples / lasted_s
+        self._foreseen = foreseen
         born0, born1, taken0, taken1 = self.stamps[-1]
         slope = ahead / (high - low)
         stamps = born1, born1 + slope * (born1 - born0), taken1, taken1 + slope * (taken1 - taken0)
