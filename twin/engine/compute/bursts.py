@@ -43,7 +43,10 @@ class Bursts:
     def settle(self, needs: Sequence[float], evaluating: float, in_step: float) -> None:
         """Finds both. needs: cores that each task needs on average; evaluating: of the window's, for its results."""
         capacity, rate, sums = self.capacity, self._rate, [1.0]
-        lead = max(self.members, key=lambda place: needs[place])
+        lead = self.members[0]
+        for place in self.members:
+            if needs[place] > needs[lead]:
+                lead = place
         others = [place for place in range(len(needs)) if place != lead]
         for _ in range(ROUNDS):
             self.passing = min(1.0, max(LEAST, needs[lead]) / rate)
