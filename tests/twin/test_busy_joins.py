@@ -95,9 +95,39 @@ def test_only_what_comes_smoothly_is_foreseen() -> None:
     history = History()
     for k in range(8):
         history.add(k / 10, (k + 1) / 10, 20.0, (0.0, 0.0, 0.0, 0.0))
+        history.came(20, (k + 1) / 10, False)
     assert not history.foresee(0.9)  # tuples waited longer than their segment spans: all are known
     history.flows = True
     assert history.foresee(0.9)
     assert history.count_until(0.9) == pytest.approx(180.0, rel=0.01)
     history.recall()
     assert history.count_until(0.9) == 160.0
+
+
+@pytest.mark.parametrize("came", [7.0, 20.0])
+def test_what_was_foreseen_is_in_one_window_alone(came: float) -> None:
+    """Tuples that a window took for granted are no part of the next, though they come to be known after its join."""
+    history = History()
+    for k in range(8):
+        history.add(k / 10, (k + 1) / 10, 20.0, (0.0, 0.0, 0.0, 0.0))
+        history.came(20, (k + 1) / 10, True)
+    assert history.foresee(0.85)
+    first = history.count_until(0.85)
+    history.recall()
+    for k in range(3):  # the join was blocked meanwhile
+        history.add(2.0, 2.0 + (k + 1) / 10, came, (0.0, 0.0, 0.0, 0.0))
+    assert history.count_until(0.85) == pytest.approx(first)
+    assert history.count_until(3.0) == pytest.approx(160.0 + 3 * came)
+    history.correct_last(2.4, 2.5)
+    assert history.count_until(0.85) == pytest.approx(first)
+
+
+def test_tumbling_windows_of_a_blocked_join_have_each_tuple_once() -> None:
+    """So of two even sides there are selectivity * |W1| * |W2| matches, however long their results block it."""
+    join = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 1.0}, "selectivity": 0.03}
+    after = {"kind": "map", "name": "after", "service_time_s": 3e-4}
+    streams = [("a", "j"), ("b", "j"), ("j", "after"), ("after", "sink")]
+    job = deployment([source("a"), source("b"), join, after, sink()], streams, {"a": 500.0, "b": 150.0})
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=240.0, warmup_s=20.0, fidelity="fast", seed=1)))
+    assert next(each for each in run.operators if each.operator == "j").backpressured > 0.05
+    assert run.metrics.throughput_per_s == pytest.approx(0.03 * 500.0 * 150.0, rel=0.03)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twin.engine.segment import Segment
+from twin.engine.windows.clumps import clumping
 from twin.engine.windows.extent import Extent
 from twin.engine.windows.merging import Merger, Piece
 from twin.engine.windows.store import Store
@@ -51,11 +52,13 @@ class MergedTrigger(Trigger):
     def _stretch(self, from_s: float, to_s: float, parts: list[tuple[int, Piece]], segment: Segment) -> float:
         """Appends a stretch to the histories; CPU seconds of the evaluations that fall into it."""
         before, sides, slide = self._position, self.store.histories, self.slide
-        n, whole = 0.0, 0
+        n, whole, clumped = 0.0, 0, False
         for _, piece in parts:
             n += piece.n
             whole += piece.whole
+            clumped |= piece.clump > 0.0
         self._position = after = before + n
+        self.store.clumping = 0.0
         if not self._bursts and self._all_wait():
             for side, count, stamps in self._turns.mixed(parts):
                 sides[side].add(before, after, count, stamps)
@@ -64,7 +67,10 @@ class MergedTrigger(Trigger):
             self._turns.forget()
             for side, piece in parts:
                 sides[side].add(before, after, piece.n, piece.stamps)
-            self.store.unseen_mix = whole / (whole + self.size) if len(parts) > 1 else 0.0
+            self.store.unseen_mix = unseen = whole / (whole + self.size) if len(parts) > 1 else 0.0
+            if clumped:
+                clumps = [clumping(piece.clump, piece.n / n, self.size) for _, piece in parts]
+                self.store.clumping = unseen * sum(clumps)
         first, last = int(before // slide) + 1, int(after // slide)
         if last < first:
             return 0.0
