@@ -164,7 +164,9 @@ class Task(Interruptible):
         if width_s > 0.0:
             a_s = segment.a_s
             start_s, end_s = a_s + behind_s, b_s + behind_s
-            if width_s < time_s - time_s / segment.n:  # came faster than it is served: it takes its time after the first of it
+            if (
+                width_s < time_s - time_s / segment.n
+            ):  # came faster than it is served: it takes its time after the first of it
                 if end_s < a_s + time_s:
                     end_s = a_s + time_s
                 start_s = end_s - time_s
