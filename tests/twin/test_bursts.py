@@ -35,12 +35,12 @@ def latency_s(metrics: Metrics) -> float:
 
 
 def of_pairs() -> Deployment:
-    """Four replicas join, each with a burst of 500 and more. What these wait for each other is left out: no service."""
+    """Four replicas join, each with a burst of 500 and more, which wait for each other."""
     ends: list[dict[str, Any]] = [
         {"kind": kind, "name": name} for name, kind in (("left", "source"), ("right", "source"), ("out", "sink"))
     ]
     window = {"policy": "count", "size_tuples": 50}
-    operators: list[dict[str, Any]] = [*ends[:2], PAIR, top(window) | {"service_time_s": 0.0}, ends[2]]
+    operators: list[dict[str, Any]] = [*ends[:2], PAIR, top(window), ends[2]]
     return deployment(operators, PAIRED, {"left": 1400.0, "right": 300.0}, placement={"pair": {"h": 4}})
 
 
