@@ -164,9 +164,8 @@ class Task(Interruptible):
         if width_s > 0.0:
             a_s = segment.a_s
             start_s, end_s = a_s + behind_s, b_s + behind_s
-            if (
-                width_s < time_s - time_s / segment.n
-            ):  # came faster than it is served: it takes its time after the first of it
+            burst = segment.beyond is not None
+            if burst and width_s < time_s - time_s / segment.n:  # it came faster than it is served, one by one
                 if end_s < a_s + time_s:
                     end_s = a_s + time_s
                 start_s = end_s - time_s
