@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
+RENEW_S = 1.0
+"""Simulated seconds for which it is known who gets work together."""
 FORGET = 0.7
 """Per segment, in the estimate of a flat demand."""
 OVERDRAFT, OVERDRAFT_S = 0.02, 0.25
@@ -128,12 +130,25 @@ class Processor:
         """
         now: float = self.env.now
         self._advance(now)
-        own = share.usual
-        counted = 0.0 if share.resting else own
-        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), own, counted)
+        if now >= share.renew_s:
+            self._renew(share, now)
+        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), share)
         if rate < self._floor:
             return self._floor
         return rate if rate < 1.0 else 1.0
+
+    def _renew(self, share: Share, now: float) -> None:
+        """Looks at who gets work when a task does."""
+        share.renew_s = now + RENEW_S
+        inputs = share.inputs
+        if inputs is None or not inputs.inboxes:
+            return
+        found = inputs.bunch(self.capacity, self.work_s / (self.capacity * now) if now > 0.0 else 0.0)
+        if not share.resting:
+            self.tally.remove(share)
+        share.bunch = found
+        if not share.resting:
+            self.tally.add(share)
 
     def kept_up(self, share: Share, work_s: float, speed: float) -> None:
         """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums.
@@ -153,9 +168,11 @@ class Processor:
             self._make_up(now + ahead_s)
         usual = share.expect(work_s, time_s)
         if not share.resting:
-            self.tally.remove(share.usual)
-            self.tally.add(usual)
+            self.tally.remove(share)
         share.usual = usual
+        share.present = grained(usual / speed) if usual < speed else 1.0
+        if not share.resting:
+            self.tally.add(share)
         if share.time_sum > 0.0:
             flat = grained(share.work_sum / share.time_sum) if share.work_sum < share.time_sum else 1.0
             if flat != share.flat:
@@ -224,10 +241,10 @@ class Processor:
             share.resting = resting
             if resting:
                 self._flats.remove(share.flat)
-                self.tally.remove(share.usual)
+                self.tally.remove(share)
             else:
                 self._flats.add(share.flat)
-                self.tally.add(share.usual)
+                self.tally.add(share)
 
     def _advance(self, now: float) -> None:
         elapsed = now - self._since
