@@ -32,14 +32,14 @@ class Coming:
     times: float = 1.0
     denser: float = 1.0
 
-    def piles(self, used: float) -> float:
+    def piles(self, mine: float, used: float) -> float:
         """As many works as add up where the next comes before the last is done, on a processor used so much.
 
-        By chance 1 / (1 - used), as tuples in M/M/1. Where they come faster than they can be done, half of what is
-        left of all of them at the end.
+        mine: of that, by the bunch itself. By chance it finds mine / (1 - used) of its own, as tuples of a class find
+        in M/M/1 with processor sharing. Where all come faster than they can be done, half of what is left at the end.
         """
         ahead = used * self.denser
-        piles = 1.0 / max(1.0 - used, 1e-3)
+        piles = 1.0 + mine / max(1.0 - used, 1e-3)
         return max(piles, self.times * (1.0 - 1.0 / ahead) / 2.0) if ahead > 1.0 else piles
 
 
@@ -54,15 +54,15 @@ class Bunch:
 ALONE, SINGLE = Coming(), Bunch()
 
 
-def bunch(capacity: float, coming: Coming, used: float) -> Bunch:
-    """Of a task on a processor that is used to that share.
+def bunch(capacity: float, coming: Coming, own: float, used: float) -> Bunch:
+    """Of a task that needs so many cores, on a processor that is used to that share.
 
     Works that add up differ the less.
     """
     tasks = coming.tasks
     if tasks <= 1.0:
         return SINGLE
-    scv = coming.scv / coming.piles(used)
+    scv = coming.scv / coming.piles(min(used, own * tasks / capacity), used)
     rate = bunched_rate(capacity, tasks, scv)
     met = capacity / rate if rate < 1.0 else tasks - min(1.0, math.sqrt(scv)) * (tasks - 1.0) / 2.0
     return Bunch(tasks, max(1.0, met))

@@ -39,9 +39,9 @@ class Inputs:
             return self._beyond_s
         return self._mean([each.beyond_s for each in self.inboxes])
 
-    def bunch(self, capacity: float, used: float) -> Bunch:
-        """With whom it gets its work, on a processor that is used to that share; mean of all tuples."""
-        found = [bunch(capacity, each.coming, used) for each in self.inboxes]
+    def bunch(self, capacity: float, own: float, used: float) -> Bunch:
+        """With whom it gets its work, of so many cores, on a processor used to that share; mean of all tuples."""
+        found = [bunch(capacity, each.coming, own, used) for each in self.inboxes]
         if len(found) == 1:
             return found[0]
         tasks = self._mean([each.tasks for each in found])

@@ -144,7 +144,8 @@ class Processor:
         inputs = share.inputs
         if inputs is None or not inputs.inboxes:
             return
-        found = inputs.bunch(self.capacity, self.work_s / (self.capacity * now) if now > 0.0 else 0.0)
+        used = self.work_s / (self.capacity * now) if now > 0.0 else 0.0
+        found = inputs.bunch(self.capacity, share.usual, used)
         if not share.resting:
             self.tally.remove(share)
         share.bunch = found
