@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-STEPS, OWN_STEPS, PARTS, SIZES = 128, 16, 4, 16
+STEPS, OWN_STEPS, PARTS, SIZES = 128, 8, 2, 8
 """What is told apart: shares of the cores; of what a member gets alone, that it needs; fractions of a bunch or job; and
 of a doubling of a bunch's members."""
 NEGLIGIBLE = 1e-12
@@ -136,8 +136,8 @@ def rate_among(capacity: float, jobs: float, own: float, mine: Bunch, bunches: B
     if step >= STEPS:
         step = STEPS - 1
     parts = round(PARTS * others) if others < 16.0 else PARTS * round(others)
-    rate = _rate(capacity, round(PARTS * jobs), _notch(met), own_step, parts, _notch(size), step)
-    return rate if rate < most else most
+    slowed = _slowed(capacity, round(PARTS * jobs), _notch(met), own_step, parts, _notch(size), step)
+    return most * slowed if slowed < 1.0 else most
 
 
 def _notch(size: float) -> int:
@@ -145,20 +145,26 @@ def _notch(size: float) -> int:
 
 
 @cache
-def _rate(capacity: float, jobs_parts: int, met_notch: int, own_step: int, parts: int, notch: int, step: int) -> float:
-    """By the chain below; the odds of the others by bisection, so that they need what they need."""
+def _slowed(
+    capacity: float, jobs_parts: int, met_notch: int, own_step: int, parts: int, notch: int, step: int
+) -> float:
+    """That rate over what the member gets without others, by the chain below.
+
+    The odds of the others by bisection, so that they need what they need.
+    """
     jobs, met, size, others = jobs_parts / PARTS, 2.0 ** (met_notch / SIZES), 2.0 ** (notch / SIZES), parts / PARTS
-    own, demand = min(1.0, capacity / (jobs + met)) * own_step / OWN_STEPS, capacity * step / STEPS
+    most = min(1.0, capacity / (jobs + met))
+    own, demand = most * own_step / OWN_STEPS, capacity * step / STEPS
     low, high = 0.0, 1.0
     for _ in range(20):
         if _shared(capacity, jobs, met, own, others, size, high)[0] >= demand:
             break
         low, high = high, 4.0 * high
-    for _ in range(20):
+    for _ in range(12):
         middle = (low + high) / 2.0
         needed = _shared(capacity, jobs, met, own, others, size, middle)[0]
         low, high = (middle, high) if needed < demand else (low, middle)
-    return _shared(capacity, jobs, met, own, others, size, high)[1]
+    return _shared(capacity, jobs, met, own, others, size, high)[1] / most
 
 
 def _shared(
