@@ -18,6 +18,7 @@ class Results:
     """What one evaluation, or several merged ones, emits: n tuples over the share [low, high] of a segment.
 
     early_s: how much earlier than that, for evaluations that were due before the segment came (< 0: after it).
+    fires: how many evaluations.
     """
 
     n: int
@@ -28,6 +29,7 @@ class Results:
     taken0_s: float
     taken1_s: float
     early_s: float = 0.0
+    fires: int = 1
 
     def leave(self, first_s: float, last_s: float) -> Segment:
         """As a segment that leaves while the service runs from first_s to last_s."""
@@ -44,6 +46,8 @@ class Results:
         )
         if segment.a_s == segment.b_s and self.n > 1:
             segment.beyond = 0.0, 0.0, 0.0, 0.0
+        elif self.fires > 1:
+            segment.clump = self.n / self.fires
         return segment
 
 

@@ -20,6 +20,7 @@ class Segment:
     on the way. `sender`: the task that sent it there. `left_s`: how old (since `taken`) the tuples were on average when
     their producer was done with them. `beyond`: of tuples that a window sent all at once, their ages in any order: how
     far the ages of all of them reach beyond the stamps, of which a part has its share, though it has tuples of any age.
+    `clump`: where results of many evaluations of a window became one segment, how many each has brought at once.
     """
 
     __slots__ = (
@@ -29,6 +30,7 @@ class Segment:
         "born0_s",
         "born1_s",
         "came_s",
+        "clump",
         "fetch_s",
         "gap_scv",
         "inbox",
@@ -67,6 +69,7 @@ class Segment:
         self.came_s = 0.0
         self.left_s = 0.0
         self.unseen_scv = 0.0
+        self.clump = 0.0
         self.beyond: tuple[float, float, float, float] | None = None
         self.inbox: Any = None
         self.sender: Any = None
@@ -86,7 +89,7 @@ class Segment:
             self.waited,
         )
         again.came_s, again.inbox, again.sender, again.left_s = self.came_s, self.inbox, self.sender, self.left_s
-        again.unseen_scv, again.beyond = self.unseen_scv, self.beyond
+        again.unseen_scv, again.beyond, again.clump = self.unseen_scv, self.beyond, self.clump
         return again
 
     def collapse(self, at: float) -> None:
@@ -124,7 +127,7 @@ class Segment:
             self.taken0_s + high * taken,
             self.gap_scv,
         )
-        piece.unseen_scv = self.unseen_scv
+        piece.unseen_scv, piece.clump = self.unseen_scv, self.clump
         if self.beyond is not None:
             piece.beyond = further(self.beyond, low * born, (1.0 - high) * born, low * taken, (1.0 - high) * taken)
         piece.left_s = self.left_s + ((low + high) / 2 - 0.5) * (span - taken)

@@ -70,6 +70,7 @@ class RandomDeal(Deal):
         share = self.weights[index]
         segment.gap_scv = share * segment.gap_scv + 1.0 - share
         segment.unseen_scv *= share
+        segment.clump *= share
 
     def _hide(self, segment: Segment, index: int, parts: int) -> None:
         """One in so many replicas gets each tuple by chance; the parts show chances of one in so many parts."""

@@ -138,6 +138,7 @@ class Deal:
         """In turn: a gap is the sum of 1 / weight gaps."""
         segment.gap_scv *= self.weights[index]
         segment.unseen_scv *= self.weights[index]
+        segment.clump *= self.weights[index]
 
     def _stretch(self, segment: Segment, index: int, turns: float) -> None:
         """Lets a segment begin where the replica's last one ended; in the first round, where the first one began.

@@ -55,4 +55,5 @@ def thinned(segment: Segment, n_out: int, selectivity: float, draws: Draws) -> S
     if selectivity < 1.0:
         segment.gap_scv = selectivity * segment.gap_scv + 1.0 - selectivity
         segment.unseen_scv *= selectivity
+        segment.clump *= selectivity
     return segment

@@ -56,7 +56,7 @@ class TimeTrigger(Trigger):
     def served(self, segment: Segment, start_s: float, end_s: float) -> None:
         """Remembers when the tuples were processed."""
         self._stood_s = math.inf
-        self.store.side(segment).flows = start_s - segment.a_s < segment.b_s - segment.a_s
+        self.store.side(segment).came(segment.n, segment.b_s, start_s - segment.a_s < segment.b_s - segment.a_s)
         self._note_late(segment, start_s, end_s)
         self.store.remember(segment, start_s if segment.n > 1 else end_s, end_s)
 

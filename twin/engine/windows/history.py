@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from twin.engine.windows.recent import Recent
 from twin.engine.windows.state import Piece, Stamps
 
 Span = tuple[float, list[tuple[float, float]]]
@@ -12,8 +13,6 @@ PARTS = 8
 """Into so many a span of many tuples is divided: those that waited for a restart were taken faster than they came."""
 FORESEEN = 2.0
 """Lengths of the last piece for which its successor is taken for granted."""
-RECENT = 4
-"""Pieces whose rate is the rate of what is foreseen."""
 TRIM = 512
 """Forgotten pieces are cut off in blocks of this many."""
 
@@ -30,12 +29,15 @@ class History:
         "_era",
         "_first_era",
         "_foreseen",
+        "_owed",
+        "_owed_until",
         "_start",
         "breaks",
         "counts",
         "flows",
         "highs",
         "lows",
+        "recent",
         "restarts",
         "resumed_s",
         "stamps",
@@ -49,6 +51,9 @@ class History:
         self.stamps: list[Stamps] = []
         self.total = 0.0
         self._foreseen = 0.0
+        self._owed = 0.0  # tuples that a window has taken for granted, up to that position, and that have yet to come
+        self._owed_until = 0.0
+        self.recent = Recent()
         self.flows = False  # tuples are served while others of their segment still come
         self._start = 0  # pieces before this one are forgotten
         self.breaks: list[tuple[float, int]] = []
@@ -64,7 +69,8 @@ class History:
         other.total, other._foreseen, other._start = self.total, self._foreseen, self._start
         other.breaks, other.restarts = self.breaks.copy(), self.restarts.copy()
         other.resumed_s, other._first_era, other._era = self.resumed_s, self._first_era, self._era
-        other.flows = self.flows
+        other.flows, other._owed, other._owed_until = self.flows, self._owed, self._owed_until
+        other.recent = self.recent.copy()
         return other
 
     def pieces(self) -> list[Piece]:
@@ -99,7 +105,28 @@ class History:
         return self.resumed_s > 0.0 and self.first_after(start)[0] < self.resumed_s
 
     def add(self, low: float, high: float, n: float, stamps: Stamps) -> None:
-        """Appends n tuples. Positions must not run backwards; an overlap with the last piece is cut off."""
+        """Appends n tuples. Positions must not run backwards; an overlap with the last piece is cut off.
+
+        Those that a window took for granted lie there: whoever evaluates had served them when it was blocked.
+        """
+        if self._owed > 0.0:
+            low, n, stamps = self._repaid(low, n, stamps)
+            if n <= 0.0:
+                return
+        self._append(low, high, n, stamps)
+
+    def _repaid(self, low: float, n: float, stamps: Stamps) -> tuple[float, float, Stamps]:
+        """Puts the first of the tuples where they were foreseen; what is left of the piece."""
+        came = self._owed if self._owed < n else n
+        share, end = came / n, self.highs[-1]
+        until = end + (self._owed_until - end) * came / self._owed
+        born0, born1, taken0, taken1 = stamps
+        born, taken = born0 + share * (born1 - born0), taken0 + share * (taken1 - taken0)
+        self._owed -= came
+        self._append(end, until, came, (born0, born, taken0, taken))
+        return (low if low > until else until), n - came, (born, born1, taken, taken1)
+
+    def _append(self, low: float, high: float, n: float, stamps: Stamps) -> None:
         highs = self.highs
         if highs and high < highs[-1]:
             high = highs[-1]
@@ -118,10 +145,17 @@ class History:
             self._era = era
 
     def correct_last(self, low: float, high: float) -> None:
-        """Moves the last piece to where it really was served."""
+        """Moves the last piece to where it really was served, but not what a window has had already."""
+        if self._owed_until >= self.highs[-1]:
+            return
         if len(self.highs) > 1:
             high = max(high, self.highs[-2])
-        self.lows[-1], self.highs[-1] = min(low, high), high
+        self.lows[-1], self.highs[-1] = min(max(low, self._owed_until), high), high
+
+    def came(self, n: int, last_s: float, flows: bool) -> None:
+        """A segment of n tuples is served, of which the last came then. flows: see there."""
+        self.flows = flows
+        self.recent.add(n, last_s)
 
     def foresee(self, position: float) -> bool:
         """Appends what the piece under way will bring until `position`, if tuples come smoothly; `recall` undoes it.
@@ -130,26 +164,24 @@ class History:
         """
         if not self.flows:
             return False
-        first = len(self.highs) - 1 - RECENT  # a mean rate over a few pieces: one may be short by chance
-        if first < 0:
-            return False
         low, high = self.lows[-1], self.highs[-1]
         ahead = min(position - high, FORESEEN * (high - low))
-        tuples = self.total - self.counts[first] - 1.0  # (k - 1) / time is unbiased
-        if ahead <= 0.0 or tuples <= 0.0 or high <= self.highs[first]:
+        foreseen = ahead * self.recent.rate_per_s()  # at which they come: after a block they are served faster
+        if foreseen <= 0.0:
             return False
-        self._foreseen = ahead * tuples / (high - self.highs[first])
+        self._foreseen = foreseen
         born0, born1, taken0, taken1 = self.stamps[-1]
         slope = ahead / (high - low)
         stamps = born1, born1 + slope * (born1 - born0), taken1, taken1 + slope * (taken1 - taken0)
         restarts, self.restarts = self.restarts, []  # it goes on as the last piece, whatever its stamps
-        self.add(high, high + ahead, self._foreseen, stamps)
+        self._append(high, high + ahead, self._foreseen, stamps)
         self.restarts = restarts
         return True
 
     def recall(self) -> None:
-        """Takes back what was foreseen."""
+        """Takes back what was foreseen, until it comes."""
         if self._foreseen:
+            self._owed, self._owed_until = self._foreseen, self.highs[-1]
             for column in (self.lows, self.highs, self.counts, self.stamps):
                 column.pop()
             self.total -= self._foreseen

@@ -167,4 +167,5 @@ class MatchCombiner(Combiner):
         if unseen_mix > 0.0:
             for k in range(1, len(self.store.histories)):
                 crowding *= max(0.0, 1.0 - unseen_mix * k / content)
-        return crowding
+        clumping = self.store.clumping
+        return crowding / (1.0 + clumping) if clumping > 0.0 else crowding

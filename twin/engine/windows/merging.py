@@ -19,7 +19,10 @@ FORGET = 0.1
 
 @dataclass(slots=True)
 class Piece:
-    """n tuples (a fraction, where it was cut) of a segment of `whole` that came evenly over [low_s, high_s]."""
+    """n tuples (a fraction, where it was cut) of a segment of `whole` that came evenly over [low_s, high_s].
+
+    clump: see Segment.
+    """
 
     low_s: float
     high_s: float
@@ -29,10 +32,11 @@ class Piece:
     taken0_s: float
     taken1_s: float
     whole: int
+    clump: float = 0.0
 
     def copy(self) -> Piece:
         """Another one."""
-        return Piece(self.low_s, self.high_s, self.n, *self.stamps, self.whole)
+        return Piece(self.low_s, self.high_s, self.n, *self.stamps, self.whole, self.clump)
 
     @property
     def stamps(self) -> Stamps:
@@ -45,7 +49,7 @@ class Piece:
         n = share * self.n
         born_s = self.born0_s + share * (self.born1_s - self.born0_s)
         taken_s = self.taken0_s + share * (self.taken1_s - self.taken0_s)
-        taken = Piece(self.low_s, at_s, n, self.born0_s, born_s, self.taken0_s, taken_s, self.whole)
+        taken = Piece(self.low_s, at_s, n, self.born0_s, born_s, self.taken0_s, taken_s, self.whole, self.clump)
         self.low_s, self.n, self.born0_s, self.taken0_s = at_s, self.n - n, born_s, taken_s
         return taken
 
@@ -96,7 +100,7 @@ class Merger:
         if high_s > newest_s:
             self._newest_s[stream] = high_s
         stamps = segment.born0_s, segment.born1_s, segment.taken0_s, segment.taken1_s
-        self._pieces[stream].append(Piece(low_s, high_s, n, *stamps, n))
+        self._pieces[stream].append(Piece(low_s, high_s, n, *stamps, n, segment.clump))
         return self._until(self._complete_s(known_s))
 
     def _complete_s(self, known_s: float) -> float:

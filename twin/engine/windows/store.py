@@ -9,16 +9,18 @@ from twin.engine.windows.state import Piece, State
 
 class Store:
     """`left`: tuples that the last evaluation left, and that wait to be merged; `unseen_mix`: how far segments hide the
-    order of the tuples of several sides; `shuffled`: the ages of what a count window took up last come in any order.
+    order of the tuples of several sides, and `clumping`, which of them came at once; `shuffled`: the ages of what a
+    count window took up last come in any order.
     """
 
-    __slots__ = ("by_side", "histories", "left", "shuffled", "unseen_mix")
+    __slots__ = ("by_side", "clumping", "histories", "left", "shuffled", "unseen_mix")
 
     def __init__(self, sides: int) -> None:
         self.histories = tuple([History() for _ in range(sides)])
         self.by_side = sides > 1
         self.left = 0.0
         self.unseen_mix = 0.0
+        self.clumping = 0.0
         self.shuffled = False
 
     def copy(self) -> Store:
@@ -26,7 +28,7 @@ class Store:
         other = Store(0)
         other.histories = tuple([history.copy() for history in self.histories])
         other.by_side, other.left, other.unseen_mix = self.by_side, self.left, self.unseen_mix
-        other.shuffled = self.shuffled
+        other.shuffled, other.clumping = self.shuffled, self.clumping
         return other
 
     def side(self, segment: Segment) -> History:

@@ -62,7 +62,7 @@ class WindowLogic(Logic):
         self.fires += fires
         results, work_s = self.combiner.evaluate(position, fires, low, high)
         if results is not None and results.n > 0:
-            results.early_s = early_s
+            results.early_s, results.fires = early_s, fires
             self._planned.append(results)
             work_s += results.n * self.out.send_s
         return work_s
