@@ -172,8 +172,9 @@ class Company:
         """
         own, bunches, beside = share.usual, tally.bunches, jobs + tally.present
         scale = demand / tally.demand if tally.demand > 0.0 else 1.0
-        if share.bunch is not SINGLE:
-            return rate_among(capacity, beside, own, share.bunch, bunches, scale)
+        if share.bunch is not SINGLE:  # of which some have jobs, if any have
+            mates = share.bunch.met - 1.0
+            return rate_among(capacity, beside - (mates if mates < jobs else jobs), own, share.bunch, bunches, scale)
         singles = tally.usual
         if not share.resting:
             singles -= own

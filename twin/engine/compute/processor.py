@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.alarm import Alarm
+from twin.engine.compute.bunches import SINGLE, rate_among
 from twin.engine.compute.collisions import collisions
 from twin.engine.compute.company import Tally
 from twin.engine.compute.flats import Flats, grained
@@ -265,7 +266,13 @@ class Processor:
             level = flats.level(capacity, jobs)
             if level > 1.0:
                 level = 1.0
-            self._level = level * collisions(capacity, jobs, flats.low, flats.demand) if capacity > 1.0 else level
+            if capacity > 1.0:
+                level *= collisions(capacity, jobs, flats.low, flats.demand)
+            if jobs < capacity and self.tally.bunches.usual > 0.0:  # else jobs use whatever others leave
+                met = rate_among(capacity, jobs - 1.0 + self.tally.present, 1.0, SINGLE, self.tally.bunches, 1.0)
+                if met < level:
+                    level = met
+            self._level = level
             self._arm()
 
     def _arm(self) -> None:
