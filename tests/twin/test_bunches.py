@@ -126,7 +126,7 @@ def test_works_that_add_up_differ_less() -> None:
     assert 8.5 < dense.met < 10.0
 
 
-def windows(replicas: int, cores: float) -> Deployment:
+def windows(replicas: int, cores: float, batch: int) -> Deployment:
     """Results of a window every second, for operators that are busy with them for a third of it, side by side."""
     middle = [
         {"kind": "aggregate", "name": "window", "group_by": "int", "groups": 200,
@@ -135,7 +135,7 @@ def windows(replicas: int, cores: float) -> Deployment:
     ]  # fmt: skip
     hosts = [{**HOST, "cpu_percent": 6400}, {**HOST, "name": "small", "cpu_percent": 100 * cores}]
     placement = {"work": {"small": replicas}}
-    return chain(middle, 2000.0, hosts=hosts, placement=placement, engine=engine(1000, 0.1))
+    return chain(middle, 2000.0, hosts=hosts, placement=placement, engine=engine(batch, 0.1 if batch > 1 else None))
 
 
 def flushes(replicas: int, cores: float, used: float) -> Deployment:
@@ -148,7 +148,9 @@ def flushes(replicas: int, cores: float, used: float) -> Deployment:
 
 
 @pytest.mark.parametrize(
-    "deployment", [windows(10, 2.0), flushes(8, 2.0, 0.5), flushes(12, 2.0, 0.75)], ids=["windows", "half", "busy"]
+    "deployment",
+    [windows(10, 2.0, 1000), windows(10, 2.0, 1), flushes(8, 2.0, 0.5), flushes(12, 2.0, 0.75)],
+    ids=["windows", "at once", "half", "busy"],
 )
 def test_replicas_are_as_busy_as_in_exact_runs(deployment: Deployment) -> None:
     """Of those that get their work at one moment; taken as independent they would be busy for half of it or less."""

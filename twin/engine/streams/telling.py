@@ -1,6 +1,8 @@
-"""Fast: consumers are told which of them get tuples at the same moments, when one port lets them go."""
+"""Fast: consumers are told which of them get tuples at the same moments."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from twin.engine.compute.bunches import ALONE, Coming
 from twin.engine.compute.processor import Processor
@@ -9,18 +11,22 @@ from twin.engine.streams.channel import Inbox, Port
 
 
 def tell(port: Port, each: float, times: float = 1.0, denser: float = 1.0) -> None:
-    """That a port lets so many tuples go at one moment for each consumer replica. times, denser: see Coming.
+    """That a port lets so many tuples go at one moment for each consumer replica. times, denser: see Coming."""
+    taking = [port.paths[index].inbox for index, weight in enumerate(port.deal.weights) if weight > 0.0]
+    tell_all(taking, each, times, denser)
 
-    Where that is less than one, so many of them get a tuple: of those beside one that does, too.
+
+def tell_all(inboxes: Iterable[Inbox], each: float, times: float = 1.0, denser: float = 1.0) -> None:
+    """The same of the consumer replicas that have these inboxes.
+
+    Where `each` is less than one, so many of them get a tuple: of those beside one that does, too.
     """
-    inboxes: list[tuple[Inbox, Task]] = []
+    takers = [(inbox, inbox.task) for inbox in inboxes if isinstance(inbox.task, Task)]  # else state is on its way
     here: dict[Processor, int] = {}
-    for index, weight in enumerate(port.deal.weights):
-        if weight > 0.0 and isinstance(taker := port.paths[index].inbox.task, Task):  # else state is on its way
-            inboxes.append((port.paths[index].inbox, taker))
-            here[taker.processor] = here.get(taker.processor, 0) + 1
+    for _, taker in takers:
+        here[taker.processor] = here.get(taker.processor, 0) + 1
     found: dict[Processor, Coming] = {}
-    for inbox, taker in inboxes:
+    for inbox, taker in takers:
         processor = taker.processor
         if processor.shared:
             if processor not in found:
