@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
+from twin.engine.compute.bunches import ALONE
 from twin.engine.measure.way import Way
 from twin.engine.segment import Segment
 from twin.engine.streams.confluence import Lane
@@ -46,13 +47,14 @@ class Inbox:
     """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs.
 
     beyond_s: CPU seconds that a tuple of this stream takes beyond the task's `service_s`, which is of all its streams.
-    tuple_bytes: size of each. way: what is known of the way here, of all replicas together.
+    tuple_bytes: size of each. way: what is known of the way here, of all replicas together. coming: how tuples come.
     """
 
     __slots__ = (
         "_draining",
         "beyond_s",
         "capacity",
+        "coming",
         "credits",
         "lane",
         "sent",
@@ -76,6 +78,7 @@ class Inbox:
         self.way = way or Way()
         self.task: Receiver = task
         self.lane = Lane(turns)
+        self.coming = ALONE
         self.side = side
         self.beyond_s = beyond_s
         self.tuple_bytes = tuple_bytes
