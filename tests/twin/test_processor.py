@@ -197,6 +197,24 @@ def test_what_is_available_to_a_task_is_what_jobs_and_others_leave(capacity, dem
     assert processor.available(shares[0]) <= 1.0
 
 
+@given(burst=st.integers(1, 12), gap_s=st.floats(0.05, 2.0), demand=st.floats(0.01, 0.24))
+def test_a_job_gets_all_that_a_task_leaves_whose_segments_come_in_bursts(burst, gap_s, demand):
+    env = simpy.Environment()
+    processor = Processor(env, 0.5)
+    ends: list[float] = []
+    keeps_up, works = processor.attach(), processor.attach()
+    processor.start(works, 1e6, lambda: None)
+    for _ in range(30):
+        env.run(until=env.now + gap_s)
+        for _ in range(burst):
+            processor.kept_up(keeps_up, demand * gap_s / burst, 1.0)
+    processor.cancel(works)
+    begun_s = env.now
+    processor.start(works, 1.0, lambda: ends.append(env.now))
+    env.run(until=begun_s + 100.0)
+    assert ends == [pytest.approx(begun_s + 1.0 / (0.5 - demand))]
+
+
 def test_many_jobs_that_end_at_one_moment_start_their_successors_at_that_moment():
     env = simpy.Environment()
     processor = Processor(env, 2.0)

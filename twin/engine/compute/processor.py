@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
 FORGET = 0.7
-"""Per segment, in the estimate of a flat demand."""
+"""Per moment at which segments come, in the estimate of a flat demand: were it per segment, a burst of them would leave
+next to nothing of the time that passed before it, and cores would be kept free for a demand that is not there."""
 OVERDRAFT, OVERDRAFT_S = 0.02, 0.25
 """Of the time since the beginning, and seconds besides: by how much work may be ahead of the cores. What tasks need is
 estimated, and where it proves to be more, the jobs beside them were given too much: they wait until it is made up for.
@@ -148,10 +149,11 @@ class Processor:
         """
         now: float = self.env.now
         time_s = share.free_time_s(now)
-        share.work_sum = share.work_sum * FORGET + work_s
-        share.time_sum = share.time_sum * FORGET + time_s
+        keep = FORGET if time_s > 0.0 else 1.0
+        share.work_sum = share.work_sum * keep + work_s
+        share.time_sum = share.time_sum * keep + time_s
         spare_s = share.spare_s + time_s * speed - work_s
-        share.spare_s = spare_s * FORGET if spare_s > 0.0 else 0.0
+        share.spare_s = spare_s * keep if spare_s > 0.0 else 0.0
         self._advance(now)
         self._done_s += work_s
         ahead_s = self._done_s / self.capacity - now * (1.0 + OVERDRAFT) - OVERDRAFT_S
