@@ -10,6 +10,7 @@ from twin.engine.compute.pace import Pace
 from twin.engine.compute.processor import Processor
 from twin.engine.station.task import Task
 from twin.job import Job
+from twin.wiring.conserving import conservation
 
 Here = Mapping[str, Sequence[Task]]
 """The tasks on one processor, by component."""
@@ -17,14 +18,16 @@ Here = Mapping[str, Sequence[Task]]
 
 def acquaint(job: Job, replicas: Callable[[str], int], processor: Processor, here: Here) -> None:
     """Tells the tasks on a processor. replicas: that a component has, here and elsewhere."""
-    neighbours, paces = None, {}
+    neighbours, conserved, paces = None, None, {}
     if processor.shared:
         neighbours = Neighbours(task.hidden for tasks in here.values() for task in tasks)
+        conserved = conservation(job, replicas, processor, here)
         paces = _paces(job, replicas, processor, here)
     processor.crowd = _crowd(processor, here, paces)
     for name, tasks in here.items():
         for task in tasks:
             task.hidden.neighbours = neighbours
+            task.hidden.conservation = conserved
             task.hidden.know_pace(paces.get(name))
 
 
@@ -54,6 +57,7 @@ def _crowd(processor: Processor, here: Here, paces: Mapping[str, Pace]) -> Crowd
     if not processor.shared or processor.capacity > SMALL or len(tasks) > FEW:
         return None
     in_step = [
-        sum(part for part, _ in paces[name].feeds) * max(0.0, 1.0 - task.hidden.service_scv) ** 2 for name, task in tasks
+        sum(part for part, _ in paces[name].feeds) * max(0.0, 1.0 - task.hidden.service_scv) ** 2
+        for name, task in tasks
     ]
     return Crowd(processor.capacity, [task.share for _, task in tasks], in_step, processor.env.now)
