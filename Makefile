@@ -9,8 +9,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BUILT := build/engine
 
-.PHONY: setup demo test test-slow explore check validity compiled clean
+.PHONY: setup demo test test-plain test-spark test-slow test-slow-plain test-slow-spark explore check validity \
+	compiled engine clean
 
 setup: $(STAMP)
 
@@ -22,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import venv, ensurepip' || { \
 		echo "'$(PYTHON)' has no venv module; install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,compile]'
 	@touch $@
 
 demo: setup
@@ -30,21 +32,31 @@ demo: setup
 
 # Spark forks a JVM launcher, which JAX's threads do not survive for sure: processes of its own, which read no other
 # tests. All are shared out to a process a core, file by file, since the tests of a file share what they set up. Guards
-# are provoked inside the engine, which only plain Python allows.
+# are provoked inside the engine, which only plain Python allows. Both kinds at once: make -j2 --output-sync test
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile
-SPARK = $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
+PLAIN := $(PYTEST) -n auto --maxprocesses 4
+SPARK = $(PYTEST) -n 2 $$(grep -rl --include='test_*.py' 'mark\.spark' tests)
 
-test: export TWIN_ENGINE = python
-test: setup
-	$(PYTEST) -m 'not spark and not slow' -n auto --maxprocesses 4
-	$(PYTEST) -m 'spark and not slow' -n 2 $(SPARK)
+test: test-plain test-spark
 
-test-slow: setup
-	$(PYTEST) -m 'slow and not spark' -n auto --maxprocesses 4
-	$(PYTEST) -m 'slow and spark' -n 2 $(SPARK)
+test-plain test-spark: export TWIN_ENGINE = python
+
+test-plain: setup
+	$(PLAIN) -m 'not spark and not slow'
+
+test-spark: setup
+	$(SPARK) -m 'spark and not slow'
+
+test-slow: test-slow-plain test-slow-spark
+
+test-slow-plain: setup
+	$(PLAIN) -m 'slow and not spark'
+
+test-slow-spark: setup
+	$(SPARK) -m 'slow and spark'
 
 explore: setup
-	$(PYTEST) -m 'not spark and not slow' -n auto --maxprocesses 4 --hypothesis-profile=explore \
+	$(PLAIN) -m 'not spark and not slow' --hypothesis-profile=explore \
 		$$(grep -rl --include='test_*.py' '^from hypothesis' tests)
 
 check: setup
@@ -56,10 +68,16 @@ check: setup
 validity: setup
 	$(BIN)/python -m benchmarks.validity
 
-# Python finds the compiled modules beside their sources; a change of those is noticed and said.
-compiled: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[compile]'
-	STREAMTWIN_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace
+# Python finds the compiled modules beside their sources; a change of those is noticed and said. Other than cp, tar puts
+# new files in the place of old ones, which a process may be running.
+compiled: engine
+	tar -C $(BUILT) -cf - . | tar -xf -
+
+# In a folder of its own, where nobody finds it yet: tests may run meanwhile.
+engine: $(BUILT)/twin/engine/compiled.json
+
+$(BUILT)/twin/engine/compiled.json: setup.py $(STAMP) $(shell find twin -name '*.py')
+	STREAMTWIN_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --build-lib $(BUILT)
 
 clean:
 	find twin -name '*.so' -delete -o -name '*.pyd' -delete -o -name compiled.json -delete

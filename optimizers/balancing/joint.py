@@ -15,9 +15,7 @@ from optimizers.balancing.albic import units
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.counting import counting_bound
 from optimizers.balancing.draining import drained
-from optimizers.balancing.gathering import gathered
 from optimizers.balancing.interface import Assignment, Solver, assignment
-from optimizers.balancing.meeting import met
 from optimizers.balancing.relief import relieved
 from optimizers.balancing.search import Search
 from optimizers.balancing.traffic import Traffic
@@ -52,6 +50,9 @@ class Joint:
 
     def solve(self, balance: Balance) -> Assignment:
         """Without traffic: what the inner solver says."""
+        from optimizers.balancing.gathering import gathered  # most commands start without SciPy
+        from optimizers.balancing.meeting import met
+
         traffic = balance.traffic
         if traffic is None or not traffic.total:
             return self.inner.solve(balance)

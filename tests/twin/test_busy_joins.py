@@ -6,10 +6,14 @@ from functools import cache
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine.windows.history import History
+from twin.engine.windows.merging import Piece
+from twin.engine.windows.turns import Turns
 from twin.metrics import Metrics
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -42,6 +46,41 @@ def test_sides_of_a_busy_join_take_turns(name: str) -> None:
     """Its windows hold both: were it to take whole segments, many would hold one side alone."""
     exact, fast = measured(name, 0.002, 1e-6, "exact"), measured(name, 0.002, 1e-6, "fast")
     assert fast.throughput_per_s == pytest.approx(exact.throughput_per_s, rel=0.07)
+
+
+@pytest.mark.parametrize("segments", [100, 400, 2000])
+def test_small_windows_of_a_busy_join_hold_all_sides(segments: int) -> None:
+    """Two full channels of like sides are mixed at random: w (w - 1) / 4 pairs, however many come in one turn."""
+    size, selectivity = 20, 0.1
+    window = {"policy": "count", "size_tuples": size}
+    join = {"kind": "join", "name": "j", "window": window, "service_time_s": 1.2e-3, "selectivity": selectivity}
+    streams = [("a", "j"), ("b", "j"), ("j", "sink")]
+    job = deployment([source("a"), source("b"), join, sink()], streams, {"a": 2000.0, "b": 2000.0})
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=80.0, warmup_s=20.0, fidelity="fast", segments=segments)))
+    (found,) = [each for each in run.operators if each.operator == "j"]
+    windows = found.tuples_in / size
+    assert found.tuples_out / windows == pytest.approx(selectivity * size * (size - 1) / 4, rel=0.07)
+
+
+@given(turns=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=40))
+def test_what_is_mixed_is_as_much_as_came(turns: list[tuple[int, int]]) -> None:
+    mixture = Turns(3)
+    for side, n in turns:
+        mixture.take(side, n)
+        mixed = mixture.mixed([(side, Piece(0.0, 1.0, n, 0.0, 0.0, 0.0, 0.0, n))])
+        assert sum(count for _, count, _ in mixed) == pytest.approx(n)
+        assert all(count > 0.0 for _, count, _ in mixed)
+
+
+def test_sides_that_take_long_turns_are_mixed_over_a_round_of_them() -> None:
+    mixture, found = Turns(2), [0.0, 0.0]
+    for turn in range(200):
+        for _ in range(4):
+            mixture.take(turn % 2, 50)
+            for side, count, _ in mixture.mixed([(turn % 2, Piece(0.0, 1.0, 50, 0.0, 0.0, 0.0, 0.0, 50))]):
+                found[side] += count if turn >= 100 else 0.0
+                assert turn < 100 or 10.0 < count < 40.0
+    assert found == pytest.approx([sum(found) / 2] * 2, rel=0.02)
 
 
 def test_a_blocked_join_stands_still_while_it_is_blocked() -> None:

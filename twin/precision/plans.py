@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from twin.guards.effort import estimate
-from twin.precision.extrapolation import FINER, MODEL_SHARE, Estimates, worst
+from twin.precision.extrapolation import FINER, Estimates, worst
 from twin.precision.horizons import Lengths
 from twin.scenario import RunSettings, Scenario
 from twin.wiring.resolution import resolution
@@ -16,9 +16,9 @@ MOST_STEPS = 5e7
 FAST_STEP = 2.5
 """What a step of a fast run costs, in steps of an exact one."""
 CHANCE_SHARE = 0.8
-"""Of the error asked for that chance may be, and ..."""
+"""Of the error asked for, what the model leaves out apart, that chance may be, and ..."""
 GRAIN_SHARE = 0.6
-"""... segments: both together are what was asked for."""
+"""... segments: both together are all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,15 @@ class Standing:
     lengths: Lengths
     recurs: bool
 
-    def horizon_s(self, estimates: Estimates) -> float | None:
+    @property
+    def room(self) -> float:
+        """Share that chance and segments may be off by, since the model is, too; 0 if that alone is too much."""
+        return math.sqrt(max(0.0, self.question.precision**2 - worst(self.found, "model") ** 2))
+
+    def horizon_s(self, estimates: Estimates, room: float) -> float | None:
         """Of a run that leaves no more to chance than may be, given what `estimates` do; None if there is none."""
         measured_s = self.settings.horizon_s - self.lengths.start_s
-        chance = worst(estimates, "statistical") / self.question.precision
+        chance = worst(estimates, "statistical") / room
         if not math.isfinite(chance):
             return None
         found_s = self.lengths.horizon_s(measured_s * (chance / CHANCE_SHARE) ** 2)
@@ -94,16 +99,16 @@ def beginning(question: Question) -> Plan:
 def plans(standing: Standing) -> list[Plan]:
     """All that would help; none if nothing does."""
     if standing.settings.fidelity == "exact":
-        horizon_s = standing.horizon_s(standing.found)
+        horizon_s = standing.horizon_s(standing.found, standing.room)
         if horizon_s is None or horizon_s <= standing.settings.horizon_s:
             return []
         longer = standing.settings.model_copy(update={"horizon_s": horizon_s})
         return [_exact(standing.question, longer, "a shorter one left too much to chance")]
-    fast, horizon_s = _next_fast(standing), standing.horizon_s(standing.single)
+    fast, horizon_s = _next_fast(standing), standing.horizon_s(standing.single, standing.question.precision)
     found = [] if fast is None else [fast]
     if horizon_s is not None:
         exact = standing.settings.model_copy(update={"fidelity": "exact", "segments": None, "horizon_s": horizon_s})
-        why = "finer segments would not help" if fast is None else "it is less work than the next fast run"
+        why = "fast runs leave out too much for this" if fast is None else "it is less work than the next fast run"
         found.append(_exact(standing.question, exact, why))
     return found
 
@@ -111,11 +116,11 @@ def plans(standing: Standing) -> list[Plan]:
 def _next_fast(standing: Standing) -> Plan | None:
     """The next fast run, finer or longer as need be; the second one is as long as the first."""
     question, settings = standing.question, standing.settings
-    grain, room = worst(standing.found, "discretisation"), GRAIN_SHARE * question.precision
-    if math.isfinite(grain) and room <= MODEL_SHARE:
+    grain, room = worst(standing.found, "discretisation"), standing.room
+    if not room:
         return None
-    finer = FINER if math.hypot(grain, MODEL_SHARE) > room else 1
-    horizon_s = standing.horizon_s(standing.found) if math.isfinite(grain) else settings.horizon_s
+    finer = FINER if grain > GRAIN_SHARE * room else 1
+    horizon_s = standing.horizon_s(standing.found, room) if math.isfinite(grain) else settings.horizon_s
     if horizon_s is None:
         return None
     horizon_s = max(horizon_s, settings.horizon_s)

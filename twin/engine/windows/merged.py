@@ -10,6 +10,10 @@ from twin.engine.windows.extent import Extent
 from twin.engine.windows.merging import Merger, Piece
 from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import MERGE_ABOVE, Trigger
+from twin.engine.windows.turns import Turns
+
+ROOM = 0.25
+"""Part of a channel that may be free where a side is said to wait: credits come back by half segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +27,13 @@ class Merged:
 class MergedTrigger(Trigger):
     """Evaluates every `slide` tuples of all sides."""
 
-    __slots__ = ("_merger", "_position")
+    __slots__ = ("_bursts", "_merger", "_position", "_turns")
 
     def __init__(self, extent: Extent, store: Store) -> None:
         super().__init__(extent, store)
         self._merger = Merger(len(store.histories))
+        self._turns = Turns(len(store.histories))
+        self._bursts = False  # a side brings results of other windows, several at once
         self._position = 0.0  # tuples merged so far
 
     def start(self) -> None:
@@ -37,6 +43,8 @@ class MergedTrigger(Trigger):
     def plan(self, segment: Segment) -> float:
         """Evaluates the windows that are complete once this segment is known."""
         work_s = 0.0
+        self._turns.take(segment.inbox.side, segment.n)
+        self._bursts |= segment.beyond is not None or segment.clump > 0.0
         for from_s, to_s, parts in self._merger.add(segment.inbox.side, segment, segment.came_s):
             work_s += self._stretch(from_s, to_s, parts, segment)
         return work_s
@@ -50,12 +58,19 @@ class MergedTrigger(Trigger):
             whole += piece.whole
             clumped |= piece.clump > 0.0
         self._position = after = before + n
-        for side, piece in parts:
-            sides[side].add(before, after, piece.n, piece.stamps)
-        unseen = whole / (whole + self.size) if len(parts) > 1 else 0.0
-        self.store.unseen_mix, self.store.clumping = unseen, 0.0
-        if clumped:
-            self.store.clumping = unseen * sum([clumping(piece.clump, piece.n / n, self.size) for _, piece in parts])
+        self.store.clumping = 0.0
+        if not self._bursts and self._all_wait():
+            for side, count, stamps in self._turns.mixed(parts):
+                sides[side].add(before, after, count, stamps)
+            self.store.unseen_mix = 1.0
+        else:
+            self._turns.forget()
+            for side, piece in parts:
+                sides[side].add(before, after, piece.n, piece.stamps)
+            self.store.unseen_mix = unseen = whole / (whole + self.size) if len(parts) > 1 else 0.0
+            if clumped:
+                clumps = [clumping(piece.clump, piece.n / n, self.size) for _, piece in parts]
+                self.store.clumping = unseen * sum(clumps)
         first, last = int(before // slide) + 1, int(after // slide)
         if last < first:
             return 0.0
@@ -76,6 +91,10 @@ class MergedTrigger(Trigger):
         self.store.forget((last + 1) * slide - self.size)
         self.store.left += self._merger.held
         return work_s
+
+    def _all_wait(self) -> bool:
+        """Whether the channels of all sides are full, or nearly so."""
+        return all(inbox.credits <= ROOM * inbox.capacity for inbox in self.window.station.inputs.inboxes)
 
     def _fire_between(self, segment: Segment, position: float, fires: int, first_s: float, last_s: float) -> float:
         """Evaluates; the results leave with the segment's tuples, or as much before or after them as they were due."""
@@ -101,3 +120,4 @@ class MergedTrigger(Trigger):
         """Goes back there."""
         assert isinstance(kept, Merged)
         self._merger, self._position = kept.merger.copy(), kept.position
+        self._turns.forget()
