@@ -1,131 +1,105 @@
-"""What a window sends at once, through tasks that share a core: busy shares against exact runs and a simulation."""
+"""Windows of counts behind windows of time, whose results come all at once: their ages are in any order."""
 
 from __future__ import annotations
 
-import numpy as np
+from statistics import fmean
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twin.worlds import HOST, deployment, sink, source
+from tests.twin.worlds import HOST, chain, deployment
 from twin.deployment import Deployment
-from twin.engine.compute.bursts import Bursts
+from twin.engine.segment import Segment
+from twin.engine.windows.shuffled import of_any_order
 from twin.job import compile
+from twin.metrics import Metrics
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-from twin.wiring.passing import passed_by_bursts
+
+TIME = {"policy": "time", "size_s": 4}
+SLID = {"policy": "count", "size_tuples": 60, "slide_tuples": 20}
+GROUPS: dict[str, Any] = {"kind": "aggregate", "name": "groups", "group_by": "int", "groups": 500, "window": TIME}
+PAIR: dict[str, Any] = {"kind": "join", "name": "pair", "window": TIME, "key_type": "int", "amplification": 0.3}
+PAIRED = [("left", "pair"), ("right", "pair"), ("pair", "top"), ("top", "out")]
 
 
-def queues_in_a_row(
-    works: list[float], tuples: int, every_s: float, steady: float, rng: np.random.Generator
-) -> list[float]:
-    """Busy shares of tasks through which so many tuples go at once, and of a last one with a Poisson stream of its own.
-
-    All of them share one core evenly while they are busy; services are exponential, with these means. steady: that of
-    the last one, to which a tuple a second comes.
-    """
-    tasks, now, arrival = len(works), 0.0, rng.exponential()
-    queue, left, busy = [0] * (tasks + 1), [0.0] * (tasks + 1), np.zeros(tasks + 1)
-    means = [*works, steady]
-    bursts, end_s = [every_s * k for k in range(40)], every_s * 40
-    while now < end_s:
-        active = [task for task in range(tasks + 1) if queue[task]]
-        first = min(active, key=lambda task: left[task], default=-1)
-        done = now + left[first] * len(active) if active else np.inf
-        until = min([done, arrival, end_s, *bursts[:1]])
-        for task in active:
-            left[task] -= (until - now) / len(active)
-            busy[task] += until - now
-        now = until
-        arrived = []
-        if until == done:
-            queue[first] -= 1
-            left[first] = rng.exponential(means[first])
-            arrived = [first + 1] if first + 1 < tasks else []
-        elif until == arrival:
-            arrival, arrived = now + rng.exponential(), [tasks]
-        elif until != end_s:
-            bursts.pop(0)
-            arrived = [0] * tuples
-        for task in arrived:
-            if not queue[task]:
-                left[task] = rng.exponential(means[task])
-            queue[task] += 1
-    return (busy / now).tolist()
+def top(window: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "aggregate", "name": "top", "window": window, "function": "max", "value_type": "int"}
 
 
-@pytest.mark.parametrize("works", [[1.0, 0.4], [0.5, 1.0], [1.0, 1.0], [0.8, 0.2, 0.6]])
-@pytest.mark.parametrize("steady", [0.1, 0.4])
-def test_tasks_behind_a_window_are_busy_together(works: list[float], steady: float) -> None:
-    """Simulated tuple by tuple: 100 results pass every 500 seconds, beside a steady stream of one tuple a second."""
-    exact = queues_in_a_row(works, 100, 500.0, steady, np.random.default_rng(1))
-    needs = [*(0.2 * work for work in works), steady]
-    bursts = Bursts(1.0, range(len(works)), -1)
-    bursts.settle(needs, 0.0, 0.0)
-    found = [need / rate for need, rate in zip(needs, bursts.rates, strict=True)]
-    assert found == pytest.approx(exact, rel=0.09, abs=0.01)
+def latency_s(metrics: Metrics) -> float:
+    assert metrics.e2e_latency_s is not None
+    return metrics.e2e_latency_s.mean
 
 
-@given(
-    st.lists(st.floats(0.01, 0.2), min_size=2, max_size=4),
-    st.lists(st.floats(0.01, 0.15), min_size=0, max_size=4),
-    st.sampled_from([0.5, 1.0, 2.0]),
-)
-def test_who_passes_bursts_on_gets_no_more_than_the_others_leave(
-    passing: list[float], steady: list[float], cores: float
-) -> None:
-    scale = min(1.0, 0.8 * cores / (sum(passing) + sum(steady)))
-    needs = [scale * need for need in (*passing, *steady)]
-    bursts = Bursts(cores, range(len(passing)), -1)
-    bursts.settle(needs, 0.0, 0.0)
-    lead = needs.index(max(needs[: len(passing)]))
-    assert bursts.passing == pytest.approx(needs[lead] / bursts.rates[lead], rel=0.02)
-    for need, rate in zip(needs, bursts.rates, strict=True):
-        assert 0.99 * min(1.0, cores / len(needs)) <= rate <= min(1.0, cores) + 1e-9
-        assert need <= rate * 1.05
+def of_pairs() -> Deployment:
+    """Four replicas join, each with a burst of 500 and more, which wait for each other."""
+    ends: list[dict[str, Any]] = [
+        {"kind": kind, "name": name} for name, kind in (("left", "source"), ("right", "source"), ("out", "sink"))
+    ]
+    window = {"policy": "count", "size_tuples": 50}
+    operators: list[dict[str, Any]] = [*ends[:2], PAIR, top(window), ends[2]]
+    return deployment(operators, PAIRED, {"left": 1400.0, "right": 300.0}, placement={"pair": {"h": 4}})
 
 
-def window_then(size_s: float, room: int = 1024) -> Deployment:
-    """A window of few groups on a host of its own, before a filter and a sink that share half of a core."""
-    weak = {**HOST, "name": "weak", "cpu_percent": 50}
-    job = deployment(
-        [
-            source(),
-            {
-                "kind": "aggregate",
-                "name": "count",
-                "group_by": "int",
-                "groups": 60,
-                "window": {"policy": "time", "size_s": size_s, "slide_s": size_s},
-            },
-            {"kind": "filter", "name": "filter", "selectivity": 0.8, "service_time_s": 2e-3},
-            sink(service_time_s=1.5e-3),
-        ],
-        [("source", "count"), ("count", "filter"), ("filter", "sink")],
-        {"source": 400.0},
-        hosts=[HOST, weak],
-        placement={"source": "h", "count": "h", "filter": "weak", "sink": "weak"},
-    )
-    return job.model_copy(update={"engine": job.engine.model_copy(update={"channel_tuples": room})})
+JOBS = {
+    "whole windows in each burst": chain([GROUPS, top({"policy": "count", "size_tuples": 50})], 800.0),
+    "windows over two bursts": chain([GROUPS, top({"policy": "count", "size_tuples": 700})], 800.0),
+    "windows that slide": chain([GROUPS, top(SLID)], 800.0),
+    "bursts of four replicas": of_pairs(),
+}
 
 
-def test_a_filter_and_a_sink_behind_a_window_share_their_host_while_results_pass() -> None:
-    """Half of a core: each is as busy as exact runs say, though the host is used for a quarter of the time only."""
-    job, settings = window_then(1.0), RunSettings(horizon_s=30, warmup_s=6, period_s=3, seed=1)
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_results_of_bursts_are_as_old_as_in_exact_runs(job: Deployment) -> None:
+    settings = RunSettings(horizon_s=60, warmup_s=12, period_s=12)
     exact, fast = (
-        {
-            each.operator: each.busy
-            for each in simulate(Scenario.of(job, settings.model_copy(update={"fidelity": how}))).operators
-        }
-        for how in ("exact", "fast")
+        [simulate(Scenario.of(job, settings).with_run(fidelity=fidelity, seed=seed)).metrics for seed in range(seeds)]
+        for fidelity, seeds in (("exact", 1), ("fast", 4))
     )
-    for name in ("filter", "sink"):
-        assert fast[name] == pytest.approx(exact[name], rel=0.07)
+    older = fmean(map(latency_s, fast)) / latency_s(exact[0])
+    more = fmean(each.throughput_per_s for each in fast) / exact[0].throughput_per_s
+    assert older == pytest.approx(1.0, abs=0.06)
+    assert more == pytest.approx(1.0, abs=0.03)
 
 
-def test_which_components_results_pass_through() -> None:
-    job = compile(window_then(1.0))
-    assert passed_by_bursts(job, ["filter", "sink"]) == ("count", ("filter", "sink"))
-    assert passed_by_bursts(job, ["sink"]) == ("", ())  # alone it shares with nobody of them
-    assert passed_by_bursts(compile(window_then(1.0, room=32)), ["filter", "sink"]) == ("", ())  # they wait for room
-    assert passed_by_bursts(compile(window_then(0.01)), ["filter", "sink"]) == ("", ())  # a few results at a time
+@given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)), max_size=4), st.floats(-5.0, 5.0))
+def test_parts_of_a_burst_have_tuples_of_all_its_ages(cuts: list[tuple[float, float]], shift_s: float) -> None:
+    part = Segment(100, 9.0, 9.0, 1.0, 5.0, 2.0, 6.0)
+    part.beyond = 0.0, 0.0, 0.0, 0.0
+    for low, high in cuts:
+        part = part.part(max(1, part.n - 20), min(low, high), max(low, high))
+        part.narrow(0.1)
+    part.born0_s += shift_s  # a wait since
+    part.born1_s += shift_s
+    assert part.ages() == pytest.approx((1.0 + shift_s, 5.0 + shift_s, 2.0, 6.0))
+
+
+def test_the_first_that_comes_tells_the_age_of_a_window_of_one_group_and_its_own_of_a_tuple_alone() -> None:
+    old, new = (0.0, 4.0, 1.0, 5.0), (10.0, 12.0, 11.0, 15.0)
+    assert of_any_order(old, new, 0.0) == old
+    low, high, _, _ = of_any_order(old, new, 0.5)
+    assert (low + high) / 2 == (2.0 + 11.0) / 2
+    assert low <= 2.0 and high >= 11.0  # where groups of one tuple lie, of either burst
+
+
+MBPS = {"one host": None, "a fast network": 1000.0, "a slow one": 20.0}
+
+
+@pytest.mark.parametrize("mbps", MBPS.values(), ids=MBPS)
+@pytest.mark.parametrize("replicas", [2, 5])
+def test_bursts_of_several_replicas_wait_for_each_other(replicas: int, mbps: float | None) -> None:
+    """Of N results at once each waits for half of the others, less what the network took them apart already."""
+    hosts = [HOST | {"name": name, "bandwidth_mbps": mbps or HOST["bandwidth_mbps"]} for name in ("h", "far")]
+    placement: dict[str, Any] = {"groups": {"h": replicas}} | ({"after": "far", "sink": "far"} if mbps else {})
+    took_s = []
+    for service_s in (0.0, 0.002):
+        after = {"kind": "map", "name": "after", "service_time_s": service_s}
+        job = chain([GROUPS, after], 2000.0, hosts=hosts, placement=placement)
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=12, period_s=12, seed=5)))
+        took_s.append(latency_s(run.metrics))
+    bytes_each = compile(job).edge(job.query.streams[1]).bytes_each
+    apart_s = bytes_each * 8 / (mbps * 1e6) if mbps else 0.0
+    assert took_s[1] - took_s[0] == pytest.approx((0.002 - apart_s) * (GROUPS["groups"] + 1) / 2, rel=0.02)
