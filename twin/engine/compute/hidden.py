@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from twin.engine.compute.conservation import Conservation
 from twin.engine.compute.inputs import Inputs
 from twin.engine.compute.load import Load
 from twin.engine.compute.neighbours import Neighbours
@@ -31,8 +32,11 @@ class HiddenWait:
 
     __slots__ = (
         "_mean_s",
+        "_meet",
         "_often",
         "_until_s",
+        "_whole",
+        "conservation",
         "faster",
         "gap_scv_after",
         "inputs",
@@ -41,10 +45,13 @@ class HiddenWait:
         "pace",
         "servers",
         "service_scv",
+        "speed",
         "streams",
+        "streams_after",
         "together",
         "tuple_scv",
         "unseen_scv_after",
+        "wait_s",
     )
 
     def __init__(self, tuple_scv: float, inputs: Inputs) -> None:
@@ -53,21 +60,47 @@ class HiddenWait:
         self.tuple_scv = tuple_scv
         self.service_scv = tuple_scv  # where streams differ, of all that comes
         self.neighbours: Neighbours | None = None
+        self.conservation: Conservation | None = None  # where it holds
+        self.wait_s = 0.0  # as if its line were a queue by itself
+        self.speed = 0.0  # cores while it is busy; 0 while it is not known to keep up
         self.pace: Pace | None = None  # where tuples come from tasks on it
         self.faster = 1.0  # its line moves on by so much than its busy time says, see Pace
         self.servers = 1  # that take from the same queue, this one included
         self.streams = 1.0  # of producer replicas, that meet here
+        self.streams_after = 1.0  # that are in one of what leaves
         self.together = 1.0  # tuples that come at one moment
         self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
         self.unseen_scv_after = 0.0  # of it, what segments do not show
         self._mean_s = 0.0
         self._often = 0.0  # probability that a tuple waits
         self._until_s = 0.0
+        self._meet: list[tuple[int, HiddenWait | None]] = []
+        self._whole = False
+
+    def evaluating(self) -> float:
+        """Cores that it takes on average beyond its tuples' own work: for evaluations of its window."""
+        load = self.load
+        load.refresh()
+        return max(0.0, load.work_per_s - load.tuples_per_s * (self.inputs.service_s + self.inputs.beyond_s()))
 
     def know_pace(self, pace: Pace | None) -> None:
         """Which is that of its processor, if tuples come from there."""
         self.pace = pace if pace is not None and pace.feeds else None
         self.faster = 1.0
+
+    def know_streams(self, meet: list[tuple[int, HiddenWait | None]], whole: bool) -> None:
+        """How many meet here, by input, and at whom those met that each of them is of.
+
+        whole: somebody gets all that leaves. He is told how it varies over long times, and in how many streams it came.
+        """
+        self._meet = meet
+        self._whole = whole
+        self._count()
+
+    def _count(self) -> None:
+        """A busy server's departures are spaced by its services: so much of the streams that met there is lost."""
+        streams = sum([many * (1.0 if there is None else there.streams_after) for many, there in self._meet])
+        self.streams = streams if streams > 1.0 else 1.0
 
     def sample(
         self, draws: Draws, n: int, span_s: float, speed: float, now_s: float, each_s: float
@@ -89,13 +122,15 @@ class HiddenWait:
     def _renew(self, n: int, span_s: float, speed: float, now_s: float) -> None:
         load = self.load
         load.refresh()
+        self._count()
         n = max(n, round(load.tuples_per_s * span_s))
         self.service_scv = self.tuple_scv + (1.0 + self.tuple_scv) * self.inputs.scv()
         self._mean_s, used = self._mean(n, speed, now_s)
         self._often = used if self.servers == 1 or used >= 1.0 else erlang_c(self.servers, used)
         self._until_s = now_s + RENEW_S
-        gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
+        gap_scv = load.gap_scv if self._whole else merged_gap_scv(used, load.gap_scv, self.streams)
         self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
+        self.streams_after = 1.0 + (self.streams - 1.0) * (1.0 - min(1.0, used) ** 2)
         self.unseen_scv_after = departure_gap_scv(used, load.unseen_scv, 0.0) if load.unseen_scv else 0.0
 
     def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:
@@ -107,6 +142,7 @@ class HiddenWait:
         speed = load.smooth_speed(speed)
         used = load.work_per_s / speed
         if used >= CRITICAL or used <= 0.0:
+            self.speed = 0.0
             return 0.0, min(used, 1.0)
         service_s, service_scv = many * load.work_each_s / speed, self.service_scv / many
         args = n / many, used, load.gap_scv, service_scv, service_s, self.servers, self.streams, load.unseen_scv
@@ -114,6 +150,10 @@ class HiddenWait:
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         wait_s = tuple_wait_s(used, gap_scv, service_scv, service_s, self.servers)
+        if self.conservation is not None:
+            self.wait_s, self.speed = wait_s, speed
+            if self.conservation.holds(now_s):
+                return self.conservation.wait_s(self) * self.conservation.hidden_share(n / load.tuples_per_s), used
         wait_s *= hidden_share(self._drift(self.neighbours, n, speed, now_s))
         if self.pace is None:
             return wait_s, used
