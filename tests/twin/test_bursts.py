@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twin.worlds import chain, deployment
+from tests.twin.worlds import HOST, chain, deployment
 from twin.deployment import Deployment
 from twin.engine.segment import Segment
 from twin.engine.windows.shuffled import of_any_order
+from twin.job import compile
 from twin.metrics import Metrics
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -34,12 +35,12 @@ def latency_s(metrics: Metrics) -> float:
 
 
 def of_pairs() -> Deployment:
-    """Four replicas join, each with a burst of 500 and more. What these wait for each other is left out: no service."""
+    """Four replicas join, each with a burst of 500 and more, which wait for each other."""
     ends: list[dict[str, Any]] = [
         {"kind": kind, "name": name} for name, kind in (("left", "source"), ("right", "source"), ("out", "sink"))
     ]
     window = {"policy": "count", "size_tuples": 50}
-    operators: list[dict[str, Any]] = [*ends[:2], PAIR, top(window) | {"service_time_s": 0.0}, ends[2]]
+    operators: list[dict[str, Any]] = [*ends[:2], PAIR, top(window), ends[2]]
     return deployment(operators, PAIRED, {"left": 1400.0, "right": 300.0}, placement={"pair": {"h": 4}})
 
 
@@ -82,3 +83,23 @@ def test_the_first_that_comes_tells_the_age_of_a_window_of_one_group_and_its_own
     low, high, _, _ = of_any_order(old, new, 0.5)
     assert (low + high) / 2 == (2.0 + 11.0) / 2
     assert low <= 2.0 and high >= 11.0  # where groups of one tuple lie, of either burst
+
+
+MBPS = {"one host": None, "a fast network": 1000.0, "a slow one": 20.0}
+
+
+@pytest.mark.parametrize("mbps", MBPS.values(), ids=MBPS)
+@pytest.mark.parametrize("replicas", [2, 5])
+def test_bursts_of_several_replicas_wait_for_each_other(replicas: int, mbps: float | None) -> None:
+    """Of N results at once each waits for half of the others, less what the network took them apart already."""
+    hosts = [HOST | {"name": name, "bandwidth_mbps": mbps or HOST["bandwidth_mbps"]} for name in ("h", "far")]
+    placement: dict[str, Any] = {"groups": {"h": replicas}} | ({"after": "far", "sink": "far"} if mbps else {})
+    took_s = []
+    for service_s in (0.0, 0.002):
+        after = {"kind": "map", "name": "after", "service_time_s": service_s}
+        job = chain([GROUPS, after], 2000.0, hosts=hosts, placement=placement)
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=12, period_s=12, seed=5)))
+        took_s.append(latency_s(run.metrics))
+    bytes_each = compile(job).edge(job.query.streams[1]).bytes_each
+    apart_s = bytes_each * 8 / (mbps * 1e6) if mbps else 0.0
+    assert took_s[1] - took_s[0] == pytest.approx((0.002 - apart_s) * (GROUPS["groups"] + 1) / 2, rel=0.02)

@@ -9,6 +9,7 @@ from scenarios.spaces.parameter_space import COSTREAM
 from tests.scenarios.test_job_maps import chain
 from twin.query import Windowed
 from twin.scenario import RunSettings
+from twin.wiring.meeting import overlapping
 from twin.wiring.wiring import Wiring
 
 FAST = RunSettings(fidelity="fast")
@@ -36,4 +37,4 @@ def test_segments_overlap_where_streams_meet_and_after(seed):
         operators = wiring.job.component(name).operators
         return any(isinstance(each, Windowed) and each.window.policy == "time" for each in operators)
 
-    assert wiring.overlapping() == {each.name for each in wiring.job.components if overlap(each.name)}
+    assert overlapping(wiring) == {each.name for each in wiring.job.components if overlap(each.name)}

@@ -103,3 +103,25 @@ def test_who_asks_for_nothing_is_in_nobodys_way(load: float) -> None:
     found, error = sojourns_s(job.model_copy(update={"query": query}), 120, 3)
     expected = oracles.wait_m_m_c(servers, load, service_s) + service_s
     assert abs(found - expected) < 0.03 * expected + 2 * error
+
+
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_a_stage_that_costs_nothing_and_passes_all_on_changes_no_wait(replicas: int) -> None:
+    """Streams of several replicas that were dealt in turn are as even behind it as they were before."""
+    each_s = 0.85 * replicas / RATE_PER_S
+    places = {"h": replicas}
+    free = {"kind": "map", "name": "free", "service_time_s": 0.0}
+    busy = {"kind": "map", "name": "busy", "service_time_s": each_s, "service_scv": 0.0}
+    hosts = [HOST | {"name": name, "latency_ms": 0} for name in ("h", "ends")]
+    found = []
+    for middle in ([busy], [free, busy]):
+        placed = {"source": places, "sink": "ends"} | {str(operator["name"]): places for operator in middle}
+        job = chain(middle, RATE_PER_S, hosts=hosts, placement=placed)
+        streams = [
+            each.model_copy(update={"partitioning": "forward"}) if each.producer == "free" else each
+            for each in job.query.streams
+        ]
+        query = job.query.model_copy(update={"streams": tuple(streams)})
+        found.append(sojourns_s(job.model_copy(update={"query": query}), 60.0, 4))
+    (direct_s, error_s), (behind_s, other_s) = found
+    assert abs(behind_s - direct_s) < 0.05 * direct_s + 2 * (error_s + other_s)

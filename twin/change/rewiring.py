@@ -11,10 +11,11 @@ from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter
 from twin.engine.station.task import Task
-from twin.engine.streams.confluence import Confluence, round_of
+from twin.engine.streams.confluence import Confluence
 from twin.plan import Location
 from twin.query import Stream
 from twin.wiring.acquaint import acquaint
+from twin.wiring.meeting import overlapping, rounds
 from twin.wiring.wiring import Wiring
 
 
@@ -112,17 +113,17 @@ class Rewiring(Wiring):
         self._replicas[operator] = len(self.world.tasks[operator])
         if self.exact:
             return
-        overlapping, now_s = self.overlapping(), self.world.env.now
+        meeting, now_s = overlapping(self), self.world.env.now
         for name, tasks in self.world.tasks.items():
             for task in tasks:
                 self.know_company(name, task)
-                if name in overlapping and task.confluence is None:
+                if name in meeting and task.confluence is None:
                     task.confluence = Confluence(now_s)
                     task.confluence.delay(max(0.0, task.free_s - now_s))
+        self.rounds = rounds(self)
         for edge in self.job.edges:
-            turns = round_of(self.producers(edge), self.replicas(edge.stream.consumer))
             for inbox in self.world.inboxes[edge.ends]:
-                inbox.lane.know(turns)
+                inbox.lane.know(self.rounds[edge.ends])
 
     def _outputs(self, operator: str) -> list[Stream]:
         """The streams out of the component that begins with an operator."""

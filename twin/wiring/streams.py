@@ -18,7 +18,6 @@ from twin.engine.station.task import Task
 from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
-from twin.engine.streams.confluence import round_of
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
 from twin.job import Edge
@@ -125,9 +124,10 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     edge = wiring.job.edge(each)
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
-    turns = round_of(wiring.producers(edge), wiring.replicas(each.consumer))
     way = wiring.world.ways.setdefault(edge.ends, Way())
-    inboxes = [Inbox(receiver, side, room, turns, beyond_s, edge.bytes_each, way) for receiver in receivers]
+    inboxes = [
+        Inbox(receiver, side, room, wiring.rounds[edge.ends], beyond_s, edge.bytes_each, way) for receiver in receivers
+    ]
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:

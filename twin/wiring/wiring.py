@@ -26,11 +26,11 @@ from twin.engine.streams.pool import make_pool
 from twin.job import Component, Edge, Job, compile
 from twin.plan import Location
 from twin.profiles import Noise
-from twin.query import Windowed
 from twin.randomness import stream
 from twin.scenario import RunSettings
 from twin.wiring.acquaint import acquaint
 from twin.wiring.event_time import EventTimes, finish, prepare
+from twin.wiring.meeting import overlapping, passed_whole, rounds, streams
 from twin.wiring.network import Network
 from twin.wiring.resolution import resolution
 from twin.wiring.sockets import limit_sockets
@@ -71,6 +71,7 @@ class Wiring:
         self.network = Network(deployment, self.world, self.noise, settings.seed)
         self.places: dict[Task, Location] = {}
         self.event_times = EventTimes(self.query)
+        self.rounds: dict[tuple[str, str], int] = {}  # see meeting
         self.announced: Callable[[], None] = lambda: None  # told of changes of form; no checkpoint is older then
 
     def build(self) -> World:
@@ -86,6 +87,7 @@ class Wiring:
             if self.exact and self.servers(name) > 1:
                 world.pools[name] = make_pool(world.tasks[name])
         prepare(self)
+        self.rounds = rounds(self)
         for each in self.job.edges:
             connect(self, each)
         finish(self)
@@ -163,13 +165,13 @@ class Wiring:
     def _acquaint_all(self) -> None:
         """Tells each task what it pays for sending and who shares its processor."""
         sharing: dict[int, dict[str, list[Task]]] = defaultdict(lambda: defaultdict(list))  # by processor
-        overlapping = set() if self.exact else self.overlapping()
+        meeting = set() if self.exact else overlapping(self)
         for name, tasks in self.world.tasks.items():
             for task in tasks:
                 sharing[id(task.processor)][name].append(task)
                 task.know_ports()
                 self.know_company(name, task)
-                if name in overlapping:
+                if name in meeting:
                     task.confluence = Confluence()
         for processor in self.world.processors.values():
             acquaint(self.job, self.replicas, processor, sharing[id(processor)])
@@ -177,50 +179,16 @@ class Wiring:
     def know_company(self, operator: str, task: Task) -> None:
         """Tells a task of an operator in what company tuples reach it."""
         task.hidden.servers = self.servers(operator)
-        task.hidden.streams = self._streams(operator)
+        task.hidden.know_streams(streams(self, operator), passed_whole(self, operator))
         task.hidden.together = 1.0 if self.exact else together(self.job, operator)
 
     def replicas(self, operator: str) -> int:
         """That an operator has."""
         return self.job.component(operator).replicas
 
-    def _streams(self, operator: str) -> int:
-        """Streams of tuples whose gaps have nothing to do with each other, that meet at a replica of the operator."""
-        counts = ((each.stream.producer, self.producers(each)) for each in self.job.inputs(operator))
-        return max(1, sum(min(2, n) if self._in_step(producer) else n for producer, n in counts))
-
-    def _in_step(self, operator: str) -> bool:
-        """Whether the replicas of an operator get their tuples in turn and pass all of them on, back to a source.
-
-        Who gets theirs in turn then gets about one a round: rounds of one length stay in step, stage after stage.
-        """
-        while True:
-            component, inputs = self.job.component(operator), self.job.inputs(operator)
-            if self.replicas(operator) == 1 or component.operator.is_source:
-                return True
-            if len(inputs) != 1 or not all(each.one_to_one for each in component.operators):
-                return False
-            if not inputs[0].how.in_turn:
-                return False
-            operator = inputs[0].stream.producer
-
     def producers(self, edge: Edge) -> int:
         """Producer replicas that send on a stream to any one consumer replica."""
         return 1 if edge.how.paired else self.replicas(self.job.components[edge.producer].name)
-
-    def overlapping(self) -> set[str]:
-        """Components at whose replicas segments that arrive can overlap in time."""
-        at: set[str] = set()
-        after: set[str] = set()  # those that they send: the results of time windows are bursts, in order
-        for component in self.job.components:  # in data-flow order
-            inputs = self.job.inputs(component.name)
-            several = sum(map(self.producers, inputs)) > 1 or (bool(inputs) and self.noise.jitter_scv > 0.0)
-            if several or any(self.job.component(each.stream.producer).name in after for each in inputs):
-                at.add(component.name)
-                windows = [each.window for each in component.operators if isinstance(each, Windowed)]
-                if not any(window.policy == "time" for window in windows):
-                    after.add(component.name)
-        return at
 
     def servers(self, operator: str) -> int:
         """Replicas that take from a common queue; 1 if they have a queue each."""

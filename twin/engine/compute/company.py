@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from twin.engine.compute.crowding import calm_rate, crowded_rate, mixed_rate
+
+if TYPE_CHECKING:
+    from twin.engine.compute.crowd import Crowd
 
 MEMORY_S = 5.0
 """Over which what is met is averaged: by how much chance moves it is in the rates already."""
@@ -98,10 +103,21 @@ class Company:
         self._from_calm_s, self._from_calm_work = tally.calm_s, tally.calm_work
         self._from_slope_s, self._from_left_s = tally.slope_s, tally.left_s
 
-    def rate(self, tally: Tally, capacity: float, now_s: float, jobs: float, own: float, counted: float) -> float:
+    def rate(
+        self,
+        tally: Tally,
+        capacity: float,
+        now_s: float,
+        jobs: float,
+        own: float,
+        counted: float,
+        crowd: Crowd | None,
+        place: int,
+    ) -> float:
         """Cores that it got on average while it was busy since it last asked, or gets beside so many jobs.
 
-        own: what it needs; counted: of that, what the tally holds now.
+        own: what it needs; counted: of that, what the tally holds now. crowd, place: where it is known who the others
+        are; else they are taken as equal.
         """
         calm, time_s, jobs_now = 0.0 if jobs else 1.0, now_s - self._from_s, jobs
         if time_s > 0.0:
@@ -117,11 +133,17 @@ class Company:
         rate = 0.0
         if calm > 0.0:
             demand = self._calm_work / self._calm_s if self._calm_s > 0.0 else tally.usual
-            rate = calm_rate(capacity, own, self._others, demand - own)
+            if crowd is None:
+                rate = calm_rate(capacity, own, self._others, demand - own)
+            else:
+                rate = crowd.calm_rate(place, own, demand - own)
         if calm < 1.0:
             demand = capacity - self._left_s / self._slope_s if self._slope_s > 0.0 else tally.usual
             others = self._company - jobs if self._company > jobs else 0.0
-            beside = crowded_rate(capacity, jobs, own, others, demand - own)
+            if crowd is None:
+                beside = crowded_rate(capacity, jobs, own, others, demand - own)
+            else:
+                beside = crowd.crowded_rate(place, jobs, own, demand - own)
             rate = mixed_rate(own, calm, rate, beside) if calm > 0.0 else beside
         return rate
 

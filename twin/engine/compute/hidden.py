@@ -31,8 +31,10 @@ class HiddenWait:
 
     __slots__ = (
         "_mean_s",
+        "_meet",
         "_often",
         "_until_s",
+        "_whole",
         "faster",
         "gap_scv_after",
         "inputs",
@@ -42,6 +44,7 @@ class HiddenWait:
         "servers",
         "service_scv",
         "streams",
+        "streams_after",
         "together",
         "tuple_scv",
         "unseen_scv_after",
@@ -57,17 +60,40 @@ class HiddenWait:
         self.faster = 1.0  # its line moves on by so much than its busy time says, see Pace
         self.servers = 1  # that take from the same queue, this one included
         self.streams = 1.0  # of producer replicas, that meet here
+        self.streams_after = 1.0  # that are in one of what leaves
         self.together = 1.0  # tuples that come at one moment
         self.gap_scv_after = 1.0  # variability of the gaps between tuples that leave
         self.unseen_scv_after = 0.0  # of it, what segments do not show
         self._mean_s = 0.0
         self._often = 0.0  # probability that a tuple waits
         self._until_s = 0.0
+        self._meet: list[tuple[int, HiddenWait | None]] = []
+        self._whole = False
+
+    def evaluating(self) -> float:
+        """Cores that it takes on average beyond its tuples' own work: for evaluations of its window."""
+        load = self.load
+        load.refresh()
+        return max(0.0, load.work_per_s - load.tuples_per_s * (self.inputs.service_s + self.inputs.beyond_s()))
 
     def know_pace(self, pace: Pace | None) -> None:
         """Which is that of its processor, if tuples come from there."""
         self.pace = pace if pace is not None and pace.feeds else None
         self.faster = 1.0
+
+    def know_streams(self, meet: list[tuple[int, HiddenWait | None]], whole: bool) -> None:
+        """How many meet here, by input, and at whom those met that each of them is of.
+
+        whole: somebody gets all that leaves. He is told how it varies over long times, and in how many streams it came.
+        """
+        self._meet = meet
+        self._whole = whole
+        self._count()
+
+    def _count(self) -> None:
+        """A busy server's departures are spaced by its services: so much of the streams that met there is lost."""
+        streams = sum([many * (1.0 if there is None else there.streams_after) for many, there in self._meet])
+        self.streams = streams if streams > 1.0 else 1.0
 
     def sample(
         self, draws: Draws, n: int, span_s: float, speed: float, now_s: float, each_s: float
@@ -89,13 +115,15 @@ class HiddenWait:
     def _renew(self, n: int, span_s: float, speed: float, now_s: float) -> None:
         load = self.load
         load.refresh()
+        self._count()
         n = max(n, round(load.tuples_per_s * span_s))
         self.service_scv = self.tuple_scv + (1.0 + self.tuple_scv) * self.inputs.scv()
         self._mean_s, used = self._mean(n, speed, now_s)
         self._often = used if self.servers == 1 or used >= 1.0 else erlang_c(self.servers, used)
         self._until_s = now_s + RENEW_S
-        gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
+        gap_scv = load.gap_scv if self._whole else merged_gap_scv(used, load.gap_scv, self.streams)
         self.gap_scv_after = departure_gap_scv(used, gap_scv, self.service_scv)
+        self.streams_after = 1.0 + (self.streams - 1.0) * (1.0 - min(1.0, used) ** 2)
         self.unseen_scv_after = departure_gap_scv(used, load.unseen_scv, 0.0) if load.unseen_scv else 0.0
 
     def _mean(self, n: int, speed: float, now_s: float) -> tuple[float, float]:

@@ -16,6 +16,7 @@ import simpy
 from twin.engine.alarm import Alarm
 from twin.engine.compute.collisions import collisions
 from twin.engine.compute.company import Tally
+from twin.engine.compute.crowd import Crowd
 from twin.engine.compute.flats import Flats, grained
 from twin.engine.compute.share import Share
 
@@ -51,6 +52,7 @@ class Processor:
         "_sequence",
         "_since",
         "capacity",
+        "crowd",
         "env",
         "factors",
         "overdrawn_s",
@@ -86,6 +88,7 @@ class Processor:
         self._ringing = False
         self._floor = min(1.0, capacity)  # cores that each task gets at least
         self.tally = Tally()
+        self.crowd: Crowd | None = None  # of few tasks, where all know each other
 
     def slow(self, cause: str, factor: float) -> None:
         """Sets one cause's factor on work; the slow-down is the product of all causes'."""
@@ -131,7 +134,10 @@ class Processor:
         self._advance(now)
         own = share.usual
         counted = 0.0 if share.resting else own
-        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), own, counted)
+        crowd = self.crowd
+        if crowd is not None:
+            crowd.renew(now)
+        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), own, counted, crowd, share.place)
         if rate < self._floor:
             return self._floor
         return rate if rate < 1.0 else 1.0
@@ -172,6 +178,7 @@ class Processor:
         now: float = self.env.now
         self._advance(now)
         share.begin(now)
+        share.given_s += work_s
         self._rest(share)
         self._sequence += 1
         heapq.heappush(self._jobs, (self._clock + work_s, self._sequence, share, done))

@@ -17,7 +17,11 @@ class Share:
         "attached",
         "blocked",
         "company",
+        "done_s",
         "flat",
+        "given_s",
+        "passing",
+        "place",
         "resting",
         "running",
         "spare_s",
@@ -37,6 +41,10 @@ class Share:
         self.usual = 0.0  # the same, as a slow average: the estimate above is moved by chance
         self.usual_work = 0.0
         self.usual_s = 0.0
+        self.done_s = 0.0  # core-seconds that it worked while it kept up
+        self.given_s = 0.0  # and that it was given as jobs
+        self.passing = False  # bursts pass through it, at a rate that is known
+        self.place = 0  # in the crowd on its processor, if there is one
         self.company = Company()
         self.work_sum = 0.0
         self.time_sum = 0.0
@@ -49,6 +57,7 @@ class Share:
     def expect(self, work_s: float, time_s: float) -> float:
         """What it usually needs, in cores, as it did so much in time that it had for it."""
         keep = MEMORY_S / (MEMORY_S + time_s)
+        self.done_s += work_s
         self.usual_work = work_s = self.usual_work * keep + work_s
         self.usual_s = time_s = self.usual_s * keep + time_s
         return grained(work_s / time_s) if work_s < time_s else 1.0

@@ -75,6 +75,8 @@ class Service(Intake):
             could_s = usual_s
         if self.processor.stopped(self.share):
             could_s = 0.0
+        elif self.share.passing:  # what else is busy meanwhile is in its speed
+            keeps_up, could_s = True, work_s
         if keeps_up and work_s <= could_s:
             self.processor.kept_up(self.share, work_s, speed)
             if end_s > now:

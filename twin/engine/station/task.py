@@ -70,7 +70,7 @@ class Task(Interruptible):
         a_s, b_s = segment.a_s, segment.b_s
         width_s, older_s = b_s - a_s, 0.0
         if self.confluence is not None and inbox is not None:
-            width_s = inbox.lane.width_s(a_s, b_s)
+            width_s = inbox.lane.width_s(a_s, b_s) if segment.beyond is None else b_s - a_s
             start_s, end_s, older_s = self._among(segment, time_s, width_s, speed)
         else:
             start_s = a_s if a_s > self.free_s else self.free_s
@@ -162,7 +162,13 @@ class Task(Interruptible):
         if older_s < 0.0:
             older_s = 0.0
         if width_s > 0.0:
-            start_s, end_s = segment.a_s + behind_s, b_s + behind_s
+            a_s = segment.a_s
+            start_s, end_s = a_s + behind_s, b_s + behind_s
+            burst = segment.beyond is not None
+            if burst and width_s < time_s - time_s / segment.n:  # it came faster than it is served, one by one
+                if end_s < a_s + time_s:
+                    end_s = a_s + time_s
+                start_s = end_s - time_s
             able_s = min(confluence.able_s, end_s - time_s)  # before, none of what waited was served
             return (start_s if start_s > able_s else able_s), end_s, older_s
         return b_s + behind_s, b_s + behind_s + time_s, older_s
