@@ -44,8 +44,7 @@ def extensions() -> list[Any]:
     digests = compiled["fingerprint"](ENGINE, compiled["sources"](ENGINE))
     Build.built = compiled["BUILT"], digests
     paths = [str(ENGINE / name) for name in digests]
-    # no lines for a debugger: they take the C compiler as long as all else
-    made = mypycify(paths, opt_level="3", debug_level="0", strip_asserts=False, group_name="twin.engine")
+    made = mypycify(paths, opt_level="3", strip_asserts=False, group_name="twin.engine")
     for extension in made:
         if os.name == "posix":
             extension.extra_compile_args.append(EXACT)

@@ -9,12 +9,12 @@ from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
 from twin.guards.blocked_joins import blocked_joins
+from twin.guards.catching_up import catching_up
 from twin.guards.crowding import COLLIDING, NEARLY_FULL, crowded
 from twin.guards.event_cautions import event_cautions
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
 from twin.key_skew import KeySkew
-from twin.metrics import BACKPRESSURE_SHARE
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
 from twin.wiring.resolution import PARTS, resolution
@@ -22,8 +22,6 @@ from twin.wiring.world import World
 
 BLOCKED_SHARE = 0.02
 """Of the time: a window that is blocked for longer needs segments that are short against its slide."""
-HELD_UP = 0.05
-"""Of the time: a source that is blocked for longer, and keeps up, falls behind with each burst."""
 OVERDRAWN, FINER = 0.02, 4
 """Of the time: a processor that is ahead of its cores by more is followed too coarsely, by so many times."""
 CHANCY = 0.97
@@ -45,7 +43,7 @@ def cautions(
     return (
         *_dropped(rows),
         *_coarse(job, settings, rows),
-        *(_catching_up(job, settings, rows) or blocked_joins(job, settings, rows)),
+        *(catching_up(job, settings, rows, events) or blocked_joins(job, settings, rows)),
         *_overdrawn(job, settings, world),
         *_nearly_full(job, settings, hosts),
         *unevaluated.values(),
@@ -79,24 +77,6 @@ def _coarse(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
         f"of {slide_s:.2g} s: throughput and latencies may be far off; set run.segments to {enough}, or fidelity: exact"
     )
     return [line]
-
-
-def _catching_up(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
-    """That sources are held up by bursts of results, and catch up in between: how far they fall behind is uncertain."""
-    if settings.fidelity == "exact" or not any(isinstance(each, Windowed) for each in job.query.operators):
-        return []
-    lines = []
-    for source in job.sources:
-        mine = [row for row in rows if row["operator"] == source.name and row["start_s"] >= settings.warmup_s]
-        arrived, taken = (sum(row[key] for row in mine) for key in ("arrived", "numRecordsIn"))
-        held_up = sum(row["backPressuredTimeMsPerSecond"] for row in mine) / max(1, len(mine)) / 1000
-        if held_up > HELD_UP and arrived - taken <= BACKPRESSURE_SHARE * arrived:
-            lines.append(
-                f"{source.name}: it keeps up, but is blocked for {100 * held_up:.0f} % of the time: how far it falls "
-                "behind in bursts is smoothed by segments, so end-to-end latencies, high percentiles above all, may be "
-                "half or twice of what they are; set fidelity: exact"
-            )
-    return lines
 
 
 def _dropped(rows: Sequence[Row]) -> list[str]:

@@ -20,6 +20,7 @@ from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, Ga
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
+from twin.engine.streams.telling import tell_all
 from twin.job import Edge
 from twin.plan import Location
 from twin.query import Stream, Windowed
@@ -58,8 +59,26 @@ def connect(wiring: Wiring, edge: Edge) -> None:
         if dealt is None or apart:  # else all producers deal together
             dealt = _deal(wiring, edge, index)
         task.ports.append(make_port(wiring, task, paths[start], dealt, each))
+    if not wiring.exact and not _batched(wiring, each):
+        _tell_evaluated(wiring, edge, inboxes)
     if groups is not None:
         groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
+
+
+def _batched(wiring: Wiring, each: Stream) -> bool:
+    return wiring.engine.batch_of(wiring.job.edge(each).bytes_each) > 1 and wiring.engine.flush_s is not None
+
+
+def _tell_evaluated(wiring: Wiring, edge: Edge, inboxes: Sequence[Inbox]) -> None:
+    """Tells consumers that they get the results of windows at one moment, where they leave at once: of all replicas."""
+    operators = wiring.job.components[edge.producer].operators
+    windowed = [each for each in operators if isinstance(each, Windowed) and each.window.policy == "time"]
+    if windowed:
+        rates = wiring.job.rates
+        per_fire = (
+            rates[edge.stream.producer].out_per_s * edge.share / max(rates[windowed[-1].name].fires_per_s, 1e-300)
+        )
+        tell_all(inboxes, per_fire / len(inboxes))
 
 
 def align(wiring: Wiring, edge: Edge) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from twin.engine.draws import Draws
 from twin.engine.logic import Logic
-from twin.engine.logics.chain import Chain, Step
+from twin.engine.logics.chain import Chain
+from twin.engine.logics.steps import Step
 from twin.engine.logics.tail import Tail
 from twin.engine.station.gated import GatedTask
 from twin.engine.station.polling import PollingTask

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import simpy
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.twin.engine.tiny import Listener, burst, connect, deliver_at, inbox_of, map_task
 from twin.engine.streams.shedding import SheddingPort
@@ -61,6 +64,42 @@ def test_credits_come_back_half_at_the_start_and_half_at_the_end() -> None:
     assert inbox.credits == 8  # 3 of 5
     env.run()
     assert (env.now, inbox.credits) == (0.5, 10)
+
+
+@given(room=st.integers(0, 99), made_s=st.floats(0.1, 10.0), waits_s=st.floats(0.0, 10.0))
+def test_what_is_held_back_leaves_as_late_as_its_tuples(room: int, made_s: float, waits_s: float) -> None:
+    """So many of 100 tuples leave evenly while all of them are made, the others evenly until there is room for all."""
+    env = simpy.Environment()
+    task, out = map_task(env, exact=False), Listener(env)
+    inbox = inbox_of(out, capacity=200)
+    port = connect(task, [inbox])
+    inbox.credits = room
+    env.run(until=made_s)
+    port.send(burst(made_s, 100, since_s=0.0))
+    env.run(until=made_s + waits_s + 1e-9)
+    inbox.credits = 100
+    inbox.wake()
+    (left,) = out.segments
+    mean_s = (room * made_s / 2 + (100 - room) * (made_s + env.now) / 2) / 100
+    assert left.b_s == env.now
+    assert left.a_s == pytest.approx(max(0.0, 2 * mean_s - env.now))
+
+
+def test_streams_that_are_held_back_evenly_have_no_gaps() -> None:
+    """Room for a tuple each 0.1 s; each segment is made in 2 s as soon as the one before has left, after 10."""
+    env = simpy.Environment()
+    task, out = map_task(env, exact=False), Listener(env)
+    inbox = inbox_of(out, capacity=1000)
+    port = connect(task, [inbox])
+    inbox.credits = 0
+    for begun_s in (0.0, 10.0, 20.0):
+        env.run(until=begun_s + 2.0)
+        inbox.credits += 20
+        port.send(burst(env.now, 100, since_s=begun_s))
+        env.run(until=begun_s + 10.0)
+        inbox.credits += 80
+        inbox.wake()
+    assert [(each.a_s, each.b_s) for each in out.segments] == [(0.0, 10.0), (10.0, 20.0), (20.0, 30.0)]
 
 
 def test_a_shedding_port_loses_what_finds_no_room() -> None:

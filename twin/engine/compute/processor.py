@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.alarm import Alarm
+from twin.engine.compute.bunches import SINGLE, rate_among
 from twin.engine.compute.collisions import collisions
 from twin.engine.compute.company import Tally
+from twin.engine.compute.crowd import Crowd
 from twin.engine.compute.flats import Flats, grained
 from twin.engine.compute.share import Share
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
+RENEW_S = 1.0
+"""Simulated seconds for which it is known who gets work together."""
 FORGET = 0.7
 """Per moment at which segments come, in the estimate of a flat demand: were it per segment, a burst of them would leave
 next to nothing of the time that passed before it, and cores would be kept free for a demand that is not there."""
@@ -51,6 +55,7 @@ class Processor:
         "_sequence",
         "_since",
         "capacity",
+        "crowd",
         "env",
         "factors",
         "overdrawn_s",
@@ -86,6 +91,7 @@ class Processor:
         self._ringing = False
         self._floor = min(1.0, capacity)  # cores that each task gets at least
         self.tally = Tally()
+        self.crowd: Crowd | None = None  # of few tasks, where all know each other
 
     def slow(self, cause: str, factor: float) -> None:
         """Sets one cause's factor on work; the slow-down is the product of all causes'."""
@@ -129,12 +135,29 @@ class Processor:
         """
         now: float = self.env.now
         self._advance(now)
-        own = share.usual
-        counted = 0.0 if share.resting else own
-        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), own, counted)
+        if now >= share.renew_s:
+            self._renew(share, now)
+        crowd = self.crowd
+        if crowd is not None:
+            crowd.renew(now)
+        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), share, crowd)
         if rate < self._floor:
             return self._floor
         return rate if rate < 1.0 else 1.0
+
+    def _renew(self, share: Share, now: float) -> None:
+        """Looks at who gets work when a task does."""
+        share.renew_s = now + RENEW_S
+        inputs = share.inputs
+        if inputs is None or not inputs.inboxes:
+            return
+        used = self.work_s / (self.capacity * now) if now > 0.0 else 0.0
+        found = inputs.bunch(self.capacity, share.usual, used)
+        if not share.resting:
+            self.tally.remove(share)
+        share.bunch = found
+        if not share.resting:
+            self.tally.add(share)
 
     def kept_up(self, share: Share, work_s: float, speed: float) -> None:
         """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums.
@@ -155,9 +178,11 @@ class Processor:
             self._make_up(now + ahead_s)
         usual = share.expect(work_s, time_s)
         if not share.resting:
-            self.tally.remove(share.usual)
-            self.tally.add(usual)
+            self.tally.remove(share)
         share.usual = usual
+        share.present = grained(usual / speed) if usual < speed else 1.0
+        if not share.resting:
+            self.tally.add(share)
         if share.time_sum > 0.0:
             flat = grained(share.work_sum / share.time_sum) if share.work_sum < share.time_sum else 1.0
             if flat != share.flat:
@@ -172,6 +197,7 @@ class Processor:
         now: float = self.env.now
         self._advance(now)
         share.begin(now)
+        share.given_s += work_s
         self._rest(share)
         self._sequence += 1
         heapq.heappush(self._jobs, (self._clock + work_s, self._sequence, share, done))
@@ -226,10 +252,10 @@ class Processor:
             share.resting = resting
             if resting:
                 self._flats.remove(share.flat)
-                self.tally.remove(share.usual)
+                self.tally.remove(share)
             else:
                 self._flats.add(share.flat)
-                self.tally.add(share.usual)
+                self.tally.add(share)
 
     def _advance(self, now: float) -> None:
         elapsed = now - self._since
@@ -247,7 +273,13 @@ class Processor:
             level = flats.level(capacity, jobs)
             if level > 1.0:
                 level = 1.0
-            self._level = level * collisions(capacity, jobs, flats.low, flats.demand) if capacity > 1.0 else level
+            if capacity > 1.0:
+                level *= collisions(capacity, jobs, flats.low, flats.demand)
+            if jobs < capacity and self.tally.bunches.usual > 0.0:  # else jobs use whatever others leave
+                met = rate_among(capacity, jobs - 1.0 + self.tally.present, 1.0, SINGLE, self.tally.bunches, 1.0)
+                if met < level:
+                    level = met
+            self._level = level
             self._arm()
 
     def _arm(self) -> None:

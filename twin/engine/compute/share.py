@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from twin.engine.compute.bunches import SINGLE
 from twin.engine.compute.company import MEMORY_S, Company
 from twin.engine.compute.flats import grained
+
+if TYPE_CHECKING:
+    from twin.engine.compute.inputs import Inputs
 
 
 class Share:
@@ -16,8 +22,16 @@ class Share:
         "_since_s",
         "attached",
         "blocked",
+        "bunch",
         "company",
+        "done_s",
         "flat",
+        "given_s",
+        "inputs",
+        "passing",
+        "place",
+        "present",
+        "renew_s",
         "resting",
         "running",
         "spare_s",
@@ -37,7 +51,15 @@ class Share:
         self.usual = 0.0  # the same, as a slow average: the estimate above is moved by chance
         self.usual_work = 0.0
         self.usual_s = 0.0
+        self.done_s = 0.0  # core-seconds that it worked while it kept up
+        self.given_s = 0.0  # and that it was given as jobs
+        self.passing = False  # bursts pass through it, at a rate that is known
+        self.place = 0  # in the crowd on its processor, if there is one
         self.company = Company()
+        self.bunch = SINGLE  # who gets work when it does, by what was known lately of
+        self.inputs: Inputs | None = None  # ... what comes
+        self.renew_s = 0.0
+        self.present = 0.0  # share of the time that it is busy, as it seems, keeping up
         self.work_sum = 0.0
         self.time_sum = 0.0
         self.spare_s = 0.0  # core-seconds that it could have worked lately and did not
@@ -49,6 +71,7 @@ class Share:
     def expect(self, work_s: float, time_s: float) -> float:
         """What it usually needs, in cores, as it did so much in time that it had for it."""
         keep = MEMORY_S / (MEMORY_S + time_s)
+        self.done_s += work_s
         self.usual_work = work_s = self.usual_work * keep + work_s
         self.usual_s = time_s = self.usual_s * keep + time_s
         return grained(work_s / time_s) if work_s < time_s else 1.0

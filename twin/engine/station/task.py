@@ -59,8 +59,6 @@ class Task(Interruptible):
         speed = processor.speed
         if processor.shared:
             speed = processor.available(self.share)
-            if speed > self.bunched_speed:
-                speed = self.bunched_speed
         time_s = busy_s = work_s / speed
         if self.hidden.faster > 1.0:  # its line moves on by the processor's clock
             speed *= self.hidden.faster

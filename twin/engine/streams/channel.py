@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
+from twin.engine.compute.bunches import ALONE
 from twin.engine.measure.way import Way
 from twin.engine.segment import Segment
 from twin.engine.streams.confluence import Lane
@@ -46,13 +47,14 @@ class Inbox:
     """Where one replica receives one stream. `side` is the stream's place among the consumer's inputs.
 
     beyond_s: CPU seconds that a tuple of this stream takes beyond the task's `service_s`, which is of all its streams.
-    tuple_bytes: size of each. way: what is known of the way here, of all replicas together.
+    tuple_bytes: size of each. way: what is known of the way here, of all replicas together. coming: how tuples come.
     """
 
     __slots__ = (
         "_draining",
         "beyond_s",
         "capacity",
+        "coming",
         "credits",
         "lane",
         "sent",
@@ -76,6 +78,7 @@ class Inbox:
         self.way = way or Way()
         self.task: Receiver = task
         self.lane = Lane(turns)
+        self.coming = ALONE
         self.side = side
         self.beyond_s = beyond_s
         self.tuple_bytes = tuple_bytes
@@ -147,6 +150,7 @@ class Port:
         "outbox",
         "passed_over",
         "paths",
+        "room",
         "send_s",
         "sent_s",
         "task",
@@ -162,6 +166,7 @@ class Port:
         self.lot = max(1, cap // LOTS)
         self.outbox: deque[tuple[Path, Segment]] = deque()
         self.sent_s = 0.0  # when a segment last left that had been held back, or met the first that was
+        self.room = 0.0  # for that part of the first one there was room by then
         self.dropped = 0
         self.passed_over = 0  # tuples that left the task and were not for this stream
         self.told: dict[str, float] = {}  # values of the last control items, by kind
@@ -244,6 +249,7 @@ class Port:
         self.outbox.append((path, segment))
         if len(self.outbox) == 1:
             self.sent_s = self.task.env.now
+            self.room = max(0, path.inbox.credits) / max(1, segment.n)
             self.task.block()
             path.inbox.waiters.append(self)
 
@@ -255,8 +261,8 @@ class Port:
             if inbox.credits < segment.n:
                 return False
             outbox.popleft()
-            self.task.held_back(segment, self.sent_s)
-            self.sent_s = self.task.env.now
+            self.task.held_back(segment, self._let_in_since_s(segment))
+            self.sent_s, self.room = self.task.env.now, 0.0
             self._transfer(path, segment)
         inbox.waiters.popleft()
         if outbox:
@@ -267,6 +273,17 @@ class Port:
         else:
             self.task.unblock()
         return True
+
+    def _let_in_since_s(self, segment: Segment) -> float:
+        """From when on room came: for a part of the first that waited it came while that was made.
+
+        A segment then leaves as late as its tuples do on average: that part over the time in which they were made, the
+        rest from then until now. Where room comes evenly it leaves from its own beginning on, and streams that are held
+        back have no gaps.
+        """
+        if segment.a_s == segment.b_s:
+            return self.sent_s
+        return self.sent_s - self.room * (self.task.env.now - segment.a_s)
 
     def _transfer(self, path: Path, segment: Segment) -> None:
         inbox = path.inbox

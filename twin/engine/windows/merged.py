@@ -33,7 +33,7 @@ class MergedTrigger(Trigger):
         super().__init__(extent, store)
         self._merger = Merger(len(store.histories))
         self._turns = Turns(len(store.histories))
-        self._bursts = False  # a side brings tuples of other windows, all at once
+        self._bursts = False  # a side brings results of other windows, several at once
         self._position = 0.0  # tuples merged so far
 
     def start(self) -> None:
@@ -44,7 +44,7 @@ class MergedTrigger(Trigger):
         """Evaluates the windows that are complete once this segment is known."""
         work_s = 0.0
         self._turns.take(segment.inbox.side, segment.n)
-        self._bursts |= segment.beyond is not None
+        self._bursts |= segment.beyond is not None or segment.clump > 0.0
         for from_s, to_s, parts in self._merger.add(segment.inbox.side, segment, segment.came_s):
             work_s += self._stretch(from_s, to_s, parts, segment)
         return work_s
