@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
-from twin.engine.compute.collisions import bunched_rate
+from twin.engine.compute.bunches import bunched_rate
 from twin.engine.compute.crowding import calm_rate, crowded_rate, mixed_rate
 from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario

@@ -20,6 +20,7 @@ from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, Ga
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
+from twin.engine.streams.telling import tell_all
 from twin.job import Edge
 from twin.plan import Location
 from twin.query import Stream, Windowed
@@ -27,6 +28,7 @@ from twin.randomness import stream
 from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at
 from twin.wiring.event_time import timed_deal
+from twin.wiring.meeting import flushed
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Buffer
@@ -57,8 +59,26 @@ def connect(wiring: Wiring, edge: Edge) -> None:
         if dealt is None or apart:  # else all producers deal together
             dealt = _deal(wiring, edge, index)
         task.ports.append(make_port(wiring, task, paths[start], dealt, each))
+    if not wiring.exact and not _batched(wiring, each):
+        _tell_evaluated(wiring, edge, inboxes)
     if groups is not None:
         groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
+
+
+def _batched(wiring: Wiring, each: Stream) -> bool:
+    return wiring.engine.batch_of(wiring.job.edge(each).bytes_each) > 1 and wiring.engine.flush_s is not None
+
+
+def _tell_evaluated(wiring: Wiring, edge: Edge, inboxes: Sequence[Inbox]) -> None:
+    """Tells consumers that they get the results of windows at one moment, where they leave at once: of all replicas."""
+    operators = wiring.job.components[edge.producer].operators
+    windowed = [each for each in operators if isinstance(each, Windowed) and each.window.policy == "time"]
+    if windowed:
+        rates = wiring.job.rates
+        per_fire = (
+            rates[edge.stream.producer].out_per_s * edge.share / max(rates[windowed[-1].name].fires_per_s, 1e-300)
+        )
+        tell_all(inboxes, per_fire / len(inboxes))
 
 
 def align(wiring: Wiring, edge: Edge) -> None:
@@ -128,6 +148,8 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     inboxes = [
         Inbox(receiver, side, room, wiring.rounds[edge.ends], beyond_s, edge.bytes_each, way) for receiver in receivers
     ]
+    for inbox in inboxes:
+        inbox.lane.batch, inbox.lane.flush_s = flushed(wiring, edge)
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:

@@ -85,19 +85,3 @@ def mean_rate(capacity: float, served: int, others: int, busy: float) -> float:
         weights += term
         mean += term if served + k <= capacity else term * capacity / (served + k)
     return mean / weights
-
-
-def bunched_rate(capacity: float, tasks: float, scv: float) -> float:
-    """Cores that each of so many tasks gets on average while it is busy, which all get their work at one moment. <= 1
-
-    scv: of the work of each. Where it is 0 they share the cores to the end; where it is 1, as of exponential work,
-    those that are left share them; in between goes by the deviation.
-    """
-    most = min(1.0, capacity)
-    if tasks <= max(1.0, capacity):
-        return most
-    level, whole = tasks / capacity, int(tasks)
-    served = min(whole, int(capacity))
-    others = 0.5 * (whole * (whole + 1) - served * (served + 1)) / capacity + (tasks - whole) * level
-    leaving = (served / most + others) / tasks
-    return 1.0 / (level + min(1.0, math.sqrt(scv)) * (leaving - level))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twin.engine.compute.bunches import SINGLE, Bunch, bunch
+
 if TYPE_CHECKING:
     from twin.engine.streams.channel import Inbox
 
@@ -36,6 +38,14 @@ class Inputs:
         if self._beyond_s is not None:
             return self._beyond_s
         return self._mean([each.beyond_s for each in self.inboxes])
+
+    def bunch(self, capacity: float, own: float, used: float) -> Bunch:
+        """With whom it gets its work, of so many cores, on a processor used to that share; mean of all tuples."""
+        found = [bunch(capacity, each.coming, own, used) for each in self.inboxes]
+        if len(found) == 1:
+            return found[0]
+        tasks = self._mean([each.tasks for each in found])
+        return Bunch(tasks, self._mean([each.met for each in found])) if tasks > 1.0 else SINGLE
 
     def scv(self) -> float:
         """Squared coefficient of variation of the services, between streams alone."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.alarm import Alarm
+from twin.engine.compute.bunches import SINGLE, rate_among
 from twin.engine.compute.collisions import collisions
 from twin.engine.compute.company import Tally
 from twin.engine.compute.crowd import Crowd
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-11
 """Core-seconds below which a job is done: rounding must not stall the clock."""
+RENEW_S = 1.0
+"""Simulated seconds for which it is known who gets work together."""
 FORGET = 0.7
 """Per moment at which segments come, in the estimate of a flat demand: were it per segment, a burst of them would leave
 next to nothing of the time that passed before it, and cores would be kept free for a demand that is not there."""
@@ -132,15 +135,29 @@ class Processor:
         """
         now: float = self.env.now
         self._advance(now)
-        own = share.usual
-        counted = 0.0 if share.resting else own
+        if now >= share.renew_s:
+            self._renew(share, now)
         crowd = self.crowd
         if crowd is not None:
             crowd.renew(now)
-        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), own, counted, crowd, share.place)
+        rate = share.company.rate(self.tally, self.capacity, now, len(self._jobs), share, crowd)
         if rate < self._floor:
             return self._floor
         return rate if rate < 1.0 else 1.0
+
+    def _renew(self, share: Share, now: float) -> None:
+        """Looks at who gets work when a task does."""
+        share.renew_s = now + RENEW_S
+        inputs = share.inputs
+        if inputs is None or not inputs.inboxes:
+            return
+        used = self.work_s / (self.capacity * now) if now > 0.0 else 0.0
+        found = inputs.bunch(self.capacity, share.usual, used)
+        if not share.resting:
+            self.tally.remove(share)
+        share.bunch = found
+        if not share.resting:
+            self.tally.add(share)
 
     def kept_up(self, share: Share, work_s: float, speed: float) -> None:
         """Records work that a task did while its input arrived: its flat demand is the ratio of the two sums.
@@ -161,9 +178,11 @@ class Processor:
             self._make_up(now + ahead_s)
         usual = share.expect(work_s, time_s)
         if not share.resting:
-            self.tally.remove(share.usual)
-            self.tally.add(usual)
+            self.tally.remove(share)
         share.usual = usual
+        share.present = grained(usual / speed) if usual < speed else 1.0
+        if not share.resting:
+            self.tally.add(share)
         if share.time_sum > 0.0:
             flat = grained(share.work_sum / share.time_sum) if share.work_sum < share.time_sum else 1.0
             if flat != share.flat:
@@ -233,10 +252,10 @@ class Processor:
             share.resting = resting
             if resting:
                 self._flats.remove(share.flat)
-                self.tally.remove(share.usual)
+                self.tally.remove(share)
             else:
                 self._flats.add(share.flat)
-                self.tally.add(share.usual)
+                self.tally.add(share)
 
     def _advance(self, now: float) -> None:
         elapsed = now - self._since
@@ -254,7 +273,13 @@ class Processor:
             level = flats.level(capacity, jobs)
             if level > 1.0:
                 level = 1.0
-            self._level = level * collisions(capacity, jobs, flats.low, flats.demand) if capacity > 1.0 else level
+            if capacity > 1.0:
+                level *= collisions(capacity, jobs, flats.low, flats.demand)
+            if jobs < capacity and self.tally.bunches.usual > 0.0:  # else jobs use whatever others leave
+                met = rate_among(capacity, jobs - 1.0 + self.tally.present, 1.0, SINGLE, self.tally.bunches, 1.0)
+                if met < level:
+                    level = met
+            self._level = level
             self._arm()
 
     def _arm(self) -> None:

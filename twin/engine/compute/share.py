@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from twin.engine.compute.bunches import SINGLE
 from twin.engine.compute.company import MEMORY_S, Company
 from twin.engine.compute.flats import grained
+
+if TYPE_CHECKING:
+    from twin.engine.compute.inputs import Inputs
 
 
 class Share:
@@ -16,12 +22,16 @@ class Share:
         "_since_s",
         "attached",
         "blocked",
+        "bunch",
         "company",
         "done_s",
         "flat",
         "given_s",
+        "inputs",
         "passing",
         "place",
+        "present",
+        "renew_s",
         "resting",
         "running",
         "spare_s",
@@ -46,6 +56,10 @@ class Share:
         self.passing = False  # bursts pass through it, at a rate that is known
         self.place = 0  # in the crowd on its processor, if there is one
         self.company = Company()
+        self.bunch = SINGLE  # who gets work when it does, by what was known lately of
+        self.inputs: Inputs | None = None  # ... what comes
+        self.renew_s = 0.0
+        self.present = 0.0  # share of the time that it is busy, as it seems, keeping up
         self.work_sum = 0.0
         self.time_sum = 0.0
         self.spare_s = 0.0  # core-seconds that it could have worked lately and did not

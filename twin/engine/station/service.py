@@ -26,7 +26,6 @@ class Service(Intake):
     __slots__ = (
         "_job_lag_s",
         "_job_since_s",
-        "bunched_speed",
         "busy_s",
         "confluence",
         "current",
@@ -40,11 +39,11 @@ class Service(Intake):
         super().__init__(setup, logic)
         self.hidden = HiddenWait(setup.service_scv, self.inputs)
         self.load = self.hidden.load
+        self.share.inputs = self.inputs
         self.confluence: Confluence | None = None  # where segments come that may overlap
         self.current: tuple[Segment, float, float, float] = _NOTHING
         self.finish_alarm = Alarm(self.env, self._finish)
         self.busy_s = 0.0
-        self.bunched_speed = 1.0  # at most, on a shared processor whose other tasks get theirs at the same moments
         self.in_service_work_s = 0.0  # core-seconds of the last service taken up
         self._job_since_s = 0.0
         self._job_lag_s = 0.0  # by which the clock was ahead of the stamps then

@@ -59,8 +59,6 @@ class Task(Interruptible):
         speed = processor.speed
         if processor.shared:
             speed = processor.available(self.share)
-            if speed > self.bunched_speed:
-                speed = self.bunched_speed
         time_s = busy_s = work_s / speed
         if self.hidden.faster > 1.0:  # its line moves on by the processor's clock
             speed *= self.hidden.faster
@@ -70,7 +68,8 @@ class Task(Interruptible):
         a_s, b_s = segment.a_s, segment.b_s
         width_s, older_s = b_s - a_s, 0.0
         if self.confluence is not None and inbox is not None:
-            width_s = inbox.lane.width_s(a_s, b_s) if segment.beyond is None else b_s - a_s
+            lane = inbox.lane
+            width_s = lane.width_s(a_s, b_s) if segment.beyond is None else lane.burst_s(n, width_s)
             start_s, end_s, older_s = self._among(segment, time_s, width_s, speed)
         else:
             start_s = a_s if a_s > self.free_s else self.free_s

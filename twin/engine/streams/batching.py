@@ -13,13 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twin.engine.alarm import Alarm
-from twin.engine.compute.collisions import bunched_rate
-from twin.engine.compute.processor import Processor
 from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.segment import Segment
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Path, Paths, Port
+from twin.engine.streams.telling import tell
 
 FLUSH_DRIFT = 0.05
 """Periods of ports differ by up to this share."""
@@ -159,7 +158,8 @@ class DelayingPort(Port):
         burst, gap_s = self._burst(share)
         self._together_s = max(0.0, min(burst, batch) - 1.0) / 2.0 * gap_s
         self._varies = True
-        if per_s * flush_s < batch:  # only flushes count, which know nothing of bursts
+        coming = per_s * flush_s
+        if coming < batch:  # only flushes count, which know nothing of bursts
             self._open_share, self._between_s, self._together_s = 1.0, flush_s / 2.0, 0.0
         elif burst < batch:  # out of step a batch is full in the middle of a burst, and all wait as if they came evenly
             in_step = 1.0 if task.logic.windowed else self._in_step(batch / max(1.0, burst), per_s * gap_s)
@@ -172,11 +172,13 @@ class DelayingPort(Port):
             self._between_s = min(flush_s / 2.0, burst / per_s)
             self._varies = burst / per_s > flush_s / 2.0
             self._together_s *= 1.0 - apart * batch / burst
-        if task.logic.windowed:
-            return  # its segments are the bursts
-        coming = per_s * flush_s
+        if task.logic.windowed:  # its segments are the bursts
+            every_s = now / max(1, task.logic.fired())
+            tell(self, max(burst, coming), self.deal.producers, max(1.0, every_s / flush_s))
+            return
         leaving = max(1.0, min(batch, coming))
-        path = self._announce(leaving, min(1.0, coming) if coming < batch else 0.0)
+        path = self._announce(leaving)
+        tell(self, min(batch, coming))
         if path is None:
             return
         consumer = path.inbox.task
@@ -187,25 +189,13 @@ class DelayingPort(Port):
             cpu_s = (leaving - 1.0) / 2.0 * each_s / consumer.processor.speed
             self._together_s += max(cpu_s, consumer.logic.turn_s(leaving))
 
-    def _announce(self, leaving: float, together: float) -> Path | None:
-        """Tells the consumer's replicas how many tuples come at one moment; the path to one of them, if there is any.
-
-        together: the share of them to which a flush lets tuples go. Those on one processor share it meanwhile.
-        """
+    def _announce(self, leaving: float) -> Path | None:
+        """Tells the consumer's replicas how many tuples come at one moment; the path to one of them, if there is."""
         last: Path | None = None
-        takers: list[Task] = []
-        here: dict[Processor, int] = {}
         for index, weight in enumerate(self.deal.weights):
             if weight > 0.0 and isinstance(taker := self.paths[index].inbox.task, Task):  # else state is on its way
                 last = self.paths[index]
-                takers.append(taker)
-                here[taker.processor] = here.get(taker.processor, 0) + 1
                 self.bursts[taker].size = leaving
-        for taker in takers:
-            processor = taker.processor
-            if processor.shared:
-                scv = taker.hidden.tuple_scv / leaving
-                taker.bunched_speed = bunched_rate(processor.capacity, together * here[processor], scv)
         return last
 
     def _in_step(self, batches: float, load: float) -> float:
