@@ -12,6 +12,7 @@ from twin.guards.blocked_joins import blocked_joins
 from twin.guards.catching_up import catching_up
 from twin.guards.event_cautions import event_cautions
 from twin.guards.nearly_full import nearly_full
+from twin.guards.outside import held_outside
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
 from twin.key_skew import KeySkew
@@ -46,6 +47,7 @@ def cautions(
         *(catching_up(job, settings, rows, events) or blocked_joins(job, settings, rows)),
         *_overdrawn(job, settings, world),
         *nearly_full(job, settings, rows, hosts, ages),
+        *held_outside(job, settings, rows),
         *unevaluated.values(),
         *_idle(job),
         *_crowded(job),
