@@ -40,17 +40,17 @@ for name in ("threeway-join", "failure", "scale", "gc-storm-cores", "flink-keyby
 print(json.dumps(found))
 """
 PINNED = {
-    "threeway-join fast": "1d4ba28d9ff10d7b",
+    "threeway-join fast": "541af855cb550341",
     "threeway-join exact": "d5548686539b2002",
     "failure fast": "434133974175db87",
     "failure exact": "2c0b6fcfc4805682",
-    "scale fast": "164092f24e05219a",
+    "scale fast": "f11762fd59c9108b",
     "scale exact": "521287d2c2370d3d",
-    "gc-storm-cores fast": "b1e4525477856c1d",
+    "gc-storm-cores fast": "e66526e1bc74ef98",
     "gc-storm-cores exact": "eedb9907c2e89945",
-    "flink-keyby fast": "ca9b431ef2b6f2d9",
+    "flink-keyby fast": "3215f3bb064e106d",
     "flink-keyby exact": "414da1e5364c1f50",
-    "flink-keyby chained fast": "65497c4d1bb3dc49",
+    "flink-keyby chained fast": "3a9185c8c629196c",
     "flink-keyby chained exact": "9461a414c88c6b4f",
     "drop-small fast": "3c54e917ab7ae357",
     "drop-small exact": "eaec6d89976ef536",

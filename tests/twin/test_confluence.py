@@ -84,6 +84,14 @@ def test_a_lane_with_one_producer_spreads_nothing() -> None:
     assert [lane.width_s(k, k + 1.0) for k in range(5)] == [1.0] * 5
 
 
+def test_bursts_that_wait_to_be_flushed_come_when_their_producers_flush() -> None:
+    lane = Lane(4)
+    lane.batch, lane.flush_s = 100, 0.1
+    assert lane.burst_s(20, 0.001) == 0.1  # each producer flushes at a time of its own
+    assert lane.burst_s(100, 0.001) == 0.001  # a full batch waits for nobody
+    assert Lane(1).burst_s(20, 0.001) == 0.001
+
+
 # whole runs against theory -------------------------------------------------------------------------------------------
 
 

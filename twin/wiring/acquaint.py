@@ -11,6 +11,7 @@ from twin.engine.compute.pace import Pace
 from twin.engine.compute.processor import Processor
 from twin.engine.station.task import Task
 from twin.job import Job
+from twin.wiring.conserving import conservation
 from twin.wiring.passing import passed_by_bursts
 
 Here = Mapping[str, Sequence[Task]]
@@ -19,14 +20,16 @@ Here = Mapping[str, Sequence[Task]]
 
 def acquaint(job: Job, replicas: Callable[[str], int], processor: Processor, here: Here) -> None:
     """Tells the tasks on a processor. replicas: that a component has, here and elsewhere."""
-    neighbours, paces = None, {}
+    neighbours, conserved, paces = None, None, {}
     if processor.shared:
         neighbours = Neighbours(task.hidden for tasks in here.values() for task in tasks)
+        conserved = conservation(job, replicas, processor, here)
         paces = _paces(job, replicas, processor, here)
     processor.crowd = _crowd(job, processor, here, paces)
     for name, tasks in here.items():
         for task in tasks:
             task.hidden.neighbours = neighbours
+            task.hidden.conservation = conserved
             task.hidden.know_pace(paces.get(name))
 
 

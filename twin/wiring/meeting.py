@@ -46,6 +46,17 @@ def rounds(wiring: Wiring) -> dict[tuple[str, str], int]:
     return found
 
 
+def flushed(wiring: Wiring, edge: Edge) -> tuple[int, float]:
+    """Tuples that travel together, and seconds between two flushes, where these set bursts apart: right behind windows.
+
+    Behind another stage, how long a burst lasts is told by its segments.
+    """
+    flush_s = wiring.engine.flush_s
+    if flush_s is None or not _follows_clock(wiring.job.components[edge.producer]):
+        return 1, 0.0
+    return wiring.engine.batch_of(edge.bytes_each), flush_s
+
+
 def streams(wiring: Wiring, operator: str) -> list[tuple[int, HiddenWait | None]]:
     """Streams of tuples whose gaps have nothing to do with each other, that meet at a replica of the operator.
 

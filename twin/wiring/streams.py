@@ -28,6 +28,7 @@ from twin.randomness import stream
 from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at
 from twin.wiring.event_time import timed_deal
+from twin.wiring.meeting import flushed
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Buffer
@@ -147,6 +148,8 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     inboxes = [
         Inbox(receiver, side, room, wiring.rounds[edge.ends], beyond_s, edge.bytes_each, way) for receiver in receivers
     ]
+    for inbox in inboxes:
+        inbox.lane.batch, inbox.lane.flush_s = flushed(wiring, edge)
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:

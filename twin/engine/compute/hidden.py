@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from twin.engine.compute.conservation import Conservation
 from twin.engine.compute.inputs import Inputs
 from twin.engine.compute.load import Load
 from twin.engine.compute.neighbours import Neighbours
@@ -35,6 +36,7 @@ class HiddenWait:
         "_often",
         "_until_s",
         "_whole",
+        "conservation",
         "faster",
         "gap_scv_after",
         "inputs",
@@ -43,11 +45,13 @@ class HiddenWait:
         "pace",
         "servers",
         "service_scv",
+        "speed",
         "streams",
         "streams_after",
         "together",
         "tuple_scv",
         "unseen_scv_after",
+        "wait_s",
     )
 
     def __init__(self, tuple_scv: float, inputs: Inputs) -> None:
@@ -56,6 +60,9 @@ class HiddenWait:
         self.tuple_scv = tuple_scv
         self.service_scv = tuple_scv  # where streams differ, of all that comes
         self.neighbours: Neighbours | None = None
+        self.conservation: Conservation | None = None  # where it holds
+        self.wait_s = 0.0  # as if its line were a queue by itself
+        self.speed = 0.0  # cores while it is busy; 0 while it is not known to keep up
         self.pace: Pace | None = None  # where tuples come from tasks on it
         self.faster = 1.0  # its line moves on by so much than its busy time says, see Pace
         self.servers = 1  # that take from the same queue, this one included
@@ -135,6 +142,7 @@ class HiddenWait:
         speed = load.smooth_speed(speed)
         used = load.work_per_s / speed
         if used >= CRITICAL or used <= 0.0:
+            self.speed = 0.0
             return 0.0, min(used, 1.0)
         service_s, service_scv = many * load.work_each_s / speed, self.service_scv / many
         args = n / many, used, load.gap_scv, service_scv, service_s, self.servers, self.streams, load.unseen_scv
@@ -142,6 +150,10 @@ class HiddenWait:
             return residual_wait_s(*args), used
         gap_scv = merged_gap_scv(used, load.gap_scv, self.streams)
         wait_s = tuple_wait_s(used, gap_scv, service_scv, service_s, self.servers)
+        if self.conservation is not None:
+            self.wait_s, self.speed = wait_s, speed
+            if self.conservation.holds(now_s):
+                return self.conservation.wait_s(self) * self.conservation.hidden_share(n / load.tuples_per_s), used
         wait_s *= hidden_share(self._drift(self.neighbours, n, speed, now_s))
         if self.pace is None:
             return wait_s, used

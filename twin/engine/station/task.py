@@ -68,7 +68,8 @@ class Task(Interruptible):
         a_s, b_s = segment.a_s, segment.b_s
         width_s, older_s = b_s - a_s, 0.0
         if self.confluence is not None and inbox is not None:
-            width_s = inbox.lane.width_s(a_s, b_s) if segment.beyond is None else b_s - a_s
+            lane = inbox.lane
+            width_s = lane.width_s(a_s, b_s) if segment.beyond is None else lane.burst_s(n, width_s)
             start_s, end_s, older_s = self._among(segment, time_s, width_s, speed)
         else:
             start_s = a_s if a_s > self.free_s else self.free_s

@@ -32,18 +32,27 @@ def round_of(producers: int, consumers: int) -> int:
 
 
 class Lane:
-    """What one inbox brings: a segment every `gap_s` on average, in rounds of so many."""
+    """What one inbox brings: a segment every `gap_s` on average, in rounds of so many.
 
-    __slots__ = ("gap_s", "last_s", "turns")
+    batch: tuples that travel together. What is less leaves when its producer flushes, every `flush_s`.
+    """
+
+    __slots__ = ("batch", "flush_s", "gap_s", "last_s", "turns")
 
     def __init__(self, turns: int) -> None:
         self.turns = min(turns, TURNS)
+        self.batch = 1
+        self.flush_s = 0.0
         self.gap_s = 0.0
         self.last_s = 0.0
 
     def know(self, turns: int) -> None:
         """The rounds are others now."""
         self.turns = min(turns, TURNS)
+
+    def burst_s(self, n: int, span_s: float) -> float:
+        """Time over which n tuples came that left a window at one moment, among those of other producers."""
+        return self.flush_s if n < self.batch and self.turns > 1 and self.flush_s > span_s else span_s
 
     def width_s(self, a_s: float, b_s: float) -> float:
         """Time over which the tuples of a segment came that spans [a_s, b_s]."""
