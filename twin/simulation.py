@@ -105,6 +105,7 @@ def _outcome(
     rows, warmup_s = statistics.operator_rows, scenario.run.warmup_s
     metrics = metrics_of(rows, warmup_s, crashed=bool(crash))
     errors = UNKNOWN if batches is None else standard_errors(batches, growing=metrics.backpressured)
+    markers = marker_ages(scenario.query, means_s(statistics.way_rows, warmup_s))
     return Run(
         metrics=metrics,
         standard_errors=errors,
@@ -112,7 +113,7 @@ def _outcome(
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
-            *cautions(job, scenario.run, world, scenario.events, rows, statistics.host_rows),
+            *cautions(job, scenario.run, world, scenario.events, rows, statistics.host_rows, markers),
             *few_results(metrics.throughput_per_s, errors),
         ),
         manifest=about,
@@ -124,7 +125,7 @@ def _outcome(
         link_rows=tuple(statistics.link_rows),
         event_rows=tuple(record.row() for record in sorted(world.ledger.events, key=lambda each: each.at_s)),
         links=link_totals(statistics.link_rows, warmup_s),
-        markers=marker_ages(scenario.query, means_s(statistics.way_rows, warmup_s)),
+        markers=markers,
         duplicates=world.ledger.duplicates,
     )
 

@@ -131,3 +131,21 @@ def test_tumbling_windows_of_a_blocked_join_have_each_tuple_once() -> None:
     run = simulate(Scenario.of(job, RunSettings(horizon_s=240.0, warmup_s=20.0, fidelity="fast", seed=1)))
     assert next(each for each in run.operators if each.operator == "j").backpressured > 0.05
     assert run.metrics.throughput_per_s == pytest.approx(0.03 * 500.0 * 150.0, rel=0.03)
+
+
+def test_a_side_that_keeps_up_meets_one_that_is_held_up() -> None:
+    """Tuples leave a full channel's producer one by one, so windows hold as many of a side as chance says.
+
+    By hand: a busy join takes all of the side that keeps up, and of the other as much as it has time for. Windows of w
+    tuples, a share q of one side, have selectivity * w * (w - 1) * q * (1 - q) matches.
+    """
+    window = {"policy": "count", "size_tuples": 40}
+    join = {"kind": "join", "name": "j", "window": window, "selectivity": 0.01, "service_time_s": 6e-4}
+    each = [source("a"), source("b", service_time_s=2e-4), join, sink()]
+    job = deployment(each, [("a", "j"), ("b", "j"), ("j", "sink")], {"a": 300.0, "b": 5000.0})
+    settings = RunSettings(horizon_s=60.0, warmup_s=12.0, fidelity="fast", seed=1, segments=500)
+    run = simulate(Scenario.of(job, settings))
+    rate = next(each.rate_in_per_s for each in run.operators if each.operator == "j")
+    share = 300.0 / rate
+    by_hand = rate / 40 * 0.01 * 40 * 39 * share * (1.0 - share)
+    assert run.metrics.throughput_per_s == pytest.approx(by_hand, rel=0.05)

@@ -10,11 +10,12 @@ from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
 from twin.guards.blocked_joins import blocked_joins
 from twin.guards.catching_up import catching_up
-from twin.guards.crowding import COLLIDING, NEARLY_FULL, crowded
 from twin.guards.event_cautions import event_cautions
+from twin.guards.nearly_full import nearly_full
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
 from twin.key_skew import KeySkew
+from twin.markers import MarkerAge
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
 from twin.wiring.resolution import PARTS, resolution
@@ -24,8 +25,6 @@ BLOCKED_SHARE = 0.02
 """Of the time: a window that is blocked for longer needs segments that are short against its slide."""
 OVERDRAWN, FINER = 0.02, 4
 """Of the time: a processor that is ahead of its cores by more is followed too coarsely, by so many times."""
-CHANCY = 0.97
-"""Of a crowded host in use: beyond, even exact runs of ordinary length differ from seed to seed."""
 
 
 def cautions(
@@ -35,8 +34,9 @@ def cautions(
     events: Sequence[AnyEvent],
     rows: Sequence[Row],
     hosts: Sequence[Row],
+    ages: Sequence[MarkerAge],
 ) -> tuple[str, ...]:
-    """One line each, with the remedy. rows: those of the operators; hosts: of the hosts."""
+    """One line each, with the remedy. rows: those of the operators; hosts: of the hosts; ages: of latency markers."""
     job = compile(what)
     totals = _totals(rows)
     unevaluated = _unevaluated(job, settings, totals)
@@ -45,7 +45,7 @@ def cautions(
         *_coarse(job, settings, rows),
         *(catching_up(job, settings, rows, events) or blocked_joins(job, settings, rows)),
         *_overdrawn(job, settings, world),
-        *_nearly_full(job, settings, hosts),
+        *nearly_full(job, settings, rows, hosts, ages),
         *unevaluated.values(),
         *_idle(job),
         *_crowded(job),
@@ -102,28 +102,6 @@ def _overdrawn(job: Job, settings: RunSettings, world: World) -> list[str]:
         f"latencies there may be far off; set run.segments to {finer}, or fidelity: exact"
         for place, processor in world.processors.items()
         if processor.overdrawn_s > OVERDRAWN * settings.horizon_s
-    ]
-
-
-def _nearly_full(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
-    """Where many tasks share a processor that is all but full, what each waits is a matter of chance."""
-    shares: dict[str, list[float]] = {}
-    for row in rows:
-        shares.setdefault(row["host"], []).append(row["cpuUtilisation"])
-    used = {host: sum(each) / len(each) for host, each in shares.items()}
-    cores = {host.name: host.cpu_percent / 100 for host in job.deployment.cluster.hosts}
-    exact = settings.fidelity == "exact"
-    unsure = (
-        "latencies may differ twofold from one seed to another: average several (twin whatif --replications)"
-        if exact
-        else "latencies there may be twice or half of what they are: set fidelity: exact"
-    )
-    low = "high percentiles of latencies there may be a third too low: set fidelity: exact"
-    return [
-        f"{host}: {tasks} tasks share {cores[host]:g} cores, {100 * used[host]:.0f} % busy; "
-        f"{unsure if used[host] > NEARLY_FULL else low}, or give it room"
-        for host, tasks in crowded(job, used, COLLIDING).items()
-        if used[host] > CHANCY or not exact
     ]
 
 

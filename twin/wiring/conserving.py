@@ -8,9 +8,10 @@ from twin.engine.compute.conservation import Conservation
 from twin.engine.compute.processor import Processor
 from twin.engine.station.task import Task
 from twin.job import Component, Edge, Job
-from twin.kinds.selective import Selective
-from twin.kinds.sink import Sink
-from twin.kinds.source import Source
+from twin.kinds.mechanism import Collecting, Reading, Selecting
+
+SIMPLE = (Collecting, Reading, Selecting)
+"""What operators do of which each tuple is served by itself, and passed on at once."""
 
 
 def conservation(
@@ -37,7 +38,7 @@ def conservation(
 def _simple(job: Job, replicas: Callable[[str], int], component: Component) -> bool:
     if len(component.operators) != 1 or replicas(component.name) != 1 or _passed(component) > 1.0:
         return False
-    return isinstance(component.operator, (Selective, Sink, Source)) and all(
+    return isinstance(component.operator.mechanism, SIMPLE) and all(
         _one_by_one(job, replicas, each) for each in job.inputs(component.name)
     )
 
@@ -50,12 +51,11 @@ def _one_by_one(job: Job, replicas: Callable[[str], int], edge: Edge) -> bool:
         edge.blocks
         and not batched
         and _passed(producer) <= 1.0
-        and all(isinstance(each, (Selective, Source)) for each in producer.operators)
+        and all(isinstance(each.mechanism, SIMPLE) for each in producer.operators)
         and replicas(producer.name) == 1
     )
 
 
 def _passed(component: Component) -> float:
     """Tuples that leave for one that comes."""
-    operator = component.operator
-    return operator.selectivity if isinstance(operator, Selective) else 1.0
+    return component.operator.gain

@@ -20,13 +20,12 @@ from twin.engine.compute.share import Share
 from twin.engine.compute.waiting import CRITICAL, walk_wait
 
 RENEW_S = 1.0
-"""Simulated seconds for which a factor is used."""
+"""Simulated seconds for which what was found is used."""
 POISSON = 0.1
 """By how much the variability of gaps may differ from 1, where tuples come to the core from elsewhere."""
 SEGMENTS = 2.5
-"""Over the time of so many tasks make up for what one of them had too much to do in one, as `Share.spare_s` remembers. A
-fit to two tasks on a core: from 90 % of it on, fast runs show the less of the walk the fuller it is, and are 5 to 30 %
-too short."""
+"""Over the time of so many, tasks make up for what one of them had too much to do in one, as `Share.spare_s` remembers.
+A fit to two tasks on a core; where they need more than 90 % of it, fast runs show less, and are 5 to 30 % too short."""
 INSIDE = 0.1
 """Share of a task's tuples that seem to come from elsewhere, and do not: its rates and its producers' are measured."""
 

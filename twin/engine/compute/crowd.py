@@ -12,7 +12,7 @@ from twin.engine.compute.unequal import FULL, all_sums, busy_odds, rate_beside, 
 
 FEW, SMALL = 16, 2.0
 """Up to so many tasks, on so many cores."""
-RENEW_S, RENEW = 1.0, 0.1
+RENEW_S, RENEW = 2.0, 0.1
 """Simulated seconds for which what was found out is used, and of the time since the beginning at most."""
 CROWDED = 0.95
 """Of the cores in use: from there on, bursts do not pass one by one."""

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 FULL = 0.99
 """Of the cores: tasks that need more together are taken to need so much."""
-TOLERANCE = 2e-3
-"""Of what tasks need, relative, that their odds are found by."""
+TOLERANCE, ODDS_TOLERANCE = 2e-3, 5e-3
+"""Of what the others of a task need, relative; and of what each needs, for the proportions of their odds."""
 FURTHEST = 1e6
 """By how much others' odds are raised or lowered; beyond, all of them are always busy, or idle."""
 QUEUED, IN_STEP, STEEPNESS = 0.2, 0.5, 0.7
@@ -40,6 +40,7 @@ def busy_odds(
 ) -> list[float]:
     """Odds of each task's being busy with which all get what they need. odds: those to begin with; idle: `waits`."""
     weights = _weights(capacity, len(demands), idle, jobs)
+    parts = [min(1.0, capacity / (jobs + k + 1)) for k in range(len(demands))]
     for _ in range(60):
         sums, furthest = all_sums(odds), 0.0
         found = []
@@ -49,13 +50,13 @@ def busy_odds(
                 off += each * weights[k]
                 on = odds[place] * each * weights[k + 1]
                 busy += on
-                work += on * min(1.0, capacity / (jobs + k + 1))
+                work += on * parts[k]
             missing = need * (off + busy) / work if work > 0.0 else 1.0
             furthest = max(furthest, abs(missing - 1.0))
             steps = 4.0 if 4.0 * off < 0.7 * (off + busy) else 0.7 * (off + busy) / off
             found.append(min(FURTHEST, odds[place] * missing**steps))
         odds = found
-        if furthest < TOLERANCE:
+        if furthest < ODDS_TOLERANCE:
             break
     return odds
 

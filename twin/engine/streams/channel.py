@@ -8,7 +8,7 @@ the segment waits in the port's outbox, and a producer with a waiting segment do
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +16,7 @@ from twin.engine.compute.bunches import ALONE
 from twin.engine.measure.way import Way
 from twin.engine.segment import Segment
 from twin.engine.streams.confluence import Lane
+from twin.engine.streams.pieces import in_pieces, paced
 
 if TYPE_CHECKING:
     from twin.engine.dealing.in_turn import Deal
@@ -34,6 +35,9 @@ LOTS = 2
 in turn would fill one's channel else, and hold its producer up while the others run dry."""
 FINER, FINEST = 8, 16
 """A burst that does not fit into a channel is cut so much finer than other segments; what waits for room, at most."""
+
+CRAWL = 2.0
+"""Gaps between tuples after which a producer that was held up has its next tuple ready, at most."""
 
 
 class Receiver(Protocol):
@@ -238,9 +242,20 @@ class Port:
         if not self.outbox and path.inbox.credits >= n:
             self._transfer(path, segment)
             return
+        if self.fine < segment.n and self._crawled(segment):
+            room = path.inbox.credits
+            if 0 < room < segment.n:
+                first, segment = paced(segment, room)
+                for piece in in_pieces(first, self.fine):
+                    self._transfer(path, piece)
         burst = segment.a_s == segment.b_s  # as much of it leaves as there is room for
         for piece in in_pieces(segment, max(1, self.cap // FINER) if burst else self.fine):
             self._queue(path, piece)
+
+    def _crawled(self, segment: Segment) -> bool:
+        """Whether there was no room when its first tuple was ready, so that each left when one was taken."""
+        gap_s = (segment.b_s - segment.a_s) / (segment.n - 1) if segment.n > 1 else 0.0
+        return gap_s > 0.0 and not self.outbox and segment.a_s - self.sent_s < CRAWL * gap_s
 
     def _queue(self, path: Path, segment: Segment) -> None:
         if not self.outbox and path.inbox.credits >= segment.n:
@@ -296,17 +311,3 @@ class Port:
             inbox.task.deliver(segment)
         else:
             path.nic.transmit(segment, path)
-
-
-def in_pieces(segment: Segment, most: int) -> Iterator[Segment]:
-    """The segment in equal parts of at most that many tuples."""
-    n = segment.n
-    if n <= most:
-        yield segment
-        return
-    count = -(-n // most)
-    taken = 0
-    for k in range(count):
-        upto = n * (k + 1) // count
-        yield segment.part(upto - taken, taken / n, upto / n)
-        taken = upto

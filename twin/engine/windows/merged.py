@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twin.engine.segment import Segment
+from twin.engine.streams.channel import Inbox
 from twin.engine.windows.clumps import clumping
 from twin.engine.windows.extent import Extent
 from twin.engine.windows.merging import Merger, Piece
@@ -27,13 +28,14 @@ class Merged:
 class MergedTrigger(Trigger):
     """Evaluates every `slide` tuples of all sides."""
 
-    __slots__ = ("_bursts", "_merger", "_position", "_turns")
+    __slots__ = ("_bursts", "_merger", "_mixes", "_position", "_turns")
 
     def __init__(self, extent: Extent, store: Store) -> None:
         super().__init__(extent, store)
         self._merger = Merger(len(store.histories))
         self._turns = Turns(len(store.histories))
         self._bursts = False  # a side brings results of other windows, several at once
+        self._mixes = False
         self._position = 0.0  # tuples merged so far
 
     def start(self) -> None:
@@ -45,6 +47,9 @@ class MergedTrigger(Trigger):
         work_s = 0.0
         self._turns.take(segment.inbox.side, segment.n)
         self._bursts |= segment.beyond is not None or segment.clump > 0.0
+        self._mixes = not self._bursts and _waits(segment.inbox) and self._all_wait()
+        if not self._mixes:
+            self._turns.forget()
         for from_s, to_s, parts in self._merger.add(segment.inbox.side, segment, segment.came_s):
             work_s += self._stretch(from_s, to_s, parts, segment)
         return work_s
@@ -59,12 +64,11 @@ class MergedTrigger(Trigger):
             clumped |= piece.clump > 0.0
         self._position = after = before + n
         self.store.clumping = 0.0
-        if not self._bursts and self._all_wait():
+        if self._mixes:
             for side, count, stamps in self._turns.mixed(parts):
                 sides[side].add(before, after, count, stamps)
             self.store.unseen_mix = 1.0
         else:
-            self._turns.forget()
             for side, piece in parts:
                 sides[side].add(before, after, piece.n, piece.stamps)
             self.store.unseen_mix = unseen = whole / (whole + self.size) if len(parts) > 1 else 0.0
@@ -94,7 +98,7 @@ class MergedTrigger(Trigger):
 
     def _all_wait(self) -> bool:
         """Whether the channels of all sides are full, or nearly so."""
-        return all(inbox.credits <= ROOM * inbox.capacity for inbox in self.window.station.inputs.inboxes)
+        return all(_waits(inbox) for inbox in self.window.station.inputs.inboxes)
 
     def _fire_between(self, segment: Segment, position: float, fires: int, first_s: float, last_s: float) -> float:
         """Evaluates; the results leave with the segment's tuples, or as much before or after them as they were due."""
@@ -121,3 +125,7 @@ class MergedTrigger(Trigger):
         assert isinstance(kept, Merged)
         self._merger, self._position = kept.merger.copy(), kept.position
         self._turns.forget()
+
+
+def _waits(inbox: Inbox) -> bool:
+    return inbox.credits <= ROOM * inbox.capacity

@@ -18,10 +18,11 @@ SLOW = 0.1
 class Turns:
     """Tuples of each side that were served lately: as many as one round of turns has."""
 
-    __slots__ = ("_lately", "_run", "_side", "_stamps", "_turn")
+    __slots__ = ("_known", "_lately", "_run", "_side", "_stamps", "_turn")
 
     def __init__(self, sides: int) -> None:
         self._lately = [0.0] * sides
+        self._known = False
         self._stamps: list[Stamps] = [(0.0, 0.0, 0.0, 0.0)] * sides
         self._side = 0
         self._run = 0
@@ -37,7 +38,9 @@ class Turns:
 
     def forget(self) -> None:
         """Not all sides wait: their order is known."""
-        self._lately = [0.0] * len(self._lately)
+        if self._known:
+            self._known = False
+            self._lately = [0.0] * len(self._lately)
 
     def mixed(self, parts: list[tuple[int, Piece]]) -> list[tuple[int, float, Stamps]]:
         """As many tuples as these, of (side, how many, stamps), in the proportions of a whole round."""
@@ -48,5 +51,6 @@ class Turns:
         for side, piece in parts:
             lately[side] += piece.n
             self._stamps[side] = piece.stamps
+        self._known = True
         self._lately, share = lately, came / sum(lately)
         return [(side, n * share, self._stamps[side]) for side, n in enumerate(lately) if n > 0.0]
