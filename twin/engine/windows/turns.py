@@ -44,13 +44,19 @@ class Turns:
 
     def mixed(self, parts: list[tuple[int, Piece]]) -> list[tuple[int, float, Stamps]]:
         """As many tuples as these, of (side, how many, stamps), in the proportions of a whole round."""
-        came = sum([piece.n for _, piece in parts])
-        before, round_n = sum(self._lately), len(self._lately) * self._turn
+        came, before, after = 0.0, 0.0, 0.0
+        for _, piece in parts:
+            came += piece.n
+        for each in self._lately:
+            before += each
+        round_n = len(self._lately) * self._turn
         keep = max(0.0, round_n - came) / before if before > max(0.0, round_n - came) else 1.0
         lately = [each * keep for each in self._lately]
         for side, piece in parts:
             lately[side] += piece.n
             self._stamps[side] = piece.stamps
         self._known = True
-        self._lately, share = lately, came / sum(lately)
-        return [(side, n * share, self._stamps[side]) for side, n in enumerate(lately) if n > 0.0]
+        for each in lately:
+            after += each
+        self._lately = lately
+        return [(side, n * came / after, self._stamps[side]) for side, n in enumerate(lately) if n > 0.0]
