@@ -93,3 +93,22 @@ def test_a_small_operator_beside_a_large_one_is_as_busy_as_theory_says() -> None
     run = simulate(Scenario.of(job, RunSettings(horizon_s=120, warmup_s=24, period_s=12, seed=1)))
     busy = {each.operator: each.busy for each in run.operators}
     assert (busy["q0"], busy["q1"]) == pytest.approx((0.3746, 0.8743), rel=0.03)
+
+
+@pytest.mark.parametrize("others", [[0.6, 0.2, 0.1], [0.7, 0.2, 0.15, 0.05], [0.4, 0.4]])
+def test_a_task_that_is_always_busy_gets_what_a_chain_of_states_leaves_it(others: list[float]) -> None:
+    """Exponential works of tasks that get the next at random, on two cores; the others' odds by what they need."""
+    odds = busy_odds(2.0, [0.99, *others], [0.1] * (1 + len(others)), 1.0)
+    rest = without(all_sums(odds), odds[0])
+    rate, scale = rate_beside(2.0, 0.0, 1.0, sum(others), rest, 1.0, 1.0)
+    states = list(product((0, 1), repeat=len(others)))
+    flow = np.zeros((len(states), len(states)))
+    for row, state in enumerate(states):
+        for task, busy in enumerate(state):
+            to = states.index((*state[:task], 1 - busy, *state[task + 1 :]))
+            flow[row, to] = min(1.0, 2.0 / (1 + sum(state))) if busy else scale * odds[1 + task]
+    flow -= np.diag(flow.sum(axis=1))
+    size = len(states)
+    chance = np.linalg.lstsq(np.vstack([flow.T, np.ones(size)]), np.eye(size + 1)[size], rcond=None)[0]
+    assert rate == pytest.approx(chance @ [min(1.0, 2.0 / (1 + sum(state))) for state in states], rel=1e-6)
+    assert sum(others) == pytest.approx(chance @ [sum(s) * min(1.0, 2.0 / (1 + sum(s))) for s in states], rel=5e-3)

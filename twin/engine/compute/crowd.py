@@ -29,6 +29,7 @@ class Crowd:
     """
 
     __slots__ = (
+        "_always",
         "_at_s",
         "_beside",
         "_bursts",
@@ -72,9 +73,12 @@ class Crowd:
         self._sums = all_sums(self._odds)
         self._sums_beside: list[float] = []  # beside jobs; empty until asked for
         self._idle = 1.0
-        self._calm = [0.0] * tasks  # rates without jobs, and beside them; 0 until asked for
+        self._calm = [
+            0.0
+        ] * tasks  # rates without jobs, beside them, and of a task that is always busy; 0 until asked for
         self._beside = [0.0] * tasks
-        self._scales = [1.0] * (2 * tasks)  # of others' odds, in these
+        self._always = [0.0] * tasks
+        self._scales = [1.0] * (3 * tasks)  # of others' odds, in these
         self._seen_s = [share.done_s for share in self._shares]
         self._given_s = [share.given_s for share in self._shares]
         self._work_s = [0.0] * tasks  # since then, forgetting; without jobs, and as jobs
@@ -104,6 +108,17 @@ class Crowd:
             self._beside[place] = self._rate(len(self._shares) + place, jobs, own, demand, rest)
         return self._beside[place]
 
+    def always_rate(self, place: int) -> float:
+        """Cores that a task gets which alone is always busy; 0 while it is not known what the others need."""
+        if self._always[place] == 0.0 and self._time_s > 0.0:
+            demand = 0.0
+            for need in self._needs:
+                demand += need
+            demand -= self._needs[place]
+            rest = without(self._sums, self._odds[place])
+            self._always[place] = self._rate(2 * len(self._shares) + place, 0.0, 1.0, demand, rest)
+        return self._always[place]
+
     def renew(self, now_s: float) -> None:
         """Takes in what the tasks have needed, if it is time to."""
         elapsed_s = now_s - self._at_s
@@ -117,7 +132,7 @@ class Crowd:
             self._work_s[place] = self._work_s[place] * keep + share.done_s - self._seen_s[place]
             self._job_s[place] = self._job_s[place] * keep + share.given_s - self._given_s[place]
             self._seen_s[place], self._given_s[place] = share.done_s, share.given_s
-            self._calm[place] = self._beside[place] = 0.0
+            self._calm[place] = self._beside[place] = self._always[place] = 0.0
         self._balance([work_s / self._time_s for work_s in self._work_s])
 
     def _balance(self, demands: list[float]) -> None:

@@ -274,13 +274,21 @@ class Processor:
             if level > 1.0:
                 level = 1.0
             if capacity > 1.0:
-                level *= collisions(capacity, jobs, flats.low, flats.demand)
+                level = self._among(level, jobs)
             if jobs < capacity and self.tally.bunches.usual > 0.0:  # else jobs use whatever others leave
                 met = rate_among(capacity, jobs - 1.0 + self.tally.present, 1.0, SINGLE, self.tally.bunches, 1.0)
                 if met < level:
                     level = met
             self._level = level
             self._arm()
+
+    def _among(self, fluid: float, jobs: int) -> float:
+        """What each job gets of that, as tuples collide: with others that are alike, or with those that are known."""
+        flats = self._flats
+        level = fluid * collisions(self.capacity, jobs, flats.low, flats.demand)
+        if jobs == 1 and self.crowd is not None:
+            level = max(level, min(fluid, self.crowd.always_rate(self._jobs[0][2].place)))
+        return level
 
     def _arm(self) -> None:
         """One pending event: armed again only when the next completion moves earlier."""
