@@ -46,7 +46,7 @@ PINNED = {
     "failure exact": "2c0b6fcfc4805682",
     "scale fast": "f11762fd59c9108b",
     "scale exact": "521287d2c2370d3d",
-    "gc-storm-cores fast": "0fa6e7d4a4f3f40c",
+    "gc-storm-cores fast": "61e321d661818fd1",
     "gc-storm-cores exact": "eedb9907c2e89945",
     "flink-keyby fast": "3215f3bb064e106d",
     "flink-keyby exact": "414da1e5364c1f50",
