@@ -78,11 +78,13 @@ def without(sums: Sequence[float], odds: float) -> list[float]:
     if odds <= 1.0:
         below = 0.0
         for k in range(last):
-            below = rest[k] = max(0.0, sums[k] - odds * below)
+            left = sums[k] - odds * below
+            below = rest[k] = left if left > 0.0 else 0.0
     else:
         above = 0.0
         for k in range(last, 0, -1):
-            above = rest[k - 1] = max(0.0, (sums[k] - above) / odds)
+            left = (sums[k] - above) / odds
+            above = rest[k - 1] = left if left > 0.0 else 0.0
     return rest
 
 
@@ -120,12 +122,12 @@ def _shared(
     factor = 1.0
     for k, each in enumerate(sums):
         present = jobs + k
-        slow = max(1.0, (present + 1.0) / capacity)  # of each task, if one more is busy
+        slow = (present + 1.0) / capacity if present + 1.0 > capacity else 1.0  # of each task, if one more is busy
         weight = each * factor
         alone = weight * idle if present < capacity else weight
         beside = weight * idle if present + 1.0 < capacity else weight
         off += alone
-        off_work += alone * k * (min(1.0, capacity / present) if k else 0.0)
+        off_work += alone * k * (capacity / present if present > capacity else 1.0)
         work += beside
         busy += beside * slow
         on_work += beside * k
