@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.engine.alarm import Alarm
-from twin.engine.compute.bunches import SINGLE, rate_among
 from twin.engine.compute.collisions import collisions
 from twin.engine.compute.company import Tally
 from twin.engine.compute.crowd import Crowd
@@ -275,10 +274,6 @@ class Processor:
                 level = 1.0
             if capacity > 1.0:
                 level = self._among(level, jobs)
-            if jobs < capacity and self.tally.bunches.usual > 0.0:  # else jobs use whatever others leave
-                met = rate_among(capacity, jobs - 1.0 + self.tally.present, 1.0, SINGLE, self.tally.bunches, 1.0)
-                if met < level:
-                    level = met
             self._level = level
             self._arm()
 
