@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.twin.test_batching import engine
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
-from twin.engine.compute import bunches, crowding
+from twin.engine.compute import crowding
 from twin.engine.compute.bunches import SINGLE, Bunches, Coming, bunch, rate_among
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -90,8 +90,8 @@ def test_bunches_are_slowed_as_simulated(cores: int, groups: list[int], used: fl
 def test_a_bunch_is_one_task_on_so_much_less(cores: int, size: int, own: float, others: int, odds: float) -> None:
     """Equal bunches are as the single tasks of `twin.engine.compute.crowding` on a part of the cores."""
     size *= cores  # or they would leave cores idle
-    work, rate = bunches._shared(cores, 0.0, size, own, others, size, odds)
-    single_work, single_rate = crowding._shared(cores / size, 0.0, own, others, odds)
+    work, rate = crowding.shared(cores, 0.0, own, others, odds, size, size)
+    single_work, single_rate = crowding.shared(cores / size, 0.0, own, others, odds)
     assert rate == pytest.approx(single_rate)
     assert work == pytest.approx(size * single_work)
 

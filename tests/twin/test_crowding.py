@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twin.busy_tasks import busy_tasks
 from tests.twin.worlds import HOST, chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.engine.compute.bunches import bunched_rate
@@ -35,18 +34,8 @@ def test_nobody_is_slowed_where_there_is_a_core_each(
 def test_the_rate_is_that_of_a_chain_of_busy_tasks(cores: float, jobs: int, own: float) -> None:
     """The chain solved as linear equations: tasks that begin at their own rates, and share the cores while busy."""
     odds = [own, 0.7, 0.7, 0.7]
-    states = list(product((0, 1), repeat=4))
-    flow = np.zeros((16, 16))
-    for row, state in enumerate(states):
-        present = jobs + sum(state)
-        for task, busy in enumerate(state):
-            to = states.index((*state[:task], 1 - busy, *state[task + 1 :]))
-            flow[row, to] = min(1.0, cores / present) if busy else odds[task]
-    flow -= np.diag(flow.sum(axis=1))
-    chance = np.linalg.lstsq(np.vstack([flow.T, np.ones(16)]), np.eye(17)[16], rcond=None)[0]
-    rates = np.array([min(1.0, cores / max(1, jobs + sum(state))) for state in states])
-    busy = [chance @ [state[task] for state in states] for task in range(4)]
-    work = [chance @ (rates * [state[task] for state in states]) for task in range(4)]
+    states, chance, rates = busy_tasks(cores, jobs, odds)
+    busy, work = chance @ states, (chance * rates) @ states
     expected = work[0] / busy[0]
     assert crowded_rate(cores, jobs, work[0], 3, sum(work[1:])) == pytest.approx(expected, rel=0.03)
 

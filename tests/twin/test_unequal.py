@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.validity.oracles import busy_shared_core
+from tests.twin.busy_tasks import busy_tasks
 from tests.twin.test_crowding import unequal
 from twin.engine.compute.unequal import all_sums, busy_odds, rate_beside, waits, without
 from twin.scenario import RunSettings, Scenario
@@ -29,19 +28,10 @@ def test_sums_of_products_are_found_without_any_of_the_tasks(odds: list[float], 
 def test_rates_are_those_of_a_chain_of_unequal_tasks(cores: float, jobs: int) -> None:
     """The chain solved as linear equations, of tasks that begin at their own rates and share the cores while busy."""
     odds = [0.2, 0.6, 1.5, 0.05]
-    states = list(product((0, 1), repeat=4))
-    flow = np.zeros((16, 16))
-    for row, state in enumerate(states):
-        present = jobs + sum(state)
-        for task, busy in enumerate(state):
-            to = states.index((*state[:task], 1 - busy, *state[task + 1 :]))
-            flow[row, to] = min(1.0, cores / present) if busy else odds[task]
-    flow -= np.diag(flow.sum(axis=1))
-    chance = np.linalg.lstsq(np.vstack([flow.T, np.ones(16)]), np.eye(17)[16], rcond=None)[0]
-    each = np.array([min(1.0, cores / max(1, jobs + sum(state))) for state in states])
+    states, chance, each = busy_tasks(cores, jobs, odds)
+    works = (chance * each) @ states
     for task in range(4):
-        busy = chance @ [state[task] for state in states]
-        work = [float(chance @ (each * [state[other] for state in states])) for other in range(4)]
+        busy, work = chance @ states[:, task], works.tolist()
         rest = without(all_sums(odds), odds[task])
         rate, _ = rate_beside(cores, jobs, work[task], sum(work) - work[task], rest, 1.0, 3.0)
         assert rate == pytest.approx(work[task] / busy, rel=0.01)
@@ -101,14 +91,6 @@ def test_a_task_that_is_always_busy_gets_what_a_chain_of_states_leaves_it(others
     odds = busy_odds(2.0, [0.99, *others], [0.1] * (1 + len(others)), 1.0)
     rest = without(all_sums(odds), odds[0])
     rate, scale = rate_beside(2.0, 0.0, 1.0, sum(others), rest, 1.0, 1.0)
-    states = list(product((0, 1), repeat=len(others)))
-    flow = np.zeros((len(states), len(states)))
-    for row, state in enumerate(states):
-        for task, busy in enumerate(state):
-            to = states.index((*state[:task], 1 - busy, *state[task + 1 :]))
-            flow[row, to] = min(1.0, 2.0 / (1 + sum(state))) if busy else scale * odds[1 + task]
-    flow -= np.diag(flow.sum(axis=1))
-    size = len(states)
-    chance = np.linalg.lstsq(np.vstack([flow.T, np.ones(size)]), np.eye(size + 1)[size], rcond=None)[0]
-    assert rate == pytest.approx(chance @ [min(1.0, 2.0 / (1 + sum(state))) for state in states], rel=1e-6)
-    assert sum(others) == pytest.approx(chance @ [sum(s) * min(1.0, 2.0 / (1 + sum(s))) for s in states], rel=5e-3)
+    states, chance, rates = busy_tasks(2.0, 1, [scale * each for each in odds[1:]])
+    assert rate == pytest.approx(chance @ rates, rel=1e-6)
+    assert sum(others) == pytest.approx(float(np.sum((chance * rates) @ states)), rel=5e-3)

@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
+from twin.engine.compute.crowding import shared
+
 STEPS, OWN_STEPS, PARTS, SIZES = 128, 8, 2, 8
 """What is told apart: shares of the cores; of what a member gets alone, that it needs; fractions of a bunch or job; and
 of a doubling of a bunch's members."""
-NEGLIGIBLE = 1e-12
-"""A term of a sum, against the sum, from which on the rest is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,44 +157,11 @@ def _slowed(
     own, demand = most * own_step / OWN_STEPS, capacity * step / STEPS
     low, high = 0.0, 1.0
     for _ in range(20):
-        if _shared(capacity, jobs, met, own, others, size, high)[0] >= demand:
+        if shared(capacity, jobs, own, others, high, met, size)[0] >= demand:
             break
         low, high = high, 4.0 * high
     for _ in range(12):
         middle = (low + high) / 2.0
-        needed = _shared(capacity, jobs, met, own, others, size, middle)[0]
+        needed = shared(capacity, jobs, own, others, middle, met, size)[0]
         low, high = (middle, high) if needed < demand else (low, middle)
-    return _shared(capacity, jobs, met, own, others, size, high)[1] / most
-
-
-def _shared(
-    capacity: float, jobs: float, met: float, own: float, others: float, size: float, odds: float
-) -> tuple[float, float]:
-    """Cores that the other bunches work with, and that a member gets while it is busy. odds: of another's being busy.
-
-    The closed network of `twin.engine.compute.crowding`, with bunches for tasks: the weight of a state with k of them
-    is that of one with k - 1, times their odds, times by how much the k slow each other. It is exact for equal bunches
-    whose members are done together, if what they do at a time is exponential.
-    """
-    weight, without, within, idle_work, busy_work, k = 1.0, 0.0, 0.0, 0.0, 0.0, 0
-    while True:
-        busy = size * k
-        slow = (jobs + met + busy) / capacity
-        if slow < 1.0:
-            slow = 1.0
-        without += weight  # of states in which the bunch is idle, over its odds those in which it works
-        within += weight * slow
-        busy_work += weight * busy
-        idle_work += weight * busy if jobs + busy <= capacity else weight * busy * capacity / (jobs + busy)
-        if k >= others or (weight < NEGLIGIBLE * without and jobs + busy > capacity):
-            break
-        more = (jobs + busy + size) / capacity
-        weight *= (others - k) / (k + 1) * odds * (more if more > 1.0 else 1.0)
-        k += 1
-        if weight > 1e200:
-            weight, without, within = 1.0, without / weight, within / weight
-            idle_work, busy_work = idle_work / weight, busy_work / weight
-    rate = without / within
-    if own >= rate:  # it is always busy
-        return busy_work / within, rate
-    return (idle_work * (1.0 - own / rate) + own * busy_work) / without, rate
+    return shared(capacity, jobs, own, others, high, met, size)[1] / most

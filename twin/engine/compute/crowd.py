@@ -73,9 +73,7 @@ class Crowd:
         self._sums = all_sums(self._odds)
         self._sums_beside: list[float] = []  # beside jobs; empty until asked for
         self._idle = 1.0
-        self._calm = [
-            0.0
-        ] * tasks  # rates without jobs, beside them, and of a task that is always busy; 0 until asked for
+        self._calm = [0.0] * tasks  # rates, 0 until asked for: without jobs, beside them, and of who is always busy
         self._beside = [0.0] * tasks
         self._always = [0.0] * tasks
         self._scales = [1.0] * (3 * tasks)  # of others' odds, in these

@@ -70,39 +70,46 @@ def _rate(capacity: float, jobs_parts: int, own_step: int, others_parts: int, st
     most = min(1.0, capacity / (1.0 + jobs))
     low, high = 0.0, 1.0
     for _ in range(20):
-        if _shared(capacity, jobs, own, others, high)[0] >= demand:
+        if shared(capacity, jobs, own, others, high)[0] >= demand:
             break
         low, high = high, 4.0 * high
     for _ in range(24):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if _shared(capacity, jobs, own, others, middle)[0] < demand else (low, middle)
-    rate = _shared(capacity, jobs, own, others, high)[1]
+        low, high = (middle, high) if shared(capacity, jobs, own, others, middle)[0] < demand else (low, middle)
+    rate = shared(capacity, jobs, own, others, high)[1]
     if jobs_parts:
         return rate
     least = capacity / (1.0 + others)
     return max(least, most - (QUEUED if capacity > 1.0 else QUEUED_ALONE) * (most - rate))
 
 
-def _shared(capacity: float, jobs: float, own: float, others: float, odds: float) -> tuple[float, float]:
+def shared(
+    capacity: float, jobs: float, own: float, others: float, odds: float, met: float = 1.0, size: float = 1.0
+) -> tuple[float, float]:
     """Cores that the others work with, and that the task gets while it is busy. odds: of another's being busy, alone.
 
     Each task has one piece of work at a time, and some time after it the next. That is a closed network of processor
     sharing, whose states have a product form: k busy tasks have a weight of their odds' product times that of
     i / min(i, cores), from `jobs` + 1 to `jobs` + k. (Baskett, Chandy, Muntz and Palacios, "Open, closed, and mixed
     networks of queues", 1975.)
+
+    met, size: tasks that are busy whenever this one is, itself among them, and whenever another is. It is exact for
+    equal bunches whose members are done together, if what they do at a time is exponential.
     """
     weight, without, within, idle_work, busy_work, k = 1.0, 0.0, 0.0, 0.0, 0.0, 0
     while True:
-        present = jobs + k
-        slow = present + 1.0
-        slow = slow / capacity if slow > capacity else 1.0  # of each task, if one more is busy
+        busy = size * k
+        slow = (jobs + met + busy) / capacity  # of each task, if it is busy as well
+        if slow < 1.0:
+            slow = 1.0
         without += weight  # of states in which the task is idle, over its odds those in which it works
         within += weight * slow
-        busy_work += weight * k
-        idle_work += weight * k if present <= capacity else weight * k * capacity / present
-        if k >= others or (weight < NEGLIGIBLE * without and present > capacity):
+        busy_work += weight * busy
+        idle_work += weight * busy if jobs + busy <= capacity else weight * busy * capacity / (jobs + busy)
+        if k >= others or (weight < NEGLIGIBLE * without and jobs + busy > capacity):
             break
-        weight *= (others - k) / (k + 1) * odds * slow
+        more = (jobs + busy + size) / capacity
+        weight *= (others - k) / (k + 1) * odds * (more if more > 1.0 else 1.0)
         k += 1
         if weight > 1e200:
             weight, without, within = 1.0, without / weight, within / weight
