@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twin.engine.compute.bursts import BUSY, Bursts
+from twin.engine.compute.bursts import BUSY, LEAST, Bursts
 from twin.engine.compute.company import MEMORY_S
 from twin.engine.compute.hidden import HiddenWait
 from twin.engine.compute.share import Share
@@ -16,8 +16,6 @@ RENEW_S, RENEW = 2.0, 0.1
 """Simulated seconds for which what was found out is used, and of the time since the beginning at most."""
 CROWDED = 0.95
 """Of the cores in use: from there on, bursts do not pass one by one."""
-LEAST = 1e-6
-"""Cores that a task is taken to need at least."""
 
 
 class Crowd:
