@@ -31,10 +31,10 @@ CLICKS = "workload.arrivals.clicks.rate_per_s"
 
 def jobs() -> Iterator[tuple[str, Sequence[Scenario], str, float]]:
     """Name, two scenarios, what they are compared by, and the precision."""
-    queues = [queue(rate, segments=100, horizon_s=6) for rate in (500, 550)]
+    queues = [queue(rate, horizon_s=6) for rate in (500, 550)]
     yield "queue, 10 % more", queues, "e2e_latency_s.mean", 0.03
     yield "queue, 10 % more", queues, "throughput_per_s", 0.005
-    small = shop(segments=100)
+    small = shop()
     yield "shop, 25 % more", [small, knob(CLICKS, "--vary").turned(small, 500)], "throughput_per_s", 0.08
     yield "shop, ds2", [small, small.with_policy(POLICIES["ds2"]())], "e2e_latency_s.mean", 0.02
 

@@ -2,7 +2,7 @@
 
 Run: python -m benchmarks.simulator_speed [--runs N]. Limits: 0.08 CPU s mean and 0.15 at the 95th percentile,
 simulation and statistics included; linear in operators and horizon, also of hundreds of tasks that crowd a host (to the
-power 1.2 at most); flat in rate.
+power 1.2 at most), and in rate.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
 from tests.twin.worlds import HOST, chain
 from twin.deployment import Deployment
-from twin.engine import ENGINE
-from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -51,7 +49,7 @@ def table_ii(runs: int) -> None:
         if mask.any()
     ]
     header = ("query", "runs", "mean", "median", "p95", "max", "backpressured")
-    print_table("CPU s of a 240 s run, fast", header, rows)
+    print_table("CPU s of a 240 s run", header, rows)
     mean, p95 = seconds.mean(), np.quantile(seconds, 0.95)
     kept = "kept" if mean <= MEAN_S and p95 <= P95_S else "NOT KEPT"
     print(f"\nlimits: mean {MEAN_S}, 95th percentile {P95_S} CPU s: {mean:.3f} and {p95:.3f}, {kept}")
@@ -68,14 +66,15 @@ def growth(what: str, sizes: Sequence[float], runs: Sequence[tuple[Deployment, R
     return power
 
 
-def line_of_maps(
-    maps: int, rate_per_s: float, channel_tuples: int = STORM.channel_tuples, cores: float = 64.0, load: float = 0.3
-) -> Deployment:
+def line_of_maps(maps: int, rate_per_s: float, cores: float = 64.0, load: float = 0.3) -> Deployment:
     """source -> maps -> sink on one host, each map of that load; a core a map unless there are fewer."""
     middle = [{"kind": "map", "name": f"m{k}", "service_time_s": load / rate_per_s} for k in range(maps)]
-    engine = STORM.model_copy(update={"channel_tuples": channel_tuples})
     host = {**HOST, "cpu_percent": 100 * cores}
-    return chain(middle, rate_per_s, hosts=[host], engine=engine.model_dump(mode="json"))
+    return chain(
+        middle,
+        rate_per_s,
+        hosts=[host],
+    )
 
 
 def main() -> None:
@@ -83,7 +82,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="random queries")
     runs = parser.parse_args().runs
-    print(f"the {ENGINE} engine")
     table_ii(runs)
     lengths = (2, 4, 8, 16, 32)
     growth("operators", lengths, [(line_of_maps(n - 1, 3200.0), RunSettings()) for n in lengths])
@@ -91,20 +89,14 @@ def main() -> None:
     growth("operators on one core", lengths, [(job, RunSettings()) for job in shared])
     crowds = (24, 48, 98, 198)
     crowded = [line_of_maps(n, 3200.0, cores=16.0, load=22.0 / n) for n in crowds]
-    crowd_settings = RunSettings(horizon_s=5, warmup_s=1, period_s=1, segments=1000)  # as many of each task
+    crowd_settings = RunSettings(horizon_s=5, warmup_s=1, period_s=1)  # as many of each task
     power = growth("maps that ask for 22 of a host's 16 cores", crowds, [(job, crowd_settings) for job in crowded])
     print(f"limit: {CROWD_POWER}, {'kept' if power <= CROWD_POWER else 'NOT KEPT'}")
     horizons = (30.0, 60.0, 120.0, 240.0, 480.0, 960.0)
     job = line_of_maps(3, 3200.0)
-    # segments of the same length at every horizon
-    growth(
-        "horizon", horizons, [(job, RunSettings(horizon_s=each, segments=int(2000 * each / 240))) for each in horizons]
-    )
+    growth("horizon", horizons, [(job, RunSettings(horizon_s=each)) for each in horizons])
     rates = (1e3, 1e4, 1e5)
-    for channel in (STORM.channel_tuples, 65_536):
-        runs = [(line_of_maps(3, rate, channel), RunSettings()) for rate in rates]
-        growth(f"rate, channels of {channel} tuples", rates, runs)
-    print("where a job falls behind, a segment is at most half a channel, and cost follows the rate")
+    growth("rate", rates, [(line_of_maps(3, rate), RunSettings(horizon_s=20.0)) for rate in rates])
 
 
 if __name__ == "__main__":

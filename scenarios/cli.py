@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -86,7 +87,7 @@ for group in GROUPS:
 @app.callback(invoke_without_command=True)
 def _twin(
     context: typer.Context,
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version, and which engine runs.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     _traceback: Annotated[  # taken out by `main`, wherever it stands; declared here for --help
         bool, typer.Option("--traceback", help="On an internal error, print the traceback (TWIN_TRACEBACK=1).")
     ] = False,
@@ -96,9 +97,7 @@ def _twin(
     Start with `twin demo`, or `twin list` and `twin run smart-grid`.
     """
     if show_version:
-        from twin.engine import ENGINE
-
-        print(f"{VERSION} ({ENGINE} engine)")
+        print(VERSION)
     elif context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -106,6 +105,7 @@ def _twin(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.formatwarning = _in_one_line  # type: ignore[assignment]
     show_traceback = "--traceback" in words or os.environ.get("TWIN_TRACEBACK", "") not in ("", "0")
     try:
         with ended_as_interrupted():
@@ -137,6 +137,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         status = _unexpected(error, show_traceback)
     leave(status if isinstance(status, int) else 0)
+
+
+def _in_one_line(message: Warning | str, _category: type[Warning], *_place: Any) -> str:
+    """A warning, for whoever called."""
+    return f"twin: {one_line(str(message))}\n"
 
 
 def _unexpected(error: Exception, show_traceback: bool) -> int:

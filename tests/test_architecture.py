@@ -20,7 +20,7 @@ ALLOWED = {
     "streamtwin": {"twin", "optimizers", "scenarios"},
 }
 OUTSIDE = {
-    "twin": {"numpy", "simpy", "networkx", "pydantic", "pyarrow"},
+    "twin": {"llvmlite", "networkx", "numba", "numpy", "pyarrow", "pydantic", "simpy"},
     "figures": {"numpy", "matplotlib"},
 }
 """Packages whose foreign imports are limited as well."""

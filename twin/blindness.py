@@ -21,10 +21,10 @@ PLAIN_LAWS = ("constant", "poisson")
 def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     """In words, what the scenario has and whoever sees only that much does not see.
 
-    seen: of `events`, `policy`, `checkpoints`, `arrivals`, `pauses`, `jitter`, `batches`, `sockets`, `links`, `skew`,
-    `drift`, `assignment` (of key groups), `alignment`, `fusion`, `partitions` (read unevenly), `counting` (in windows
-    of several replicas), `unlike` (keys, where a law takes them as alike and random), `drops`, and partitionings by
-    name.
+    seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `pauses`, `jitter`,
+    `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`, `fusion`, `partitions`
+    (read unevenly), `counting` (in windows of several replicas), `unlike` (keys, where a law takes them as alike and
+    random), `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -37,12 +37,9 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
     if scenario.policy is not None:
         yield "policy", f"the policy {scenario.policy.name}"
     if scenario.checkpoints is not None:
-        yield (
-            "checkpoints",
-            "checkpoints, and results that wait for them"
-            if scenario.checkpoints.sinks == "exactly-once"
-            else "checkpoints",
-        )
+        yield "checkpoints", "what checkpoints cost"
+        if scenario.checkpoints.sinks == "exactly-once":
+            yield "commits", "results that wait for checkpoints"
     for source, law in scenario.workload.arrivals.items():
         if law.law not in PLAIN_LAWS:
             yield "arrivals", f"more than the mean of {law.law} arrivals of {source}"

@@ -128,6 +128,13 @@ class KeySkew(Spec):
             return None
         return np.bincount(self._group_k(groups), minlength=groups).astype(float)
 
+    def key_weights(self, groups: int) -> np.ndarray | None:
+        """How frequent each key is, in the order of their key groups; None if no keys are given. [keys]"""
+        if self.keys is None:
+            return None
+        weight_k = np.asarray(self.shares) if self.shares else zipf_shares(self.key_count, self.zipf)
+        return np.asarray(weight_k[np.argsort(self._group_k(groups), kind="stable")])
+
     def _group_k(self, groups: int) -> np.ndarray:
         keys = self.keys if self.keys is not None else ()
         java: JavaClass = java_class(keys) if isinstance(keys, tuple) else "int"

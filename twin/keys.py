@@ -55,6 +55,11 @@ def distinct_values(operator: AnyOperator, skew: KeySkew | None, groups: int) ->
     return operator.values_by_key_group(groups) if given is None else given
 
 
+def touched(tuples: int | np.ndarray, chances: np.ndarray) -> np.ndarray:
+    """How likely a key is among so many tuples, each of which is of it by that chance. [G]"""
+    return np.asarray(1.0 - np.power(1.0 - chances, tuples))
+
+
 def check_keys(query: Query, plan: ExecutionPlan, workload: Workload) -> None:
     """Raises ValueError if an assignment of key groups or a skew does not fit the operators that it names."""
     names = [operator.name for operator in query.operators]

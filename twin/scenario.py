@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -14,9 +14,8 @@ from twin.control import AnyPolicy, Policy, PolicySpec
 from twin.deployment import Deployment
 from twin.event_checks import check_events
 from twin.events import AnyEvent, Event
+from twin.retired import RETIRED, told_retired
 from twin.spec import Spec, parse
-
-Fidelity = Literal["auto", "exact", "fast"]
 
 
 class RunSettings(Spec):
@@ -25,32 +24,33 @@ class RunSettings(Spec):
     horizon_s: Annotated[float, Field(ge=1e-3, le=10**7, description="simulated seconds")] = 240.0
     warmup_s: Annotated[float, Field(ge=0, description="simulated seconds left out of all metrics")] = 0.0
     period_s: Annotated[float, Field(ge=1e-6, description="length of one row of statistics")] = 10.0
-    fidelity: Annotated[
-        Fidelity,
+    precision: Annotated[
+        float | None,
         Field(
-            description="exact: tuple by tuple; fast: in segments of tuples; auto: exact where that costs little more"
-        ),
-    ] = "auto"
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    segments: Annotated[
-        int | None,
-        Field(
-            ge=100,
-            le=10**8,
-            description="how many segments the sources' tuples are grouped into; absent: 2000, or as many as "
-            "windows need whose results block them, up to 32000",
+            ge=1e-4,
+            le=0.5,
+            exclude_if=lambda precision: precision is None,
+            description="the run ends before its horizon once throughput and latencies are known to such a share, "
+            "with 95 % confidence; absent: at its horizon",
         ),
     ] = None
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     checkpoint_interval_s: Annotated[
         float, Field(ge=1e-3, le=10**7, description="between checkpoints, from which a failed job starts again")
     ] = 10.0
     decision_latency_s: Annotated[
         float, Field(ge=0, le=10**7, description="from the end of a period until a policy's decision is carried out")
     ] = 0.0
-
     noise: Annotated[
         bool, Field(description="false: no variability of services, no pauses, no jitter; arrivals keep theirs")
     ] = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_retired(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or not told_retired(data):
+            return data
+        return {name: value for name, value in data.items() if name not in RETIRED}
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -64,7 +64,7 @@ def measure(
     factor = 1.0 if window is not None else OFFERED / service_s / sum(inputs_per_s.values())
     offered = {name: rate * factor for name, rate in inputs_per_s.items()}
     least_s = WINDOWS * window.size_s if isinstance(window, TimeWindow) else 0.0
-    world = Wiring(_alone(deployment, spec, offered), RunSettings(fidelity="exact", seed=seed)).build()
+    world = Wiring(_alone(deployment, spec, offered), RunSettings(seed=seed)).build()
     task = world.tasks[operator][0]
     times_s = _serve(world, task, tuples, least_s)
     served = {name: world.tasks[name][0].tuples_in for name in offered}

@@ -6,12 +6,13 @@ import gc
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
 import numpy as np
 import simpy
+from simpy.core import StopSimulation
 
 from twin.change.controller import Controller
 from twin.change.reconfiguration import Reconfigurer
@@ -26,10 +27,11 @@ from twin.events import AnyEvent, Failure
 from twin.guards import conservation
 from twin.guards.cautions import cautions
 from twin.guards.effort import require_feasible
-from twin.guards.fidelity import settled
 from twin.job import Job, compile
+from twin.kernel.bridge import run as advance
 from twin.markers import marker_ages, means_s
 from twin.precision.batches import batches_of
+from twin.precision.enough import Enough, measured, until_the_end
 from twin.precision.steadiness import change
 from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.scenario import RunSettings, Scenario, config_hash
@@ -53,9 +55,9 @@ def simulate(
     if the simulator broke a law.
     """
     started_s, asked, job = time.process_time(), scenario, compile(scenario)
-    scenario = settled(scenario, job)
+    scenario = measured(scenario, job)
     settings, events = scenario.run, scenario.events
-    _check(job, settings, events)
+    _check(job, scenario)
     deciding = policy if policy is not None or scenario.policy is None else scenario.policy.start(scenario)
     if events or deciding is not None or scenario.checkpoints is not None:
         failing = any(isinstance(each, Failure) for each in events)
@@ -68,22 +70,27 @@ def simulate(
         _prepare_change(wiring, statistics, events, deciding)
     if progress is not None:
         _report(statistics, settings, progress)
-    batches = None if change(scenario, events, deciding) else batches_of(job, settings, world, statistics)
+    why = change(scenario, events, deciding)
+    enough = None if why or settings.precision is None else Enough(job, scenario, world, statistics)
+    batches = enough or (None if why else batches_of(job, settings, world, statistics))
     crash: list[float] = []
     world.env.process(_watch_memory(world, max(MEMORY_TICK_S, settings.horizon_s / MEMORY_TICKS), crash))
-    with _collector_paused():
-        world.env.run(until=settings.horizon_s)
+    with _collector_paused(), suppress(StopSimulation):  # of what is known well enough
+        advance(world, settings.horizon_s)
+    ended_s = world.env.now
     statistics.listeners.clear()
     chance = None if batches is None or crash else batches.table()
-    statistics.close(settings.horizon_s)
-    conservation.check(job, world, settings.fidelity == "exact")
-    about = manifest(asked, policy) | {"fidelity": settings.fidelity}
-    return _outcome(job, scenario, about, world, statistics, crash, chance, started_s)
+    statistics.close(ended_s)
+    conservation.check(job, world)
+    about = manifest(asked, policy) | {"warmup_s": settings.warmup_s, "simulated_s": ended_s}
+    told = until_the_end(settings.precision, why, enough)
+    return _outcome(job, scenario, about, world, statistics, crash, chance, told, started_s)
 
 
-def _check(job: Job, settings: RunSettings, events: Sequence[AnyEvent]) -> None:
+def _check(job: Job, scenario: Scenario) -> None:
     """Raises BadInput as `simulate` does."""
-    require_feasible(job, settings, events)
+    require_feasible(scenario, job)
+    settings = scenario.run
     last_start_s = _last_period_start_s(settings)
     if settings.warmup_s > last_start_s:
         raise BadInput(
@@ -100,6 +107,7 @@ def _outcome(
     statistics: Statistics,
     crash: Sequence[float],
     batches: np.ndarray | None,
+    told: Sequence[str],
     started_s: float,
 ) -> Run:
     rows, warmup_s = statistics.operator_rows, scenario.run.warmup_s
@@ -113,8 +121,9 @@ def _outcome(
         hosts=host_totals(statistics.host_rows, warmup_s),
         warnings=(
             *_crash(crash),
-            *cautions(job, scenario.run, world, scenario.events, rows, statistics.host_rows, markers),
+            *cautions(job, scenario.run, world, scenario.events, rows),
             *few_results(metrics.throughput_per_s, errors),
+            *told,
         ),
         manifest=about,
         deployment_json=scenario.model_dump_json(exclude_none=True, include=set(Deployment.model_fields)),
@@ -148,7 +157,7 @@ def _prepare_change(
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Segments die by reference count; looking for cycles among them costs an eighth of a run."""
+    """Records die by reference count; looking for cycles among them costs an eighth of a run."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -166,7 +175,7 @@ def manifest(scenario: Scenario, policy: Policy | None = None) -> dict[str, Any]
     return {
         "version": VERSION,
         "config_hash": config_hash(scenario, policy),
-        **scenario.run.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"}),
+        **scenario.run.model_dump(include={"seed", "horizon_s", "warmup_s", "period_s", "precision"}),
     }
 
 
@@ -177,7 +186,7 @@ def _last_period_start_s(settings: RunSettings) -> float:
 
 def _watch_memory(world: World, tick_s: float, crash: list[float]) -> Generator[simpy.Event, object, None]:
     while not crash:
-        yield world.env.timeout(tick_s)
+        yield world.env.look(tick_s, heaps=True)
         full = [memory.update() for memory in world.memories.values()]
         if any(full):
             crash.append(world.env.now)

@@ -27,7 +27,6 @@ RUNS = pa.schema(
         ("status", _S),  # "ok", or "failed" with the reason in `error` and nulls below
         ("error", _S),
         ("seed", _I),
-        ("fidelity", _S),
         ("horizon_s", _F),
         ("warmup_s", _F),
         ("period_s", _F),
@@ -143,7 +142,8 @@ TABLES: Mapping[str, pa.Schema] = {
     "links": LINKS,
     "events": EVENTS,
 }
-
+RETIRED: Mapping[str, tuple[str, ...]] = {"runs": ("fidelity",)}
+"""Columns of traces of older versions, which are passed over."""
 FILES = tuple(f"{name}.parquet" for name in TABLES)
 SUMS = "SHA256SUMS"
 """Checksums of the files, as the program sha256sum writes and checks them."""
@@ -205,6 +205,7 @@ def read_table(folder: Path, table: str) -> pa.Table:
         found = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise BadInput(f"{path} is not a readable Parquet file ({error}); simulate again") from None
+    found = found.drop_columns([name for name in RETIRED.get(table, ()) if name in found.column_names])
     if not found.schema.equals(TABLES[table]):
         raise BadInput(f"{path} has another schema than this version writes; simulate again")
     return found

@@ -24,7 +24,7 @@ def graph_case(random: Random, folder: Path) -> Outcome:
     outcome = of_command("import", "run-graph", str(path), "--out", str(imported))
     if outcome.kind != RAN:
         return outcome
-    return of_command("run", str(imported), "--horizon", "20", "--set", "run.segments=100", "--set", "run.warmup_s=0")
+    return of_command("run", str(imported), "--horizon", "20", "--set", "run.warmup_s=0")
 
 
 def _other_numbers(text: str, random: Random) -> str:

@@ -23,7 +23,7 @@ query:
 cluster: {{hosts: [{{name: h, cpu_percent: 400, ram_mb: 8000, bandwidth_mbps: 1000, latency_ms: 1}}]}}
 plan: {{placement: {{in: h, keep: h, out: h}}}}
 workload: {{arrivals: {{in: {{law: replay, path: {path}{more}}}}}}}
-run: {{horizon_s: 20, warmup_s: 0, period_s: 5, segments: 100}}
+run: {{horizon_s: 20, warmup_s: 0, period_s: 5}}
 """
 MORE = ("", "", ", loop: false", ", speed: 1.0e+6", ", rate_factor: 1.0e+6", ", start_s: 3", ", poisson: false")
 

@@ -12,9 +12,8 @@ from benchmarks.fuzz.outcome import Outcome, of_command
 from scenarios.files.registry import LIBRARY
 from scenarios.files.yaml_text import parse_text
 
-SHORT = ("--set", "run.segments=100")
 FILES = sorted(LIBRARY.glob("*.yaml"))
-OPTIONS = ("--policy", "--fidelity", "--horizon", "--precision", "--seed", "--set")
+OPTIONS = ("--policy", "--horizon", "--precision", "--seed", "--set")
 
 
 def scenario_case(random: Random, folder: Path) -> Outcome:
@@ -26,13 +25,12 @@ def scenario_case(random: Random, folder: Path) -> Outcome:
     else:
         data = parse_text(text, "library")
         assert isinstance(data, dict)
-        data["run"] = {"horizon_s": 20, "warmup_s": 5, "period_s": 5, "segments": 100} | data.get("run", {})
+        data["run"] = {"horizon_s": 20, "warmup_s": 5, "period_s": 5} | data.get("run", {})
         data["run"] |= {"horizon_s": 20, "warmup_s": 5}
         if random.random() < 0.3:
             data["engine"] = random.choice(("brisk", "flink"))
         path.write_text(yaml.dump(changed_data(data, random, numbers_only=way < 3), sort_keys=False), encoding="utf-8")
     more = ["--policy", random.choice(("relieve", "ds2"))] if random.random() < 0.2 else []
-    more += ["--fidelity", "exact"] if random.random() < 0.1 else []
     return of_command("run", str(path), *more)
 
 
@@ -43,7 +41,7 @@ def override_case(random: Random, _folder: Path) -> Outcome:
     more = [word for each in assignments for word in ("--set", each)]
     if random.random() < 0.15:
         more += [random.choice(OPTIONS), str(random.choice((*NUMBERS, *WORDS)))]
-    return of_command("run", name, *SHORT, "--horizon", "15", *more)
+    return of_command("run", name, "--horizon", "15", *more)
 
 
 def _assignment(name: str, random: Random) -> str:

@@ -49,9 +49,6 @@ CASES = {
     ),
 }
 
-FAST_CUSTOMERS = {"loss": 100_000, "tandem": 50_000, "pipeline": 6_000_000}
-"""A fast run of few tuples would measure how long it takes to build the model; this is a minute at 100,000/s."""
-
 
 def expected(case: str) -> float:
     """The analytic value of the case's answer."""

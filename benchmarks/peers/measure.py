@@ -15,16 +15,10 @@ from pathlib import Path
 Simulator = Callable[[str, int, int], float]
 
 
-def _exact() -> Simulator:
+def _ours() -> Simulator:
     from benchmarks.peers import ours
 
-    return lambda case, customers, seed: ours.run(case, "exact", customers, seed)
-
-
-def _fast() -> Simulator:
-    from benchmarks.peers import ours
-
-    return lambda case, customers, seed: ours.run(case, "fast", customers, seed)
+    return ours.run
 
 
 def _by_hand() -> Simulator:
@@ -41,8 +35,7 @@ def _ciw() -> Simulator:
 
 SIMULATORS: dict[str, Callable[[], Simulator]] = {
     "SimPy by hand": _by_hand,
-    "exact": _exact,
-    "fast": _fast,
+    "streamtwin": _ours,
     "Ciw 3.2.7": _ciw,
 }
 

@@ -9,14 +9,14 @@ from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.profiles import STORM
 from twin.query import Stream
-from twin.scenario import Fidelity, RunSettings, Scenario
+from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
-def run(case: str, fidelity: Fidelity, customers: int, seed: int) -> float:
+def run(case: str, customers: int, seed: int) -> float:
     """The case's answer."""
     horizon_s = customers / cases.CASES[case].rate
-    settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 10, fidelity=fidelity, seed=seed)
+    settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 10, seed=seed)
     metrics = simulate(Scenario.of(_deployment(case), settings)).metrics
     assert metrics.e2e_latency_s is not None
     mean_s = metrics.e2e_latency_s.mean

@@ -1,9 +1,8 @@
-"""How far the rate model is off exact runs of random jobs of Flink's, by quantity: factors of at least 1.
+"""How far the rate model is off simulated runs of random jobs of Flink's, by quantity: factors of at least 1.
 
-Run: python -m benchmarks.predictions [--set dev|heldout] [--jobs] [--choose]. Exact runs are kept in exact/, part of
-the repository, so that only those that are missing are made (30 CPU seconds each at most), and an interrupted call goes
-on. Of 30 jobs each, with sources of 100 to 200,000 tuples a second, replicas by the dozen, unions, windows, joins, two
-sinks, and 10 to 130 % of what the most loaded resource can take. Goals: T 1.02 median and 1.10 at 95 %, Lp 1.10, 1.6.
+Run: python -m benchmarks.predictions [--set dev|heldout] [--jobs] [--choose]. An interrupted call goes on. Of 30 jobs
+each, with sources of 100 to 200,000 tuples a second, replicas by the dozen, unions, windows, joins, two sinks, and 10
+to 130 % of what the most loaded resource can take. Goals: T 1.02 median and 1.10 at 95 %, Lp 1.10, 1.6.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.predictions.jobs import FIRST_SEEDS, choose, exact_run, jobs_of
+from benchmarks.predictions.jobs import FIRST_SEEDS, choose, jobs_of, run_of
 from benchmarks.table import markdown
 from benchmarks.validity.cases import Case
 from benchmarks.validity.runs import run_all
@@ -25,12 +24,11 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 
 CACHE = Path(__file__).resolve().parents[2] / ".validity"
-EXACT = Path(__file__).with_name("exact")
 GOALS = {"throughput_per_s": (1.02, 1.10), "processing_latency_s": (1.10, 1.6)}
 
 
 class Beside(NamedTuple):
-    """One job. said: by the rate model; seen: in the exact run; by metric, NaN where there is none."""
+    """One job. said: by the rate model; seen: in the run; by metric, NaN where there is none."""
 
     case: Case
     said: Mapping[str, float]
@@ -68,7 +66,7 @@ def table(found: Sequence[Beside]) -> str:
         goal = " / ".join(f"{each:g}" for each in GOALS.get(metric, ()))
         rows.append([metric, len(factors), *np.quantile(factors, [0.5, 0.95, 1.0]).tolist(), goal])
     agreed = sum(each.keeps_up for each in found)
-    title = f"The rate model beside exact runs; backpressure: {agreed} of {len(found)} right"
+    title = f"The rate model beside simulated runs; backpressure: {agreed} of {len(found)} right"
     return markdown(title, ["", "jobs", "median", "95 %", "worst", "goal"], rows)
 
 
@@ -91,8 +89,7 @@ def main() -> None:
         choose()
         return
     cases = jobs_of(given.which)
-    runs = [exact_run(case, given.which) for case in cases]
-    results = run_all(runs, Store(CACHE, EXACT), 1, "exact runs")
+    results = run_all([run_of(case) for case in cases], Store(CACHE), 1, "runs")
     found = [beside(case, result) for case, result in zip(cases, results, strict=True)]
     print(table(found))
     if given.jobs:

@@ -50,7 +50,6 @@ def _drawn(first: int) -> list[Case]:
     return found
 
 
-def exact_run(case: Case, which: str) -> Job:
+def run_of(case: Case) -> Job:
     """What the prediction is compared with."""
-    settings = case.settings.model_copy(update={"fidelity": "exact", "seed": 1})
-    return Job(f"{case.family} {case.seed}", case.deployment, settings, family=which)
+    return Job(f"{case.family} {case.seed}", case.deployment, case.settings.model_copy(update={"seed": 1}))

@@ -1,1 +1,1 @@
-"""How far the simulator can be believed: theory, exact against fast, published tables, invariants, in one report."""
+"""How far the simulator can be believed: theory, kernel against engine, published tables, invariants, in one report."""

@@ -1,5 +1,4 @@
-"""The random configurations on which fast is compared with exact: Table II at large, weak hosts shared by all, and
-ordinary jobs."""
+"""Random configurations: Table II at large, weak hosts shared by all, and ordinary jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.validity import ordinary
-from benchmarks.validity.ordinary_queries import KINDS as ORDINARY_KINDS
 from optimizers.enumeration import PlacementSpace
 from scenarios.spaces.generator import random_scenario
 from scenarios.spaces.registry import SPACES
@@ -25,22 +23,8 @@ from twin.rates.load import flow_at, load, pressure
 from twin.scenario import RunSettings
 from twin.workload import Arrivals, Poisson, Workload
 
-FAMILIES = ("costream", "shared", "ordinary")
-FIRST_SEEDS = {
-    ("costream", "heldout"): 9_000_000,
-    ("shared", "heldout"): 9_500_000,
-    ("ordinary", "heldout"): 9_800_000,
-    ("costream", "dev"): 8_000_000,
-    ("shared", "dev"): 8_500_000,
-    ("ordinary", "dev"): 8_800_000,
-}
-"""Where each set's seeds begin, by family and set. The held-out ranges are for the report alone: nothing may be tuned,
-looked at or fixed on them; that is what the development sets are for."""
-
 KINDS_BY_SOURCES = {1: "linear", 2: "2-way join", 3: "3-way join"}
-KINDS = {family: tuple(KINDS_BY_SOURCES.values()) for family in FAMILIES} | {"ordinary": tuple(ORDINARY_KINDS)}
-"""Of queries, by family."""
-DEFAULTS = RunSettings(fidelity="fast")
+DEFAULTS = RunSettings()
 WEAK_CORES = (0.5, 1.0, 2.0)
 UTILISATIONS = (0.5, 2.2)
 RATES_PER_S = (2.0, 25_600.0)
@@ -51,7 +35,7 @@ RATES_PER_S = (2.0, 25_600.0)
 class Case:
     """One configuration, found again by its family and seed.
 
-    settings: how long it runs, beside fidelity and seed. settled: what the rate model set in it, as JSON.
+    settings: how long it runs, beside the seed. settled: what the rate model set in it, as JSON.
     """
 
     family: str

@@ -9,14 +9,9 @@ from typing import Any
 from benchmarks.validity.runs import Job, Result
 from tests.twin.worlds import HOST
 from twin.deployment import Deployment
-from twin.scenario import Fidelity, RunSettings
+from twin.scenario import RunSettings
 
 RATE_PER_S = 1000.0
-FULL_LENGTH = 0.5
-"""Of exact runs, as a share of what the checks ask for. Fast runs are never shortened: their segments would be too."""
-FAST_TUPLES = 240_000
-DEFAULT_RUN_S = 240.0
-"""How long a run is if nothing is said; the longer, the coarser are the segments of a fast one."""
 LARGE = {**HOST, "cpu_percent": 20_000}
 """A host on which nothing has to share a core."""
 Read = Callable[[Result], float]
@@ -26,45 +21,43 @@ Read = Callable[[Result], float]
 class Check:
     """A law: what a deployment should measure.
 
-    expected: None: no theory is known, and fast is held against exact. tuples: offered in an exact run. fast_tuples: in
-    a fast one. busy: whether what is read is a share of time. run: names the runs; checks that share theirs share it.
+    tuples: offered in a run. busy: whether what is read is a share of time. run: names the runs; checks that share
+    theirs share it.
     """
 
     law: str
     case: str
     unit: str
-    expected: float | None
+    expected: float
     job: Deployment
     read: Read
     tuples: float = 40_000
     measure: str = "metrics"
     samples: int = 10
-    fidelities: tuple[Fidelity, ...] = ("exact", "fast")
-    fast_tuples: float = FAST_TUPLES
     busy: bool = False
     run: str = ""
 
-    def jobs(self, fidelity: Fidelity, seeds: int, length: float) -> list[Job]:
-        """One a seed; a tenth of each run is warm-up. Full-length exact runs are part of the repository."""
+    def jobs(self, seeds: int, length: float) -> list[Job]:
+        """One a seed; a tenth of each run is warm-up. length: share of the tuples."""
         rate = sum(law.mean_rate_per_s for law in self.job.workload.arrivals.values())
-        horizon_s = (length * self.tuples if fidelity == "exact" else self.fast_tuples) / rate
-        settings = RunSettings(
-            horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / self.samples, fidelity=fidelity
-        )
-        label, family = self.run or f"{self.law}, {self.case}", "theory" if length == FULL_LENGTH else ""
-        return [
-            Job(label, self.job, settings.model_copy(update={"seed": seed}), self.measure, family)
-            for seed in range(seeds)
-        ]
+        horizon_s = length * self.tuples / rate
+        settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 10, period_s=horizon_s / self.samples)
+        label = self.run or f"{self.law}, {self.case}"
+        return [Job(label, self.job, settings.model_copy(update={"seed": seed}), self.measure) for seed in range(seeds)]
 
 
 def with_busy(check: Check, **loads: float) -> Iterator[Check]:
-    """The check, and of its own runs the share of time that operators are busy.
+    """The check, and of its own runs the share of time that operators are busy."""
+    yield replace(check, run=check.run or f"{check.law}, {check.case}")
+    yield from only_busy(check, **loads)
+
+
+def only_busy(check: Check, **loads: float) -> Iterator[Check]:
+    """Of a check's runs, the share of time that operators are busy.
 
     On a core of its own that is an operator's load, by the utilisation law.
     """
     run = check.run or f"{check.law}, {check.case}"
-    yield replace(check, run=run)
     case = check.case.removeprefix("wait ").removeprefix("sojourn ").removeprefix("age of results ")
     for operator, load in loads.items():
         yield replace(

@@ -65,7 +65,7 @@ def draw(seed: int, settled: Mapping[str, Any] | None = None) -> Drawn | None:
     if settled is None:
         return None
     period_s = settled["period_s"]
-    settings = RunSettings(horizon_s=10 * period_s, warmup_s=2 * period_s, period_s=period_s, fidelity="fast")
+    settings = RunSettings(horizon_s=10 * period_s, warmup_s=2 * period_s, period_s=period_s)
     return Drawn(kind, _with_services(job, settled["services"]), settings, settled)
 
 

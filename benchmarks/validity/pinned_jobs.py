@@ -1,4 +1,4 @@
-"""Small jobs that between them use every law of exact simulation (`benchmarks.validity.laws`), a few seconds each."""
+"""Small jobs that between them use every law of simulation, a few seconds each."""
 
 from __future__ import annotations
 

@@ -67,22 +67,18 @@ MEASURES: dict[str, Callable[[Run], dict[str, Any]]] = {
 class Job:
     """One simulation.
 
-    label: for people who look into the store; with the seed, of one run of a family alone. family: the file of the
-    repository that keeps its exact run; empty: none does.
+    label: for people who look into the store.
     """
 
     label: str
     deployment: Deployment
     settings: RunSettings
     measure: str = "metrics"
-    family: str = ""
 
     @property
     def cost(self) -> float:
-        """Rough work: tuples through all operators by the rate model (exact), or operators (fast)."""
+        """Rough work: tuples through all operators, by the rate model."""
         job = self.deployment
-        if self.settings.fidelity == "fast":
-            return float(len(job.query.operators))
         answer = RateModel(self.settings.horizon_s).answer(job, [job.plan])
         return self.settings.horizon_s * float(answer.in_per_s.sum())
 
@@ -123,7 +119,7 @@ def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> 
     what: names the jobs in the display of progress; empty: none. Raises RuntimeError, after all others are done, if
     runs raised (broke a law of conservation, say): no report is written over that.
     """
-    missing = {(job.family, store.key(job)): job for job in jobs if store.get(job) is None}
+    missing = {store.key(job): job for job in jobs if store.get(job) is None}
     costs = {key: job.cost for key, job in missing.items()}
     todo = {key: missing[key] for key in sorted(missing, key=costs.__getitem__)}
     if todo:
@@ -132,7 +128,7 @@ def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> 
             for key, result in _finished(todo, workers):
                 job = todo[key]
                 if isinstance(result, str):
-                    failed.append(f"{job.label} ({job.settings.fidelity}, seed {job.settings.seed}): {result}")
+                    failed.append(f"{job.label} (seed {job.settings.seed}): {result}")
                 else:
                     store.put(job, result)
                 done += costs[key]
@@ -143,14 +139,11 @@ def run_all(jobs: Sequence[Job], store: Store, workers: int, what: str = "") -> 
     return [each for each in found if each is not None]
 
 
-Key = tuple[str, str]
-
-
 def _unheard(done: int, total: int) -> None:
     """Progress that nobody watches."""
 
 
-def _finished(jobs: Mapping[Key, Job], workers: int) -> Iterator[tuple[Key, dict[str, Any] | str]]:
+def _finished(jobs: Mapping[str, Job], workers: int) -> Iterator[tuple[str, dict[str, Any] | str]]:
     """The results as they come, by the jobs' keys."""
     if workers == 1:
         yield from ((key, run_job(job)) for key, job in jobs.items())

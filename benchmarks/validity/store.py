@@ -1,11 +1,7 @@
-"""Finished simulations on disk, so that an interrupted report goes on where it stopped. What a run is found by:
+"""Finished simulations on disk, so that an interrupted report goes on where it stopped.
 
-- exact runs by the deployment, settings, seed and the laws that it depends on (`benchmarks.validity.laws`), not by the
-  source code or the version. Those of a family are part of the repository, in `exact/<family>.jsonl`;
-- fast runs by the same and a digest of the whole simulator's source, so that any change repeats them.
-
-The meaning of a spec's default values counts too: keys leave out fields at their defaults, so that a new field does
-not repeat runs that do not use it.
+A run is found by its deployment, settings, seed and measure, and by a digest of the whole simulator's source, any
+change of which repeats it. Keys leave out fields at their defaults.
 """
 
 from __future__ import annotations
@@ -17,38 +13,38 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.validity.laws import laws_of
 from benchmarks.validity.runs import Job
-from benchmarks.validity.shelf import Journal, Shelf
 
 SIMULATOR = Path(__file__).resolve().parents[2] / "twin"
-EXACT = Path(__file__).with_name("exact")
-"""What was simulated exactly, as part of the repository."""
+Result = dict[str, Any]
 
 
 class Store:
-    """Results by key: exact runs of a family in `exact`/<family>.jsonl, all others in `cache`/runs.jsonl."""
+    """Results by key: lines of a file in the order in which they were written. One that a kill cut off is ignored."""
 
-    def __init__(self, cache: Path, exact: Path | None = None) -> None:
-        """exact: absent: a folder in `cache`."""
-        cache.mkdir(parents=True, exist_ok=True)
-        self._journal = Journal(cache / "runs.jsonl")
-        self._lock = cache / "lock"
-        self._exact = cache / "exact" if exact is None else exact
-        self._shelves: dict[str, Shelf] = {}
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "runs.jsonl"
+        self._found: dict[str, Result] = {}
         self._used: set[str] = set()
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        if text and not text.endswith("\n"):
+            text = text[: text.rfind("\n") + 1]
+            self._path.write_text(text, encoding="utf-8")
+        for line in text.splitlines():
+            entry = json.loads(line)
+            self._found[entry["key"]] = entry["result"]
 
     @staticmethod
     def key(job: Job) -> str:
         """What the job's result is found by."""
         return key_of(job)
 
-    def get(self, job: Job) -> dict[str, Any] | None:
+    def get(self, job: Job) -> Result | None:
         """What that run measured, if it was made before."""
-        key = key_of(job)
-        result = self._place(job).get(key)
+        result = self._found.get(key_of(job))
         if result is not None:
-            self._used.add(key)
+            self._used.add(key_of(job))
         return result
 
     @property
@@ -58,26 +54,20 @@ class Store:
 
     def put(self, job: Job, result: Mapping[str, Any]) -> None:
         """Keeps a result, at once."""
-        self._place(job).put(f"{job.label}, seed {job.settings.seed}", key_of(job), result)
-
-    def _place(self, job: Job) -> Journal | Shelf:
-        if job.settings.fidelity != "exact" or not job.family:
-            return self._journal
-        if job.family not in self._shelves:
-            self._shelves[job.family] = Shelf(self._exact / f"{job.family}.jsonl", self._lock)
-        return self._shelves[job.family]
+        key = key_of(job)
+        self._found[key] = dict(result)
+        line = {"label": f"{job.label}, seed {job.settings.seed}", "key": key, "result": result}
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 
 def key_of(job: Job) -> str:
     """24 hex digits over everything that decides what the run measures."""
     deployment = job.deployment.model_dump(mode="json", exclude_defaults=True)
     deployment["engine"] = job.deployment.engine.model_dump(mode="json", exclude_defaults=True)
-    exact = job.settings.fidelity == "exact"
-    left_out = {"segments"} if exact else set()
-    settings = job.settings.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
+    settings = job.settings.model_dump(mode="json", exclude_defaults=True)
     settings["seed"] = job.settings.seed
-    laws: Any = laws_of(job.deployment) if exact else source_digest()
-    text = json.dumps([deployment, settings, job.measure, laws], sort_keys=True)
+    text = json.dumps([deployment, settings, job.measure, source_digest()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

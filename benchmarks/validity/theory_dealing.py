@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from benchmarks.validity import oracles
-from benchmarks.validity.check import DEFAULT_RUN_S, LARGE, RATE_PER_S, Check, mean_ms, server, with_busy
+from benchmarks.validity.check import LARGE, RATE_PER_S, Check, mean_ms, only_busy, server, with_busy
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.plan import ExecutionPlan
@@ -24,7 +24,6 @@ def dealing_checks() -> Iterator[Check]:
     yield from _by_key()
     yield from _forward()
     yield from _between_replicas()
-    yield from _at_default_length()
 
 
 def _in_turn() -> Iterator[Check]:
@@ -96,12 +95,12 @@ def _between_replicas() -> Iterator[Check]:
     """Several producers deal to each replica, each in turn: nearly Poisson, but no theory is exact."""
     for replicas, load in ((2, 0.6), (4, 0.6), (4, 0.85), (4, 0.9), (16, 0.6)):
         service_s = replicas * load / RATE_PER_S
-        yield from with_busy(
+        yield from only_busy(
             Check(
                 f"{replicas} replicas in turn to {replicas}",
                 f"sojourn of both stages at load {load}",
-                "ms",
-                None,
+                "%",
+                100 * load,
                 _row([("q0", service_s, 1.0, replicas), ("q1", service_s, 1.0, replicas)]),
                 mean_ms("processing"),
                 tuples=12_000 / (1 - load),
@@ -109,24 +108,6 @@ def _between_replicas() -> Iterator[Check]:
             q0=load,
             q1=load,
         )
-
-
-def _at_default_length() -> Iterator[Check]:
-    """Fast runs as long as they are if nothing is said."""
-    stages = [("q0", 0.6e-3, 0.5, 4), ("q1", 0.6e-3, 0.5, 4)]
-    yield from with_busy(
-        Check(
-            "Four replicas in turn to four, 240 s",
-            "sojourn of both stages at load 0.6, 4,000 tuples a second",
-            "ms",
-            None,
-            _row(stages, rate=4000.0),
-            mean_ms("processing"),
-            fast_tuples=DEFAULT_RUN_S * 4000.0,
-        ),
-        q0=0.6,
-        q1=0.6,
-    )
 
 
 def _row(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.validity import oracles
-from benchmarks.validity.check import DEFAULT_RUN_S, LARGE, RATE_PER_S, Check, mean_ms, server, with_busy
+from benchmarks.validity.check import LARGE, RATE_PER_S, Check, mean_ms, server, with_busy
 from tests.twin.worlds import deployment, sink, source
 
 
@@ -16,7 +16,6 @@ def input_checks() -> Iterator[Check]:
     """All of them."""
     yield from _superposition()
     yield from _joins()
-    yield from _at_default_length()
 
 
 def _superposition() -> Iterator[Check]:
@@ -68,27 +67,3 @@ def _joins() -> Iterator[Check]:
             ),
             join=load,
         )
-
-
-def _at_default_length() -> Iterator[Check]:
-    """Fast runs as long as they are if nothing is said: their segments are as coarse as most users' are."""
-    rates = {"source0": 1500.0, "source1": 250.0}
-    service_s = 0.6 / sum(rates.values())
-    job = deployment(
-        [*map(source, rates), server("queue", service_s), sink()],
-        [*((name, "queue") for name in rates), ("queue", "sink")],
-        rates,
-        hosts=[LARGE],
-    )
-    yield from with_busy(
-        Check(
-            "Two streams, 240 s",
-            "wait at load 0.6, 1,500 and 250 tuples a second",
-            "ms",
-            1e3 * oracles.wait_m_g_1(0.6, service_s, 1.0),
-            job,
-            mean_ms("processing", service_s),
-            fast_tuples=DEFAULT_RUN_S * sum(rates.values()),
-        ),
-        queue=0.6,
-    )

@@ -156,7 +156,6 @@ def _littles_law() -> Iterator[Check]:
             tuples=8_000 / (1 - load),
             measure="queue lengths",
             samples=2000,
-            fidelities=("exact",),  # segments keep the wait they hide in the stamps, not in the queues
         )
 
 

@@ -15,7 +15,6 @@ from scenarios.telling.progress import Progress
 from twin.engine.measure.standard_errors import few_results
 from twin.executor import Executor
 from twin.guards.effort import require_feasible
-from twin.guards.fidelity import settled
 from twin.run import Run
 from twin.scenario import Scenario
 
@@ -38,7 +37,7 @@ def outcome_of(made: Run, course: Mapping[str, Sequence[float]] | None = None) -
 
 def effort_s(scenario: Scenario) -> float:
     """CPU seconds of a run, roughly. Raises BadInput if it would not finish within hours."""
-    return require_feasible(scenario, settled(scenario).run, scenario.events).cpu_s
+    return require_feasible(scenario).cpu_s
 
 
 @dataclass(frozen=True, slots=True)

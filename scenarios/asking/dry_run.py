@@ -18,7 +18,7 @@ from scenarios.asking.change_options import Planned
 from scenarios.asking.control_measures import course
 from scenarios.asking.intervals import of_mean
 from scenarios.asking.kept import Outcome
-from scenarios.asking.single_run import alike, run
+from scenarios.asking.single_run import run
 from scenarios.asking.trials import trials
 from scenarios.telling.progress import Audience
 from twin.engine.measure.sketch import merge, representative_s
@@ -75,7 +75,7 @@ def dry_run(
     """The answer, for JSON. given: the scenario without the change; both as `finer` makes them. bench: with `look`."""
     tried = trials(change, replications)
     kinds = 1 + len(tried[0].scenarios)
-    cases = alike([given, *(each for trial in tried for each in trial.scenarios)])
+    cases = [given, *(each for trial in tried for each in trial.scenarios)]
     jobs: list[Job] = []
     for index in range(replications):
         own = cases[1 + index * (kinds - 1) : 1 + (index + 1) * (kinds - 1)]

@@ -15,8 +15,8 @@ from scenarios.asking.control_measures import COURSE, MEANINGS, OF_SLO
 from scenarios.asking.intervals import of_mean
 from scenarios.asking.ranges import values
 from scenarios.asking.replications import Samples, Wanted, replicate
-from scenarios.asking.single_run import alike, key
-from scenarios.asking.variants import NO_POLICY, Variant, with_scenarios
+from scenarios.asking.single_run import key
+from scenarios.asking.variants import NO_POLICY, Variant
 from scenarios.asking.whatif import answer
 from scenarios.telling.progress import Audience
 from twin.control import policy_spec
@@ -43,7 +43,7 @@ def variants(given: Scenario, policies: Sequence[str]) -> list[Variant]:
     if len(found) < 2:
         known = ", ".join([NO_POLICY, *POLICIES])
         raise BadInput(f"--policies: nothing to compare; give two or more of {known}, such as --policies none,ds2")
-    return with_scenarios([*found.values()], alike([each.scenario for each in found.values()]))
+    return [*found.values()]
 
 
 def seconds(text: str) -> float:

@@ -18,6 +18,8 @@ from twin.errors import BadInput
 MOST = 1000
 """Values of one range."""
 SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
+FINEST, COARSEST = 1e-4, 0.5
+"""Precisions that may be asked for."""
 DIGITS = 4
 """Of values between the ends of a range."""
 
@@ -86,3 +88,14 @@ def _range(item: str, low: float, high: float, count: str | None, log: bool, whe
 
 def _rounded(value: float) -> float:
     return float(round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))) if value else 0.0
+
+
+def share(text: str) -> float:
+    """A precision as a share, from `2%` or `0.02`. Raises BadInput for anything else, and out of 0.01 % to 50 %."""
+    try:
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        value = math.nan
+    if not FINEST <= value <= COARSEST:
+        raise BadInput(f"--precision {text}: give an error from 0.01% to 50%, such as 2% or 0.02")
+    return value

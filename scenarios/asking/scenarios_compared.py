@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scenarios.asking.single_run import alike, key
-from scenarios.asking.variants import Variant, with_scenarios
+from scenarios.asking.single_run import key
+from scenarios.asking.variants import Variant
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_values
 from twin.errors import BadInput
@@ -20,7 +20,7 @@ def variants(names: Sequence[str], assignments: Sequence[str]) -> list[Variant]:
 
 
 def as_variants(found: Sequence[Variant]) -> list[Variant]:
-    """The same, equally finely simulated. Raises BadInput for fewer than two, or for two that are the same."""
+    """The same. Raises BadInput for fewer than two, or for two that are the same."""
     if len(found) < 2:
         named = f"one scenario, {found[0].label}," if found else "no scenario"
         raise BadInput(f"{named} and nothing to compare it with; name two or more")
@@ -29,4 +29,4 @@ def as_variants(found: Sequence[Variant]) -> list[Variant]:
         twin = seen.setdefault(key(each.scenario), each.label)
         if twin is not each.label or sum(other.label == each.label for other in found) > 1:
             raise BadInput(f"{each.label} is the same as {twin}; nothing to compare")
-    return with_scenarios(found, alike([each.scenario for each in found]))
+    return list(found)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-from twin.guards.fidelity import settled
 from twin.run import Run
 from twin.scenario import Scenario, config_hash
 from twin.simulation import simulate
@@ -25,21 +23,6 @@ def key(scenario: Scenario) -> str:
     laws = scenario.workload.arrivals.items()
     recorded = {name: _digest(Path(law.path)) for name, law in laws if isinstance(law, Replay)}
     return hashlib.sha256(json.dumps([VERSION, config_hash(scenario), recorded]).encode()).hexdigest()[:16]
-
-
-def alike(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """The same, all that leave their fidelity open equally fine: else they would differ by what segments hide.
-
-    Tuple by tuple if that costs little more for every one of them.
-    """
-    found = [settled(each) for each in scenarios]
-    open_ones = [each for each, given in zip(found, scenarios, strict=True) if given.run.fidelity == "auto"]
-    if len({each.run.fidelity for each in open_ones}) < 2:
-        return found
-    return [
-        each.with_run(fidelity="fast") if given.run.fidelity == "auto" else each
-        for each, given in zip(found, scenarios, strict=True)
-    ]
 
 
 def _digest(path: Path) -> str:

@@ -17,7 +17,7 @@ from scenarios.asking.injections import described, with_events
 from scenarios.asking.knobs import Knob, knob
 from scenarios.asking.plan_files import with_plan_of
 from scenarios.asking.ranges import values
-from scenarios.asking.single_run import alike, key
+from scenarios.asking.single_run import key
 from twin.errors import BadInput, suggest
 from twin.scenario import Scenario
 
@@ -77,12 +77,7 @@ def variants(given: Scenario, question: Question) -> list[Variant]:
             found[key(scenario)] = replace(same, settings=done)
     if len(found) < 2:
         raise BadInput("nothing to compare; add --vary PATH=V1,V2, --plan FILE, --policy NAME or --event EVENT")
-    return with_scenarios([*found.values()], alike([each.scenario for each in found.values()]))
-
-
-def with_scenarios(variants: Sequence[Variant], scenarios: Sequence[Scenario]) -> list[Variant]:
-    """The same under other scenarios, one each."""
-    return [replace(each, scenario=scenario) for each, scenario in zip(variants, scenarios, strict=True)]
+    return [*found.values()]
 
 
 def label(settings: Mapping[str, Any]) -> str:

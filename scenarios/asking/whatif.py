@@ -69,7 +69,6 @@ def _row(
         "variant": variant.label,
         "settings": dict(variant.settings),
         "policy": variant.scenario.policy and variant.scenario.policy.name,
-        "fidelity": variant.scenario.run.fidelity,
         "backpressured_runs": int(np.sum(samples.values(case, "backpressured"))),
         "success_runs": int(np.sum(samples.values(case, "success"))),
         "metrics": {

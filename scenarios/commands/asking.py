@@ -73,7 +73,7 @@ def adjusted(scenario: str, set_: Sequence[str] | None, seed: int | None) -> Sce
 
 def wanted(replications: int, precision: str | None) -> Wanted:
     """Checked before any work is done."""
-    from scenarios.asking.precise_run import share
+    from scenarios.asking.ranges import share
     from scenarios.asking.replications import Wanted
 
     found = Wanted(replications, None if precision is None else share(precision))

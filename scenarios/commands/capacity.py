@@ -68,12 +68,10 @@ def capacity(
     from scenarios.asking import capacity as asked
     from scenarios.asking import folder, single_run
     from scenarios.asking.condition import condition
-    from scenarios.asking.precise_run import share
-    from scenarios.asking.ranges import bounds
+    from scenarios.asking.ranges import bounds, share
     from scenarios.files.overrides import set_value
     from scenarios.telling import capacity_tables
     from twin.errors import BadInput
-    from twin.guards.fidelity import settled
 
     if (find_max is None) == (find_min is None):
         raise BadInput("give either --find-max or --find-min, such as --find-max workload.arrivals.SOURCE.rate_per_s")
@@ -88,7 +86,7 @@ def capacity(
         share(precision),
         replications,
     )
-    job = settled(loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy"))
+    job = loaded if policy is None else set_value(loaded, f"policy={policy}", "--policy")
     keyed = {"find": find, "of": question.knob.name, "while": while_, "on": on, "seed": loaded.run.seed}
     with asking.keeping(out), asking.bench(terminal, workers, master) as bench:
         bench.check(job)

@@ -90,11 +90,8 @@ def schema(
 
 
 def version(as_json: AsJson = False, _seed: Seed = 0, quiet: Quiet = False) -> None:
-    """Prints the version, and which engine runs: compiled, or plain Python.
+    """Prints the version.
 
     Example: `twin version --json`
     """
-    from twin.engine import ENGINE
-
-    shown = {"version": VERSION, "engine": ENGINE}
-    Terminal(as_json=as_json, quiet=quiet).result(shown, f"{VERSION} ({ENGINE} engine)")
+    Terminal(as_json=as_json, quiet=quiet).result({"version": VERSION}, VERSION)

@@ -52,9 +52,8 @@ def sensitivity(
     from scenarios.asking import sensitivity as asked
     from scenarios.asking.measures import full_name
     from scenarios.telling import sensitivity_tables
-    from twin.guards.fidelity import settled
 
-    loaded = settled(asking.adjusted(scenario, set_, seed))
+    loaded = asking.adjusted(scenario, set_, seed)
     budget = asked.Budget(trajectories, samples, replications)
     budget.check()
     inputs = asked.inputs(input_ or [], loaded)

@@ -10,6 +10,7 @@ from typing import Any
 
 from scenarios.files.yaml_text import parse_text
 from twin.errors import BadInput, suggest
+from twin.retired import told_retired
 from twin.scenario import Scenario
 from twin.spec import Spec, parse
 
@@ -27,6 +28,8 @@ def set_value(scenario: Scenario, assignment: str, flag: str = "--set") -> Scena
     path = path.strip()
     if not equals or not path:
         raise BadInput(f"{flag} {assignment}: write PATH=VALUE, such as run.horizon_s=60")
+    if _retired(path):
+        return scenario
     where = f"{flag} {path}"
     return put(scenario, path, parse_text(text, where), flag)
 
@@ -37,6 +40,11 @@ def put(scenario: Scenario, path: str, value: Any, flag: str = "--set") -> Scena
     parent, key = _resolve(data, path, f"{flag} {path}")
     parent[key] = value  # type: ignore[index]
     return parse(Scenario, data, where=flag)
+
+
+def _retired(path: str) -> bool:
+    """Whether a path leads to a setting that no longer means anything, which is told."""
+    return path.startswith("run.") and told_retired([path.removeprefix("run.")])
 
 
 def value_at(scenario: Scenario, path: str, flag: str = "--set") -> Any:
@@ -73,7 +81,8 @@ def set_values(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
 
     What stands between two of them need not be valid: a cluster with other hosts takes a plan for these.
     """
-    given, found = list(assignments), scenario
+    given = [each for each in assignments if not _retired(each.partition("=")[0].strip())]
+    found = scenario
     for index, assignment in enumerate(given):
         try:
             found = set_value(found, assignment)

@@ -18,7 +18,7 @@ from twin.run import Run, host_totals, link_totals, metrics_of, operator_totals
 from twin.spec import parse
 from twin.trace import damage, read_table
 
-MANIFEST = ("version", "config_hash", "seed", "fidelity", "horizon_s", "warmup_s", "period_s")
+MANIFEST = ("version", "config_hash", "seed", "horizon_s", "warmup_s", "period_s")
 UNKNOWN = "the folder has no result.json: standard errors, warnings and doubled results of the run are not known"
 
 
@@ -55,7 +55,7 @@ def _run(about: Mapping[str, Any], folder: Path) -> Run:
         operators=operator_totals(operators, warmup_s),
         hosts=host_totals(hosts, warmup_s),
         warnings=tuple(result["warnings"]),
-        manifest={key: about[key] for key in MANIFEST},
+        manifest={key: about[key] for key in MANIFEST} | {"simulated_s": max(row["end_s"] for row in operators)},
         deployment_json=about["deployment"],
         crashed=about["crashed"],
         cpu_s=about["cpu_s"],

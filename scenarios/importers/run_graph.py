@@ -33,9 +33,8 @@ REFERENCE_CLOCK_HZ = 2.0e9
 """A core at this clock is one reference core: the nominal clock of the 8-core machines in the published runs."""
 LATENCY_MS = 0.1
 """Between hosts of one data centre. Assumed: the graphs do not record it."""
-SETTINGS = RunSettings(horizon_s=60.0, warmup_s=20.0, period_s=10.0, segments=6000)
-"""Long enough for a dozen firings of the longest window (3 s), short enough for dozens of runs a minute. Segments are
-finer than usual, as these runs deal them to up to 60 replicas an operator."""
+SETTINGS = RunSettings(horizon_s=60.0, warmup_s=20.0, period_s=10.0)
+"""Long enough for a dozen firings of the longest window (3 s), short enough for dozens of runs a minute."""
 
 JoinInput = Literal["sent", "received"]
 """A join's amplification is its output over what its producers sent, or over what it reports to have received."""

@@ -24,8 +24,7 @@ from twin.scenario import RunSettings, Scenario
 
 CYCLES = 12.0
 """A run is simulated for this many cycles of its slowest window, the first third of it unmeasured. A cycle is the
-time in which every replica sees one window's content; a longer run would only be a coarser one, as the number of
-segments that a fast run may handle is fixed."""
+time in which every replica sees one window's content."""
 
 
 class Totals(Protocol):

@@ -2,7 +2,6 @@
 
 A race adds a replication to every plan that is still in it, and lets go of those that are clearly beaten by the best:
 of a worse kind in each of two runs, or worse by half in the first, or by more than chance in all of them, run by run.
-Plans whose runs would be followed tuple by tuple run in segments first, and those that are twice as bad so are let go.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from scenarios.planning.outcomes import Outcome, half_width95, regret_of
 from scenarios.planning.simulated_cost import Simulate
 from twin.executor import Executor
 from twin.guards.effort import estimate
-from twin.guards.fidelity import settled
 from twin.metrics import Metrics
 from twin.plan import ExecutionPlan
 from twin.randomness import child_seed
@@ -25,8 +23,6 @@ from twin.scenario import Scenario
 
 FAR_BEHIND = 0.5
 """Relative to the best, after the first run."""
-FAR_IN_HEAT = 1.0
-"""The same of runs in segments, whose latencies may be off."""
 FEWEST = 2
 """Runs after which the others count."""
 
@@ -69,7 +65,7 @@ class Bench:
 
     def race(self, plans: Iterable[ExecutionPlan]) -> None:
         """As many replications of every plan as it takes to see that it is beaten. Raises likewise."""
-        live = self._heat(self._keys(plans))
+        live = self._keys(plans)
         for done in range(1, self.replications + 1):
             self._make([(key, done - 1) for key in live if len(self._runs[key]) < done])
             live = [key for key in live if not self._beaten(key)]
@@ -104,25 +100,9 @@ class Bench:
     def _metrics(self, runs: Sequence[Scenario]) -> list[Metrics]:
         """Of each run, in order."""
         found: dict[int, Metrics] = {}
-        effort_s = len(runs) * estimate(runs[0], settled(runs[0]).run, runs[0].events).cpu_s if runs else 0.0
+        effort_s = len(runs) * estimate(runs[0]).cpu_s if runs else 0.0
         self.executor.each(_Work(self.run), runs, found.__setitem__, effort_s)
         return [found[position] for position in range(len(runs))]
-
-    def _heat(self, keys: Sequence[str]) -> list[str]:
-        """Without those whose exact runs are dear and that are far behind the best, when both run fast."""
-        dear = [key for key in keys if not self._runs[key] and settled(self._next(key)).run.fidelity == "exact"]
-        if not dear:
-            return list(keys)
-        known = [key for key, runs in self._runs.items() if len(runs) >= self.replications]
-        leader = min(known, key=lambda key: self.outcome(self._plans[key]).rank, default=None)
-        runners = list(dict.fromkeys(([] if leader is None else [leader]) + dear))
-        runs = self._metrics([self._scenario(key, 0).with_run(fidelity="fast") for key in runners])
-        found = {key: Outcome.of([each], self.objective) for key, each in zip(runners, runs, strict=True)}
-        best = min(found.values(), key=lambda each: each.rank)
-        return [key for key in keys if key not in found or not _far_behind(found[key], best, FAR_IN_HEAT)]
-
-    def _next(self, key: str) -> Scenario:
-        return self._scenario(key, len(self._runs[key]))
 
     def _scenario(self, key: str, number: int) -> Scenario:
         """Run i has the same random numbers under any plan."""
@@ -143,9 +123,9 @@ class Bench:
         return half is not None and float(np.mean(behind)) > half
 
 
-def _far_behind(mine: Outcome, best: Outcome, far: float = FAR_BEHIND) -> bool:
+def _far_behind(mine: Outcome, best: Outcome) -> bool:
     """In the first run."""
-    return bool((mine.values[0] - best.values[0]) / max(abs(best.mean), 1e-300) > far)
+    return bool((mine.values[0] - best.values[0]) / max(abs(best.mean), 1e-300) > FAR_BEHIND)
 
 
 def _text(plan: ExecutionPlan) -> str:

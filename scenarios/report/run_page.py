@@ -32,7 +32,7 @@ RANKED = {"operators": "busy", "hosts": "cpu", "links": "utilisation"}
 def run_page(name: str, job: Deployment, run: Run) -> str:
     """The page of one run. job: as it began; what events did to it is in the time-lines and the tables."""
     about = run.manifest
-    made = f"seed {about['seed']}, {about['fidelity']}, {about['horizon_s']:g} s, configuration {about['config_hash']}."
+    made = f"seed {about['seed']}, {about['horizon_s']:g} s, configuration {about['config_hash']}."
     return page(f"{name}: a simulated run", _parts(name, job, run), made)
 
 

@@ -31,7 +31,6 @@ class VariantPart(TypedDict):
     variant: str
     settings: dict[str, Any]
     policy: str | None
-    fidelity: str
     backpressured_runs: int
     success_runs: int
     metrics: dict[str, CellPart]

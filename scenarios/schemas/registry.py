@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
@@ -75,7 +75,6 @@ class VersionDocument(TypedDict):
     """`twin version`."""
 
     version: str
-    engine: Literal["compiled", "python"]
 
 
 ReproduceDocument = dict[str, dict[str, str | list[dict[str, Any]]]]

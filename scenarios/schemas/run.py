@@ -77,21 +77,22 @@ class EventPart(TypedDict):
 
 @CLOSED
 class ManifestPart(TypedDict):
-    """What it takes to make the run again."""
+    """What it takes to make the run again. simulated_s: where it ended; before its horizon with a precision alone."""
 
     version: str
     config_hash: str
     seed: int
-    fidelity: str
     horizon_s: Seconds
     warmup_s: Seconds
     period_s: Seconds
+    precision: NotRequired[Number]
+    simulated_s: Seconds
 
 
 @CLOSED
 class RunDocument(TypedDict):
     """One simulated run. Latencies are null when nothing reached a sink. markers: by operator and source, the age of
-    latency markers there (s). precision: with --precision alone."""
+    latency markers there (s)."""
 
     throughput_per_s: PerSecond
     processing_latency_s: LatencyPart | None
@@ -112,4 +113,3 @@ class RunDocument(TypedDict):
     events: list[EventPart]
     warnings: list[str]
     manifest: ManifestPart
-    precision: NotRequired[dict[str, Any]]

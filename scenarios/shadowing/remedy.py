@@ -12,7 +12,6 @@ from scenarios.shadowing.belief import Belief
 from scenarios.shadowing.forecast import Forecast, forecast, pressure
 from twin.errors import BadInput
 from twin.guards.effort import estimate
-from twin.guards.fidelity import settled
 from twin.plan import ExecutionPlan
 from twin.rates.model import RateModel
 from twin.scenario import Scenario
@@ -82,9 +81,9 @@ def _fewest_moves(scenario: Scenario) -> ExecutionPlan | None:
 
 def backpressured(scenario: Scenario, plan: ExecutionPlan) -> bool | None:
     """In a simulated run at the scenario's rates; None if that would take too long, or cannot be."""
-    planned = settled(scenario.with_plan(plan))
+    planned = scenario.with_plan(plan)
     try:
-        if estimate(planned, planned.run).cpu_s > MOST_CPU_S:
+        if estimate(planned).cpu_s > MOST_CPU_S:
             return None
         return simulate(planned).metrics.backpressured
     except BadInput:

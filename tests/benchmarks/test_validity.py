@@ -1,20 +1,20 @@
-"""The harness of the validity report: its oracles against closed forms, its cache, its sets, its statistics."""
+"""The harness of the validity report: its oracles against closed forms, its jobs, its statistics."""
 
 from __future__ import annotations
 
-import json
-from itertools import combinations
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from benchmarks.predictions.jobs import jobs_of
 from benchmarks.validity import oracles
-from benchmarks.validity.cases import FAMILIES, FIRST_SEEDS, KINDS, case_of
 from benchmarks.validity.invariants import WAYS
-from benchmarks.validity.laws import laws_of
-from benchmarks.validity.selection import FILE, chosen, exact_jobs, fast_job
-from benchmarks.validity.theory import EXACT_LIMIT_SE, SEEDS, checks, limit_se
+from benchmarks.validity.kernel import difference, scenarios
+from benchmarks.validity.ordinary_queries import KINDS
+from benchmarks.validity.theory import LIMIT_SE, SEEDS, checks, limit_se
 from twin.rates.model import RateModel
+from twin.simulation import simulate
 
 
 @pytest.mark.slow
@@ -40,60 +40,35 @@ def test_oracles_agree_where_they_meet() -> None:
 
 def test_limits_of_estimated_standard_errors_raise_no_more_false_alarms_than_known_ones() -> None:
     """Means of normal seeds, judged by their own scatter; at a limit of two, where chance can be seen in a test."""
-    seeds = SEEDS["small"]["exact"]
+    seeds = SEEDS
     drawn = np.random.default_rng(1).normal(size=(40_000, seeds))
     off = np.abs(drawn.mean(axis=1)) / (drawn.std(axis=1, ddof=1) / np.sqrt(seeds))
     assert np.mean(off > limit_se(seeds, 2.0)) == pytest.approx(0.0455, rel=0.05)
-    assert EXACT_LIMIT_SE < limit_se(seeds) < limit_se(3)
-    assert limit_se(100_000) == pytest.approx(EXACT_LIMIT_SE, rel=1e-3)
-
-
-def test_sets_are_disjoint_in_their_ranges_and_reproducible() -> None:
-    kept = json.loads(FILE.read_text(encoding="utf-8"))
-    sets = {name: {seed for cell in each["seeds"].values() for seed in cell} for name, each in kept.items()}
-    assert all(not sets[a] & sets[b] for a, b in combinations(sets, 2))
-    for (family, which), first in FIRST_SEEDS.items():
-        seeds, scanned = sets[f"{family} {which}"], kept[f"{family} {which}"]["scanned"]
-        assert all(first <= seed < first + scanned for seed in seeds)
-    assert len(sets["costream heldout"]) >= 100
-    for family in FAMILIES:
-        seed = min(sets[f"{family} dev"])
-        first = case_of(family, seed)
-        assert first is not None and first == case_of(family, seed, first.settled)
-        small = chosen(family, "dev", "small")
-        assert {case.kind for case in small} == set(KINDS[family])
-
-
-def test_weak_hosts_are_loaded_as_drawn() -> None:
-    for case in chosen("shared", "dev", "small"):
-        assert len(case.deployment.cluster.hosts) <= 2
-        assert all(host.cpu_percent <= 200 for host in case.deployment.cluster.hosts)
+    assert LIMIT_SE < limit_se(seeds) < limit_se(3)
+    assert limit_se(100_000) == pytest.approx(LIMIT_SE, rel=1e-3)
 
 
 def test_every_check_can_be_run_and_each_way_differs() -> None:
     laws = checks()
     assert len({(each.law, each.case) for each in laws}) == len(laws)
-    assert all((each.expected is None or each.expected > 0) and each.jobs("fast", 1, 1.0)[0].cost > 0 for each in laws)
+    assert all(each.expected > 0 and each.jobs(1, 1.0)[0].cost > 0 for each in laws)
     assert len(set(WAYS)) == len(WAYS)
-    assert fast_job(chosen("costream", "dev", "small")[0]).settings.seed == 3
+
+
+def test_the_kernel_is_held_to_the_engine_to_the_last_bit() -> None:
+    name, scenario = next(scenarios("small"))
+    run = simulate(scenario)
+    assert name and difference(run, run) == ""
+    row = run.operator_rows[2] | {"busyTimeMsPerSecond": run.operator_rows[2]["busyTimeMsPerSecond"] + 1e-9}
+    other = replace(run, operator_rows=(*run.operator_rows[:2], row, *run.operator_rows[3:]))
+    assert difference(run, other) == "operator_rows, row 2"
+    assert difference(run, replace(run, event_rows=(row,))) == "event_rows, row of its own"
 
 
 def test_ordinary_jobs_are_of_all_sorts_and_loaded_as_drawn() -> None:
-    for which in ("heldout", "dev"):
-        cases = chosen("ordinary", which, "full")
-        jobs = [case.deployment for case in cases]
-        assert {job.engine.name for job in jobs} == {"storm", "flink"}
-        assert {bool(job.cluster.links) for job in jobs} == {True, False}
-        assert {"joins", "join costs", "aggregates", "sharing", "dealing"} <= set().union(*map(laws_of, jobs))
-        assert all(max(map(len, job.plan.placement.values())) > 1 for job in jobs)
-        answers = [RateModel(case.settings.horizon_s).answer(case.deployment, [case.deployment.plan]) for case in cases]
-        used = np.array([answer.offered_pressure.max() for answer in answers])
-        assert used.min() < 0.4 and used.max() > 1.0 and np.all((used > 0.05) & (used < 1.6))
-        assert max(job.cost for job in exact_jobs(which, cases)) < 1.5e6
-
-
-def test_a_chosen_job_does_not_ask_the_rate_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = [*chosen("ordinary", "dev", "small"), *chosen("shared", "dev", "small")]
-    monkeypatch.setattr(RateModel, "answer", None)
-    monkeypatch.setattr("benchmarks.validity.cases.pressure", None)
-    assert before == [*chosen("ordinary", "dev", "small"), *chosen("shared", "dev", "small")]
+    cases = jobs_of("dev")
+    assert {case.kind for case in cases} == set(KINDS)
+    assert {bool(case.deployment.cluster.links) for case in cases} == {True, False}
+    answers = [RateModel(case.settings.horizon_s).answer(case.deployment, [case.deployment.plan]) for case in cases]
+    used = np.array([answer.offered_pressure.max() for answer in answers])
+    assert used.min() < 0.4 and used.max() > 1.0 and np.all((used > 0.05) & (used < 1.6))

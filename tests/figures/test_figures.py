@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from figures.bars import bars
 from figures.distributions import distributions
 from figures.error_by_group import error_by_group
-from figures.exact_vs_fast import exact_vs_fast
 from figures.grouped_bars import grouped_bars
 from figures.learning_curve import learning_curve
 from figures.lines import lines
@@ -109,7 +108,6 @@ def test_every_series_is_drawn_and_named_and_none_looks_like_another(count: int)
     sockets = {"series": points["series"], "sockets": points["x"], "speed_up": points["y"]}
     shares = {"group": ["g"] * count, "series": names, "value": [1.0 + number for number in range(count)]}
     errors = {name: [column] * count for name, column in (("dimension", "d"), ("group", "g"), ("quantity", "q_error"))}
-    runs = {f"T {run}": [1.0] * count for run in ("exact", "second", "fast")}
     drawn = {
         "bars": bars(shares, "q"),
         "grouped_bars": grouped_bars(shares, "q"),
@@ -117,7 +115,6 @@ def test_every_series_is_drawn_and_named_and_none_looks_like_another(count: int)
         "scalability": scalability(sockets),
         "distributions": distributions({name: [1.0, 2.0] for name in names}, "q"),
         "error_by_group": error_by_group({**errors, "metric": names, "value": [1.0] * count}, {}, ""),
-        "exact_vs_fast": exact_vs_fast({"kind": names, "behind": [False] * count, **runs}, ["T"]),
     }
     for name, figure in drawn.items():
         figure.savefig("/dev/null", format="png")

@@ -27,7 +27,7 @@ def test_the_state_of_a_join_is_of_its_sides_tuples_at_their_own_size(left: int,
     (facts,) = (each for each in operator_facts(job) if each.spec.name == "j")
     assert sizes[0] > 2 * sizes[1]
     assert facts.state_mb == pytest.approx(by_hand * job.engine.memory.object_overhead / 1e6, rel=0.01)
-    run = simulate(Scenario.of(job, RunSettings(fidelity="exact", horizon_s=10, warmup_s=2, period_s=1)))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=10, warmup_s=2, period_s=1)))
     held = [row["stateBytes"] for row in run.operator_rows if row["operator"] == "j"][-5:]
     tuples = 2.0 * (left + right)
     assert sum(held) / 5 == pytest.approx(by_hand, rel=5 / tuples**0.5)

@@ -23,7 +23,6 @@ from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 WORKERS = ("w0", "w1", "w2", "w3")
 
 
@@ -56,8 +55,8 @@ def placed(job: Deployment, **places: list[str]) -> Deployment:
     return job.with_plan(job.plan.model_copy(update={"placement": placement}))
 
 
-def run(job: Deployment, policy: Any, *events: Any, horizon_s: float = 60, fidelity: str = "fast", **more: Any) -> Run:
-    settings_ = RunSettings(horizon_s=horizon_s, period_s=10, fidelity=fidelity, segments=600, **more)
+def run(job: Deployment, policy: Any, *events: Any, horizon_s: float = 60, **more: Any) -> Run:
+    settings_ = RunSettings(horizon_s=horizon_s, period_s=10, **more)
     scenario = Scenario.of(job, settings_, events)
     return simulate(scenario.with_policy(policy)) if isinstance(policy, PolicySpec) else simulate(scenario, policy)
 
@@ -87,11 +86,10 @@ class Watching:
 # statistics ----------------------------------------------------------------------------------------------------------
 
 
-@BOTH
-def test_percentages_of_groups_sum_to_what_their_host_did(fidelity: str) -> None:
+def test_percentages_of_groups_sum_to_what_their_host_did() -> None:
     """Nothing but keyed replicas runs on the workers; one has half a core, one has two."""
     watching = Watching()
-    run(skewed(cores=(0.5, 1, 1, 2), rate=300), watching, fidelity=fidelity)
+    run(skewed(cores=(0.5, 1, 1, 2), rate=300), watching)
     assert len(watching.seen) == 5
     for period in watching.seen:
         percent = dict.fromkeys(WORKERS, 0.0)
@@ -102,10 +100,9 @@ def test_percentages_of_groups_sum_to_what_their_host_did(fidelity: str) -> None
             assert total == pytest.approx(100 * period.hosts[host]["cpuUtilisation"], rel=1e-9)
 
 
-@BOTH
-def test_rates_of_groups_sum_to_what_their_operator_took_also_when_keys_drift(fidelity: str) -> None:
+def test_rates_of_groups_sum_to_what_their_operator_took_also_when_keys_drift() -> None:
     watching = Watching()
-    run(skewed(drift_every_s=3, drift_share=0.5), watching, fidelity=fidelity)
+    run(skewed(drift_every_s=3, drift_share=0.5), watching)
     for period in watching.seen:
         for operator, groups in period.key_groups.items():
             took = period.operators[operator]["numRecordsIn"]
@@ -163,20 +160,12 @@ def test_what_a_plan_moves_is_what_it_says() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fidelity", "spec"),
-    [
-        ("fast", BalanceSpec()),
-        ("fast", BalanceSpec(solver="milp", seconds=0.3)),
-        ("fast", FluxSpec()),
-        ("exact", BalanceSpec()),
-    ],
-)
-def test_hosts_get_even(fidelity: str, spec: PolicySpec) -> None:
+@pytest.mark.parametrize("spec", [BalanceSpec(), BalanceSpec(solver="milp", seconds=0.3), FluxSpec()])
+def test_hosts_get_even(spec: PolicySpec) -> None:
     """Fixed skew: without migrations it stays; what tuples chance to do is left."""
     unmoved, moved = (
-        distances(run(skewed(), None, fidelity=fidelity)),
-        distances(run(skewed(), spec, fidelity=fidelity)),
+        distances(run(skewed(), None)),
+        distances(run(skewed(), spec)),
     )
     assert moved[0] == unmoved[0] > 10
     assert min(unmoved) > 10
@@ -210,7 +199,6 @@ def test_a_band_that_holds_moves_nothing() -> None:
 @pytest.mark.slow
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    fidelity=st.sampled_from(["exact", "fast"]),
     zipf=st.floats(0, 2),
     drift_s=st.floats(0.5, 5),
     seed=st.integers(0, 1000),
@@ -219,7 +207,7 @@ def test_a_band_that_holds_moves_nothing() -> None:
     apart=st.booleans(),
 )
 def test_nothing_is_lost_or_doubled_however_much_moves(
-    fidelity: str, zipf: float, drift_s: float, seed: int, moves: int, failing: bool, apart: bool
+    zipf: float, drift_s: float, seed: int, moves: int, failing: bool, apart: bool
 ) -> None:
     """`simulate` itself checks that tuples are conserved; without a failure no result comes twice either. apart: the
     operators are on different workers at first, so that replicas are made."""
@@ -227,9 +215,7 @@ def test_nothing_is_lost_or_doubled_however_much_moves(
     if apart:
         job = placed(job, m=["w0", "w1"], a=["w2", "w3"])
     events = [Failure(at_s=5.3, host="w1", recover_after_s=1)] if failing else []
-    scenario = Scenario.of(
-        job, RunSettings(horizon_s=10, period_s=2, fidelity=fidelity, seed=seed, segments=300), events
-    )
+    scenario = Scenario.of(job, RunSettings(horizon_s=10, period_s=2, seed=seed), events)
     result = simulate(scenario.with_policy(BalanceSpec(max_migrations=moves, band=0)))
     migrations = [row for row in result.event_rows if row["kind"] == "migration"]
     assert migrations and all(row["end_s"] is None or row["end_s"] >= row["at_s"] for row in migrations)
@@ -238,11 +224,10 @@ def test_nothing_is_lost_or_doubled_however_much_moves(
     assert out.tuples_in == pytest.approx(taken.tuples_out, abs=60)
 
 
-@BOTH
-def test_replicas_are_made_where_groups_go(fidelity: str) -> None:
+def test_replicas_are_made_where_groups_go() -> None:
     """m on two full workers, a on two idle ones: each gets replicas on the other's, and the state arrives."""
     job = placed(skewed(rate=380, zipf=0.2), m=["w0", "w1"], a=["w2", "w3"])
-    result = run(job, BalanceSpec(), fidelity=fidelity, horizon_s=40)
+    result = run(job, BalanceSpec(), horizon_s=40)
     made = [row["detail"]["to"] for row in result.event_rows if "to" in row["detail"]]
     assert set(made) >= {"w2", "w3"}
     found = distances(result)

@@ -38,8 +38,8 @@ def apart(**more: Any) -> Deployment:
     return job(owners=APART, groups=GROUPS, **more)
 
 
-def run(deployment: Deployment, policy: Any, *events: Any, horizon_s: float = 60.0, fidelity: str = "fast") -> Run:
-    given = RunSettings(horizon_s=horizon_s, period_s=5.0, segments=900, fidelity=fidelity)
+def run(deployment: Deployment, policy: Any, *events: Any, horizon_s: float = 60.0) -> Run:
+    given = RunSettings(horizon_s=horizon_s, period_s=5.0)
     scenario = Scenario.of(deployment, given, events)
     return simulate(scenario.with_policy(policy)) if isinstance(policy, PolicySpec) else simulate(scenario, policy)
 
@@ -215,15 +215,14 @@ def test_a_join_of_two_sources_keeps_its_matches() -> None:
 # replicas on demand ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize("failing", [False, True])
-def test_a_replica_that_was_made_goes_when_it_has_no_groups(fidelity: str, failing: bool) -> None:
+def test_a_replica_that_was_made_goes_when_it_has_no_groups(failing: bool) -> None:
     """A group of n goes to a host of its own, and back."""
     there, back = (
         Reconfiguration(moves=(Move(operator="n", key_groups=(0,), **to),)) for to in ({"to": "in"}, {"to_replica": 1})
     )
     events = [Failure(at_s=15.0005, host="w2", recover_after_s=1.0)] if failing else []
-    result = run(apart(), Watching({1: there, 3: back}), *events, horizon_s=40, fidelity=fidelity)
+    result = run(apart(), Watching({1: there, 3: back}), *events, horizon_s=40)
     counts = [row["replicas"] for row in result.operator_rows if row["operator"] == "n"]
     assert counts[:3] == [4, 5, 5] and counts[-1] == 4
 

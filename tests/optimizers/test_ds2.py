@@ -236,7 +236,7 @@ def decisions(load: float, *events: AnyEvent, seed: int = 0, horizon_s: float = 
     ]
     middle = {"kind": "map", "name": "m", "service_time_s": load / 200}
     job = chain([middle], 200, hosts=hosts, placement=dict.fromkeys(("source", "m", "sink"), "h0"))
-    about = RunSettings(horizon_s=horizon_s, period_s=1, fidelity="exact", seed=seed)
+    about = RunSettings(horizon_s=horizon_s, period_s=1, seed=seed)
     run = simulate(Scenario.of(job, about, events), Ds2(job))
     assert run.operator_rows[-1]["queueLength"] + run.operator_rows[-3]["backlog"] < 200
     return [row["detail"]["reason"] for row in run.event_rows if row["kind"] == "decision"]

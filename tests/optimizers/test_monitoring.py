@@ -77,7 +77,7 @@ def linear_job():
 
 def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
     job = linear_job()
-    settings = RunSettings(horizon_s=150, fidelity="fast")
+    settings = RunSettings(horizon_s=150)
     run = simulate(Scenario.of(job, settings), policy=Monitoring(job))
     decisions = [event for event in run.event_rows if event["kind"] == "decision"]
     moves = [event for event in run.event_rows if event["kind"] == "migration"]
@@ -97,8 +97,7 @@ def test_it_redeploys_once_the_job_is_stable_and_then_is_content() -> None:
 def test_the_same_run_gives_the_same_decisions() -> None:
     job = linear_job()
     first, again = (
-        simulate(Scenario.of(job, RunSettings(horizon_s=60, fidelity="fast")), policy=Monitoring(job)).event_rows
-        for _ in range(2)
+        simulate(Scenario.of(job, RunSettings(horizon_s=60)), policy=Monitoring(job)).event_rows for _ in range(2)
     )
     assert first == again
 

@@ -37,9 +37,7 @@ def simple_job(combined: bool, drift: bool = False, policy: Any = None, key_grou
         ),
         sink(),
     ]
-    made = job(
-        chain, rate_per_s=6000, policy=policy, key_groups=key_groups, fidelity="fast", horizon_s=60.0, period_s=5.0
-    )
+    made = job(chain, rate_per_s=6000, policy=policy, key_groups=key_groups, horizon_s=60.0, period_s=5.0)
     document = made.model_dump()
     document["workload"]["keys"] = {"compute": DRIFT} if drift else {}
     return parse(Scenario, document)

@@ -43,7 +43,7 @@ def crossing(**changes: Any) -> Scenario:
         "cluster": {"hosts": [host("door", 4), host("small", 1), host("spare", 2)]},
         "plan": {"placement": {"in": "door", "parse": "small", "rate": "small", "out": "door"}},
         "workload": {"arrivals": {"in": {"law": "steps", "steps": steps, "poisson": False}}},
-        "run": {"horizon_s": 50, "warmup_s": 10, "period_s": 1, "fidelity": "fast", "seed": 3},
+        "run": {"horizon_s": 50, "warmup_s": 10, "period_s": 1, "seed": 3},
     }
     return parse(Scenario, {**data, **changes})
 

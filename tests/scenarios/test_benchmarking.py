@@ -19,8 +19,6 @@ from scenarios.benchmarking.answers import Answer, rows
 from scenarios.benchmarking.pieces import Piece, pieces
 from scenarios.benchmarking.request import Request
 from scenarios.executing.processes import Processes
-from scenarios.planning import bench
-from scenarios.planning.bench import Bench
 from scenarios.planning.remembered import Remembered, spared_s
 from scenarios.suite.changing import changing
 from scenarios.suite.members import MEMBERS
@@ -58,28 +56,7 @@ def test_a_run_is_made_once_and_its_time_is_told():
     assert once(job).metrics == first
     assert len(made) == 1 and spared_s(once) > 0.0
     once(job.with_run(seed=job.run.seed + 1))
-    once(job.with_run(fidelity="fast"))
-    assert len(made) == 3
-
-
-def test_a_heat_spares_runs_and_loses_no_plan_that_is_near(monkeypatch):
-    """Every plan's exact run is taken to be dear; what a fast one says twice as bad is never run again."""
-    monkeypatch.setattr(bench, "settled", lambda scenario: scenario.with_run(fidelity="exact"))
-    job, seen = FAMILIES["numa"].member(0), []
-
-    def counted(scenario):
-        seen.append(scenario.run.fidelity)
-        return fake(noise=0.0, breaks=0.0)(scenario)
-
-    plans = [job.plan.with_placement({**job.plan.placement, name: (place,)})
-             for name in job.plan.placement for place in ("host-1/0", "host-1/1", "host-1/2", "host-1/3")]  # fmt: skip
-    raced, whole = (Bench(job, "processing_latency_s", counted, 3, 0) for _ in range(2))
-    raced.race(plans)
-    spared = len(seen)
-    assert seen.count("fast") >= 2
-    whole.simulate(plans)
-    assert raced.best.mean == whole.best.mean
-    assert seen[:spared].count("auto") < len(seen) - spared
+    assert len(made) == 2
 
 
 def test_what_is_judged_is_kept_and_not_judged_again(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from twin.blindness import unseen_of
 from twin.errors import BadInput
 from twin.events import Failure
 from twin.precision.steadiness import change, steady
+from twin.rates.model import RateModel
 from twin.scenario import Scenario, config_hash
 from twin.spec import parse
 
@@ -23,7 +24,7 @@ def given(**checkpoints: object) -> Scenario:
 
 
 def test_they_have_a_table_of_their_own() -> None:
-    result = run(lines(2), Failure(at_s=8, host="h0", recover_after_s=3), fidelity="fast")
+    result = run(lines(2), Failure(at_s=8, host="h0", recover_after_s=3))
     document = result.to_dict()
     titles = [str(table.title) for table in run_tables.of_run("job", document)]
     assert titles[-2:] == ["events", "checkpoints: 3 completed"]
@@ -43,9 +44,12 @@ def test_what_ended_them_is_counted() -> None:
 
 
 def test_whoever_does_not_see_them_says_so() -> None:
-    assert unseen_of(given(), ())[0] == "checkpoints"
-    assert "results that wait" in unseen_of(given(sinks="exactly-once"), ())[0]
-    assert "checkpoints" not in "".join(unseen_of(given(), ("checkpoints",)))
+    assert unseen_of(given(), ())[0] == "what checkpoints cost"
+    assert "results that wait for checkpoints" not in unseen_of(given(), ())
+    assert "results that wait for checkpoints" in unseen_of(given(sinks="exactly-once"), ())
+    assert "checkpoints" not in "".join(unseen_of(given(sinks="exactly-once"), ("checkpoints", "commits")))
+    seen = set(unseen_of(given(sinks="exactly-once"), ())) - set(RateModel().blind_to(given(sinks="exactly-once")))
+    assert seen == {"results that wait for checkpoints"}
     with pytest.raises(BadInput, match="checkpoints=null"):
         _refuse_unseen(given())
 

@@ -13,7 +13,6 @@ from scenarios.spaces.families import HARDWARE_FACTOR, OTHERS_EVERY, RATE_FACTOR
 from scenarios.spaces.parameter_space import COSTREAM
 from twin.errors import BadInput
 from twin.query import Query
-from twin.scenario import RunSettings
 
 
 @pytest.fixture(scope="module")
@@ -141,4 +140,3 @@ def test_horizon_and_sources_of_scenarios_are_checked():
         corpora.plan(runs=1, seed=0, space=None, scenario="smart-grid", horizon_s=1)
     make, _ = corpora.plan(runs=1, seed=0, space=None, scenario=None, horizon_s=77)
     assert make(0).run.horizon_s == 77
-    assert make(0).run.fidelity == RunSettings().fidelity

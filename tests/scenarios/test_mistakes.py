@@ -15,7 +15,7 @@ MISTAKES = [
     (["run", "smart-grid", "--seed", "x"], "got 'x'"),
     (["run", "smart-grid", "--horizon", "soon"], "got 'soon'"),
     (["run", "smart-grid", "--horizon", "-4"], "--horizon"),
-    (["run", "smart-grid", "--fidelity", "exat"], "'exact' or 'fast', got 'exat'"),
+    (["run", "smart-grid", "--precision", "90%"], "from 0.01% to 50%"),
     (["run", "smart-grid", "--set", "run.horizon=3"], "did you mean 'horizon_s'?"),
     (["run", "smart-grid", "--set", "query.operators.parce.selectivity=3"], "did you mean 'parse'?"),
     (["run", "smart-grid", "--set", "plan.placement.parse=moon"], "'moon'"),

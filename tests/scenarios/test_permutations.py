@@ -74,7 +74,7 @@ def rows_of(run: Run) -> dict[tuple[str, int], dict[str, Any]]:
 @given(seed=st.integers(0, 10**9), order=st.integers(0, 100))
 def test_a_run_does_not_know_the_order(seed: int, order: int) -> None:
     """To the last bit: statistics and metrics."""
-    job, how = random_job(seed), RunSettings(horizon_s=10, period_s=5, segments=200, seed=seed % 7)
+    job, how = random_job(seed), RunSettings(horizon_s=10, period_s=5, seed=seed % 7)
     first, second = (simulate(Scenario.of(each, how)) for each in (job, shuffled(job, order)))
     assert first.metrics == second.metrics
     assert rows_of(first) == rows_of(second)
@@ -85,7 +85,7 @@ def test_a_run_does_not_know_the_order(seed: int, order: int) -> None:
 def test_nor_does_an_exact_run(seed: int, order: int) -> None:
     job = random_job(seed)
     rate = sum(law.mean_rate_per_s for law in job.workload.arrivals.values())
-    how = RunSettings(horizon_s=min(5.0, 1000 / rate), period_s=min(5.0, 1000 / rate), fidelity="exact")
+    how = RunSettings(horizon_s=min(5.0, 1000 / rate), period_s=min(5.0, 1000 / rate))
     first, second = (simulate(Scenario.of(each, how)) for each in (job, shuffled(job, order)))
     assert rows_of(first) == rows_of(second)
 
@@ -94,7 +94,7 @@ def test_nor_does_an_exact_run(seed: int, order: int) -> None:
 def test_nor_does_what_happens_to_it(name: str) -> None:
     scenario = scenario_file.load(name)
     horizon_s = min(scenario.run.horizon_s, 40.0)
-    how = scenario.run.model_copy(update={"horizon_s": horizon_s, "warmup_s": 0.0, "segments": 300})
+    how = scenario.run.model_copy(update={"horizon_s": horizon_s, "warmup_s": 0.0})
     events = [event for event in scenario.events if event.at_s < horizon_s]
     runs = []
     for job in (scenario.deployment, shuffled(scenario.deployment, 1)):
@@ -111,8 +111,7 @@ def test_the_rate_model_does_not_know_the_order(seed: int, order: int) -> None:
     other = shuffled(job, order)
     first, second = (RateModel().answer(each, [each.plan]) for each in (job, other))
     assert by_name(first) == {name: EXACT(values) for name, values in by_name(second).items()}
-    how = RunSettings()
-    assert estimate(job, how).steps == EXACT(estimate(other, how).steps)
+    assert estimate(Scenario.of(job)).services == EXACT(estimate(Scenario.of(other)).services)
 
 
 def by_name(answer: RateAnswer) -> dict[str, list[float]]:

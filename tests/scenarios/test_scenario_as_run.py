@@ -21,7 +21,7 @@ from twin.rates.model import RateModel
 from twin.scenario import Scenario
 from twin.simulation import simulate
 
-SHORT = {"horizon_s": 20.0, "period_s": 1.0, "segments": 400}
+SHORT = {"horizon_s": 20.0, "period_s": 1.0}
 
 
 def failing() -> Scenario:

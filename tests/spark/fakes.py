@@ -57,7 +57,7 @@ class FakeRun:
                 latencies |= {f"{kind}LatencySum_s": draw / 1000, f"{kind}LatencyCounts": [draw]}
                 latencies |= {f"{kind}LatencyBuckets": [350]}
             operators.append({**span, "operator": "out", "kind": "sink", "numRecordsIn": draw, **latencies})
-        settings = self.scenario.run.model_dump(include={"seed", "fidelity", "horizon_s", "warmup_s", "period_s"})
+        settings = self.scenario.run.model_dump(include={"seed", "horizon_s", "warmup_s", "period_s"})
         about = {"run": run, "index": index, "name": name, "status": "ok", "crashed": False, "cpu_s": 0.0, **settings}
         about |= {"deployment": self.scenario.deployment.model_dump_json(exclude_none=True)}
         return {"runs": [about], "operators": operators, "hosts": []}

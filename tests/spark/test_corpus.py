@@ -229,7 +229,7 @@ def test_a_corpus_does_not_shrink(spark: SparkSession, tmp_path: Path) -> None:
         write_corpus(spark, tmp_path / "c", spec_of(3), make, simulate)
 
 
-@pytest.mark.parametrize(("version", "resumes"), [("0.1.7", True), ("0.2.0", False), ("1.1.0", False)])
+@pytest.mark.parametrize(("version", "resumes"), [("0.2.7", True), ("0.1.0", False), ("1.2.0", False)])
 def test_patch_releases_resume_each_others_corpora(tmp_path: Path, version: str, resumes: bool) -> None:
     """They simulate the same runs; others may not, and say with which version to go on."""
     spec = spec_of(4)

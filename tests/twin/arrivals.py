@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,6 @@ import simpy
 from twin.arrivals.law import ArrivalLaw
 from twin.engine.arrival.broker import Broker
 from twin.engine.arrival.clock import Clock, clock
-from twin.engine.segment import Segment
 from twin.randomness import stream
 from twin.run import Run
 from twin.spec import parse
@@ -40,58 +38,36 @@ def law_of(data: dict[str, Any]) -> ArrivalLaw:
     return parse(Workload, {"arrivals": {"source": data}}).arrivals["source"]
 
 
-def clock_of(law: ArrivalLaw, size: int, seed: int = 1, replica: int = 0, replicas: int = 1) -> Clock:
-    return clock(law, replica, replicas, size, stream(seed, f"own{replica}"), stream(seed, "shared"))
+def clock_of(law: ArrivalLaw, seed: int = 1, replica: int = 0, replicas: int = 1) -> Clock:
+    return clock(law, replica, replicas, stream(seed, f"own{replica}"), stream(seed, "shared"))
 
 
-def groups(clock: Clock, until_s: float, at_once: int = 1) -> Iterator[tuple[int, float, float]]:
-    """(tuples, since, last) of all groups handed over by a time."""
+def times(clock: Clock, until_s: float) -> Iterator[float]:
+    """When records arrive, up to a time."""
     while True:
-        clock.plan(clock.due_s, at_once)
-        if clock.due_s > until_s:
-            return
-        if clock.n:
-            yield clock.n, clock.since_s, clock.last_s
+        for at_s in clock.block().tolist():
+            if at_s > until_s:
+                return
+            yield at_s
 
 
-def counts(clock: Clock, edges: np.ndarray, at_once: int = 1) -> np.ndarray:
-    """Tuples between neighbouring edges; a group's tuples lie evenly between its ends."""
-    found = np.zeros(len(edges))
-    for n, since, last in groups(clock, edges[-1] + 0.5, at_once):
-        share = (edges - since) / (last - since) if last > since else (edges >= last)
-        found += n * np.clip(share, 0.0, 1.0)
-    return np.diff(found)
+def counts(clock: Clock, edges: np.ndarray) -> np.ndarray:
+    """Records between neighbouring edges."""
+    return np.histogram(list(times(clock, edges[-1] + 0.5)), edges)[0]
 
 
 class Collector:
-    """Stands in for a source that takes nothing until told."""
+    """Stands in for a source that takes nothing, and has nothing to read again."""
 
-    def __init__(self) -> None:
-        self.name = "collector"
-        self.queue: deque[Segment] = deque()
-        self.queued = 0
-        self.tuples_in = 10**9  # a source that keeps up takes segments as they come
-        self.behind = False
-        self.refill = lambda: None
+    queued = 0
 
-    def deliver(self, segment: Segment) -> None:
-        self.queue.append(segment)
-        self.queued += segment.n
-
-    def take_all(self) -> list[Segment]:
-        taken: list[Segment] = []
-        while self.queue or self.behind:
-            if not self.queue:
-                self.refill()
-            taken += self.queue
-            self.queued -= sum(segment.n for segment in self.queue)
-            self.queue.clear()
-        return taken
+    def poll_anew(self) -> None:
+        pass
 
 
-def broker_of(data: dict[str, Any], size: int, seed: int = 1) -> tuple[simpy.Environment, Collector, Broker]:
-    env, source, law = simpy.Environment(), Collector(), law_of(data)
-    return env, source, Broker(env, source, clock_of(law, size, seed), law.gap_scv, size)
+def broker_of(data: dict[str, Any], seed: int = 1) -> tuple[simpy.Environment, Broker]:
+    env = simpy.Environment()
+    return env, Broker(env, Collector(), clock_of(law_of(data), seed))
 
 
 def arrived(run: Run) -> np.ndarray:

@@ -38,11 +38,9 @@ def job(rate: Any = 400, service_s: float = 5e-4, window: dict[str, Any] | None 
     )
 
 
-def run(
-    deployment: Deployment, *events: AnyEvent, fidelity: str = "fast", policy: Policy | None = None, **settings: Any
-) -> Run:
+def run(deployment: Deployment, *events: AnyEvent, policy: Policy | None = None, **settings: Any) -> Run:
     """20 s by default."""
-    defaults = {"horizon_s": 20.0, "period_s": 1.0, "fidelity": fidelity, "segments": 400}
+    defaults = {"horizon_s": 20.0, "period_s": 1.0}
     return simulate(Scenario.of(deployment, RunSettings(**(defaults | settings)), events), policy)
 
 

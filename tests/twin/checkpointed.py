@@ -55,9 +55,9 @@ def meeting(late_ms: float = 500.0, fast: float = 400.0, slow: float = 100.0, ro
     )
 
 
-def run(what: Deployment, *events: AnyEvent, fidelity: str = "exact", checkpoints: Any = None, **settings: Any) -> Run:
+def run(what: Deployment, *events: AnyEvent, checkpoints: Any = None, **settings: Any) -> Run:
     """20 s, with a checkpoint every 5 s, by default."""
-    usual = {"horizon_s": 20.0, "period_s": 1.0, "fidelity": fidelity, "segments": 400}
+    usual = {"horizon_s": 20.0, "period_s": 1.0}
     scenario = Scenario.of(what, RunSettings(**(usual | settings)), events)
     given = {"interval_s": 5.0} | (checkpoints or {})
     return simulate(parse(Scenario, {**dict(scenario), "checkpoints": given}))

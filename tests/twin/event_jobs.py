@@ -64,7 +64,7 @@ def job(
         "workload": {"arrivals": {name: {"law": "poisson", "rate_per_s": rate_per_s} for name in sources}},
         "events": events or [],
         "policy": policy,
-        "run": {"horizon_s": 9.0, "fidelity": "exact", "seed": 1} | run,
+        "run": {"horizon_s": 9.0, "seed": 1} | run,
     }
     return parse(Scenario, document)
 
@@ -73,9 +73,9 @@ def ended(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, Wor
     """A run, checked as ever, and the world that it left."""
     worlds: list[World] = []
 
-    def check(job: Job, world: World, exact: bool) -> None:
+    def check(job: Job, world: World) -> None:
         worlds.append(world)
-        conservation.check(job, world, exact)
+        conservation.check(job, world)
 
     with monkeypatch.context() as patch:
         patch.setattr(simulation, "conservation", type("Checked", (), {"check": staticmethod(check)}))

@@ -12,7 +12,6 @@ from twin.simulation import simulate
 CONSTANT = {"law": "constant", "rate_per_s": 100}
 COUNT = {"policy": "count", "size_tuples": 40, "slide_tuples": 10}
 TIME = {"policy": "time", "size_s": 2, "slide_s": 0.5}
-BOTH = ["exact", "fast"]
 
 
 def map_(name: str, service_s: float, **more: Any) -> dict[str, Any]:
@@ -32,9 +31,9 @@ def fuse(job: Deployment, *groups: tuple[str, ...]) -> Deployment:
     return job.with_plan(job.plan.model_copy(update={"fused": groups}))
 
 
-def run(job: Deployment, fidelity: str = "exact", horizon_s: float = 20.0, **more: Any) -> Run:
+def run(job: Deployment, horizon_s: float = 20.0, **more: Any) -> Run:
     times = {"horizon_s": horizon_s, "warmup_s": horizon_s / 5, "period_s": horizon_s / 10}
-    return simulate(Scenario.of(job, RunSettings(fidelity=fidelity, **(times | more))))
+    return simulate(Scenario.of(job, RunSettings(**(times | more))))
 
 
 def totals(result: Run) -> dict[str, tuple[int, int]]:

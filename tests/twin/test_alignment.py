@@ -13,7 +13,7 @@ from optimizers.balancing.patterns import full_partitioning, one_to_one, partial
 from tests.optimizers.test_balance_policy import Watching
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.errors import BadInput
 from twin.events import Failure, Migration
 from twin.rates.model import RateModel
@@ -24,7 +24,6 @@ from twin.spec import parse
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
 
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 WORKERS = ("w0", "w1", "w2", "w3")
 BYTES, RATE = 1000.0, 800.0
 
@@ -56,8 +55,8 @@ def job(
     return parse(Deployment, data)
 
 
-def world(deployment: Deployment, fidelity: str = "fast") -> World:
-    return Wiring(deployment, RunSettings(fidelity=fidelity)).build()
+def world(deployment: Deployment) -> World:
+    return Wiring(deployment, RunSettings()).build()
 
 
 def rows(built: World) -> np.ndarray:
@@ -65,9 +64,9 @@ def rows(built: World) -> np.ndarray:
     return np.array([list(task.ports[0].deal.weights) for task in built.tasks["m"]])
 
 
-def run(deployment: Deployment, *events: Any, policy: Any = None, fidelity: str = "fast", **more: Any) -> Run:
-    given_ = {"horizon_s": 20.0, "warmup_s": 2.0, "period_s": 2.0, "segments": 800} | more
-    return simulate(Scenario.of(deployment, RunSettings(fidelity=fidelity, **given_), events), policy)
+def run(deployment: Deployment, *events: Any, policy: Any = None, **more: Any) -> Run:
+    given_ = {"horizon_s": 20.0, "warmup_s": 2.0, "period_s": 2.0} | more
+    return simulate(Scenario.of(deployment, RunSettings(**given_), events), policy)
 
 
 # who sends to whom ----------------------------------------------------------------------------------------------------
@@ -83,11 +82,10 @@ def run(deployment: Deployment, *events: Any, policy: Any = None, fidelity: str 
     ],
     ids=["one-to-one", "partial merge", "partial partitioning", "full"],
 )
-@BOTH
-def test_each_pattern_produces_its_matrix(alignment, groups, expected, fidelity):
+def test_each_pattern_produces_its_matrix(alignment, groups, expected):
     """Between key groups, as a policy is told; and between replicas, as tuples are dealt."""
     watching = Watching()
-    run(job(alignment, groups=groups), policy=watching, horizon_s=4.0, fidelity=fidelity)
+    run(job(alignment, groups=groups), policy=watching, horizon_s=4.0)
     traffic = watching.seen[0].traffic["m", "n"]
     assert traffic == pytest.approx(expected * traffic.sum() / expected.sum(), rel=0.25)
     assert (traffic > 0).tolist() == (expected > 0).tolist()
@@ -98,19 +96,33 @@ def test_each_pattern_produces_its_matrix(alignment, groups, expected, fidelity)
     assert rows(world(job(alignment, groups=groups))) == pytest.approx(blocks / blocks.sum(axis=1, keepdims=True))
 
 
-@BOTH
-def test_tuples_are_dealt_by_the_rows(fidelity):
-    """Of 40,000 tuples in segments of one or of many, each replica gets its share of each producer's."""
-    built = world(job({"pattern": "one-to-one", "share": 0.6}, owners={"n": [0, 1, 2, 3] * 2}), fidelity)
-    size = 1 if fidelity == "exact" else 400
+def test_tuples_are_dealt_by_the_rows():
+    """Of 40,000 tuples whose keys nobody noted, each replica gets its share of each producer's."""
+    built = world(job({"pattern": "one-to-one", "share": 0.6}, owners={"n": [0, 1, 2, 3] * 2}))
     for task, row in zip(built.tasks["m"], rows(built), strict=True):
         got = np.zeros(4)
-        for number in range(40_000 // size):
-            segment = Segment(size, float(number), number + (0.9 if size > 1 else 0.0), 0.0, 0.0, 0.0, 0.0)
-            for index, part in task.ports[0].deal.parts(segment):
-                got[index] += part.n
+        for _ in range(40_000):
+            ((index, _),) = task.ports[0].deal.parts(Record(0.0, 0.0, 0.0))
+            got[index] += 1
         assert got / 40_000 == pytest.approx(row, abs=0.01)
     assert rows(built)[0] == pytest.approx([0.4, 0.4, 0.1, 0.1])
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_the_key_of_a_tuple_says_where_it_goes(share: float) -> None:
+    """To its own key group at the consumer, or, beside the pattern, to any, by their own weights."""
+    pattern = {"pattern": "partial-partitioning", "degree": 2, "share": share}
+    built = world(job(pattern, keys={"m": {"zipf": 1.0}, **({"n": {"zipf": 0.5}} if share < 1.0 else {})}))
+    keys, deal, n = built.key_groups["n"], built.tasks["m"][0].ports[0].deal, 20_000
+    got = np.zeros(8)
+    for _ in range(n):
+        record = Record(0.0, 0.0, 0.0)
+        record.key = 3
+        ((index, dealt),) = deal.parts(record)
+        assert keys.owner[keys.group_of(dealt.key)] == index
+        got[keys.group_of(dealt.key)] += 1
+    expected = (1.0 - share) * keys.own + share * np.isin(np.arange(8), [3, 4]) / 2
+    assert np.all(np.abs(got - n * expected) <= 5 * np.sqrt(n * expected))
 
 
 @settings(max_examples=25, deadline=None)
@@ -163,14 +175,10 @@ def test_a_count_by_key_sends_a_tuple_a_value_whatever_the_skew():
 # what it saves --------------------------------------------------------------------------------------------------------
 
 
-@BOTH
-def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network(fidelity):
+def test_what_stays_on_its_host_costs_neither_serialising_nor_the_network():
     """Together, a worker sends to the sink alone; apart, each tuple is serialised twice and its bytes sent twice."""
     apart = [1, 1, 2, 2, 3, 3, 0, 0]
-    found = [
-        run(job(owners={"n": owners}), fidelity=fidelity, horizon_s=10.0)
-        for owners in ([0, 0, 1, 1, 2, 2, 3, 3], apart)
-    ]
+    found = [run(job(owners={"n": owners}), horizon_s=10.0) for owners in ([0, 0, 1, 1, 2, 2, 3, 3], apart)]
     per_byte_s = 60e-9
     for times, result in zip((1, 2), found, strict=True):
         for host in (each for each in result.hosts if each.host in WORKERS):
@@ -225,12 +233,11 @@ def test_several_aligned_inputs_count_by_their_tuples() -> None:
 
 
 @pytest.mark.parametrize("kind", ["map", "join"])
-@BOTH
-def test_each_of_several_aligned_inputs_stays_where_its_keys_are(kind: str, fidelity: str) -> None:
+def test_each_of_several_aligned_inputs_stays_where_its_keys_are(kind: str) -> None:
     """Owners are the same ranges for all three: nothing goes from a worker to another but by the sources."""
-    result = run(two_inputs(kind=kind), fidelity=fidelity, horizon_s=6.0, segments=200)
+    result = run(two_inputs(kind=kind), horizon_s=6.0)
     assert result.metrics.success
-    built = world(two_inputs(kind=kind), fidelity)
+    built = world(two_inputs(kind=kind))
     for name in ("ma", "mb"):
         sent = np.array([list(task.ports[0].deal.weights) for task in built.tasks[name]])
         assert sent == pytest.approx(np.eye(4))
@@ -250,15 +257,14 @@ def test_a_move_of_the_consumer_turns_both_inputs() -> None:
 # what happens to it ---------------------------------------------------------------------------------------------------
 
 
-@BOTH
-def test_a_key_group_that_moves_takes_its_traffic_along(fidelity):
+def test_a_key_group_that_moves_takes_its_traffic_along():
     """Replica 0 of m gives a group of two to replica 3, and then that one's partner follows; nothing gets lost."""
     events = [
         Migration(at_s=4.0, operator="m", key_groups=(1,), to_replica=3),
         Migration(at_s=8.0, operator="n", key_groups=(1,), to="w3"),
         Migration(at_s=12.0, operator="m", key_groups=(0,), to="in"),
     ]
-    result = run(job(), *events, fidelity=fidelity)
+    result = run(job(), *events)
     rows_ = [row for row in result.link_rows if row["link"] == "w3"]
     bytes_s = [row["bytesOut"] / 2.0 / BYTES for row in rows_]
     assert bytes_s[1] == pytest.approx(RATE / 4, rel=0.25), "results alone"
@@ -267,13 +273,12 @@ def test_a_key_group_that_moves_takes_its_traffic_along(fidelity):
     assert result.metrics.tuples_out == pytest.approx(result.metrics.tuples_in, rel=0.02)
 
 
-@BOTH
-def test_failures_and_scaling_keep_the_books(fidelity):
+def test_failures_and_scaling_keep_the_books():
     events = [
         Migration(at_s=5.0, operator="m", key_groups=(0, 5), to_replica=2),
         Failure(at_s=5.001, host="w2", recover_after_s=2.0),
     ]
-    result = run(job({"pattern": "one-to-one", "share": 0.7}), *events, fidelity=fidelity)
+    result = run(job({"pattern": "one-to-one", "share": 0.7}), *events)
     assert any(row["kind"] == "failure" for row in result.event_rows)
 
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twin.errors import BadInput
-from twin.guards.effort import LONG_STEPS, MAX_STEPS, estimate
+from twin.guards.effort import estimate
 from twin.run import Run
-from twin.scenario import RunSettings, Scenario
+from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
@@ -62,8 +62,6 @@ def run(changes: dict[str, Any]) -> Run:
 
 RATE, WINDOW, FILTER = "workload.arrivals.s", "query.operators.3.window", "query.operators.1"
 LATE = {"law": "steps", "steps": [{"at_s": 50, "rate_per_s": 5}]}
-DROPS = [{"producer": "m", "consumer": "a", "overflow": "drop"}]
-EXPLODING = {"query.operators.2.selectivity": 1e6, FILTER: {"name": "f", "kind": "map", "selectivity": 1e6}}
 
 
 @pytest.mark.parametrize(
@@ -100,14 +98,14 @@ def test_what_cannot_be_is_refused(changes, says):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"run.fidelity": "exact", "query.streams.2": DROPS[0], **EXPLODING}, r"tuples on stream m -> a; lower"),
-        ({f"{RATE}.rate_per_s": 1e9, "run.horizon_s": 1e7, "run.period_s": 1e6}, r"steps.*; lower"),
-        ({f"{WINDOW}.slide_s": 1e-6, "run.horizon_s": 1e4, "run.period_s": 1e3}, r"window of 'a'.*make its slide"),
+        (
+            {f"{RATE}.rate_per_s": 1e9, "run.horizon_s": 1e7, "run.period_s": 1e6},
+            r"h of CPU time, mostly for .*; lower",
+        ),
+        ({f"{WINDOW}.slide_s": 1e-6, "run.horizon_s": 1e6, "run.period_s": 1e5}, r"window of 'a'.*its slide longer"),
         ({RATE: {"law": "diurnal", "rate_per_s": 9, "period_s": 1e-3}, "run.horizon_s": 1e5}, r"arrivals.s; make its"),
-        ({"run.period_s": 1e-6}, r"run.period_s = 1e-06 makes.*make it at least 5e-05"),
+        ({"run.period_s": 1e-6}, r"rows of statistics.*make run.period_s \(1e-06\) longer"),
         ({"workload.keys.m": {"drift_every_s": 1e-6}, "run.horizon_s": 1e3}, r"keys.m; make drift_every_s longer"),
-        ({"plan.placement.f": {"h1": 20_000}}, r"'h1' holds 20,003 replicas.*use fewer"),
-        ({"events": [{"kind": "scale", "at_s": 1, "operator": "f", "placement": {"h2": 9999}}]}, r"use fewer replicas"),
     ],
 )
 def test_what_would_not_end_is_refused_at_once(changes, says):
@@ -124,7 +122,7 @@ def test_results_of_one_evaluation_that_fill_the_memory_are_refused():
     ]
     streams = [{"producer": a, "consumer": b} for a, b in (("s", "j"), ("t", "j"), ("j", "k"))]
     law = {"law": "constant", "rate_per_s": 5000}
-    with pytest.raises(BadInput, match=r"results of one evaluation of the window of 'j'; make"):
+    with pytest.raises(BadInput, match=r"results of one evaluation of the window of 'j'.*make the window"):
         run(
             {
                 "query.operators": operators,
@@ -136,7 +134,6 @@ def test_results_of_one_evaluation_that_fill_the_memory_are_refused():
         )
 
 
-@pytest.mark.parametrize("fidelity", ["fast", "exact"])
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -154,8 +151,8 @@ def test_results_of_one_evaluation_that_fill_the_memory_are_refused():
         ({WINDOW: {"policy": "count", "size_tuples": 1000}}, r"a: its window.*to its 2 replicas"),
     ],
 )
-def test_a_run_without_results_says_where_the_flow_ends(changes, says, fidelity):
-    result = run({**changes, "run.fidelity": fidelity})
+def test_a_run_without_results_says_where_the_flow_ends(changes, says):
+    result = run(changes)
     assert result.metrics.tuples_out == 0 and result.metrics.processing_latency_s is None
     assert any(re.search(says, line) for line in result.warnings), result.warnings
 
@@ -180,30 +177,24 @@ def test_a_run_with_results_has_no_warning():
 
 
 def test_many_replicas_on_a_processor_and_tiny_windows_run():
-    assert run({"plan.placement.f": {"h1": 1500}, "run.segments": 100}).metrics.tuples_in > 0
-    exact = run({WINDOW: {"policy": "time", "size_s": 1e-5}, "run.horizon_s": 0.1, "run.fidelity": "exact"})
+    assert run({"plan.placement.f": {"h1": 1500}}).metrics.tuples_in > 0
+    exact = run({WINDOW: {"policy": "time", "size_s": 1e-5}, "run.horizon_s": 0.1})
     assert exact.metrics.tuples_in > 0
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    rate=st.floats(1, 20_000), horizon_s=st.floats(5, 1000), fidelity=st.sampled_from(["fast", "exact"]),
-    factor=st.floats(1.01, 10),
-)  # fmt: skip
-def test_effort_grows_with_horizon_and_rate(rate, horizon_s, fidelity, factor):
-    def steps(rate_per_s: float, seconds: float) -> float:
-        made = scenario({f"{RATE}.rate_per_s": rate_per_s})
-        return estimate(made.deployment, RunSettings(horizon_s=seconds, fidelity=fidelity)).steps
+@given(rate=st.floats(1, 20_000), horizon_s=st.floats(5, 1000), factor=st.floats(1.01, 10))
+def test_effort_grows_with_horizon_and_rate(rate, horizon_s, factor):
+    def services(rate_per_s: float, seconds: float) -> float:
+        return estimate(scenario({f"{RATE}.rate_per_s": rate_per_s}).with_run(horizon_s=seconds)).services
 
-    base = steps(rate, horizon_s)
-    assert base <= steps(rate * factor, horizon_s) * (1 + 1e-9)
-    assert base <= steps(rate, horizon_s * factor) * (1 + 1e-9)
+    base = services(rate, horizon_s)
+    assert base <= services(rate * factor, horizon_s) * 1.01
+    assert base <= services(rate, horizon_s * factor) * 1.01
 
 
 def test_effort_is_of_the_order_of_the_tuples_handled():
-    made = scenario({"run.fidelity": "exact"})
-    result = simulate(made)
-    handled = sum(each.tuples_in for each in result.operators)
-    steps = estimate(made.deployment, made.run).steps
-    assert handled / 2 < steps < 4 * handled
-    assert steps < LONG_STEPS < MAX_STEPS
+    made = scenario({})
+    handled = sum(each.tuples_in for each in simulate(made).operators)
+    assert handled / 2 < estimate(made).services < 4 * handled
+    assert not estimate(made).long

@@ -179,7 +179,7 @@ def test_count_windows_of_several_replicas_are_named() -> None:
                 },
                 "plan": {"placement": {"in": "h", "n": {"h": replicas}, "out": "h"}},
                 "workload": {"arrivals": {"in": {"law": "constant", "rate_per_s": 500}}},
-                "run": {"horizon_s": 20, "fidelity": "exact"},
+                "run": {"horizon_s": 20},
             },
         )
 

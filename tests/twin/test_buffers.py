@@ -49,7 +49,7 @@ def test_what_channels_hold_is_what_they_would_as_a_number_of_tuples(
     by_buffers = overloaded(engine(channel_buffers=channels, gate_buffers=gate), sources)
     by_tuples = overloaded(engine(channel_tuples=room), sources)
     assert [edge.room for edge in compile(by_buffers).edges if edge.ends[0] == "source"] == [room]
-    settings = RunSettings(horizon_s=20, warmup_s=10, fidelity="exact")
+    settings = RunSettings(horizon_s=20, warmup_s=10)
     told, plain = (simulate(Scenario.of(each, settings)) for each in (by_buffers, by_tuples))
     assert told.metrics.processing_latency_s is not None and plain.metrics.processing_latency_s is not None
     assert told.metrics.processing_latency_s.mean == pytest.approx(plain.metrics.processing_latency_s.mean, rel=0.02)

@@ -17,7 +17,6 @@ from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Scale, Sl
 from twin.profiles import STORM
 from twin.spec import parse
 
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 LINKS = [
     {"between": [host, "switch-1" if host in ("h0", "h1") else "switch-2"], "bandwidth_mbps": 100, "latency_ms": 2}
     for host in ("h0", "h1", "h2", "h3")
@@ -42,26 +41,21 @@ def changed(deployment: Deployment, links: list[dict[str, Any]] | None = None, *
 @pytest.mark.parametrize("engine", [{}, BATCHES, PAUSES, JITTER, BATCHES | PAUSES], ids=["", "b", "p", "j", "bp"])
 @pytest.mark.parametrize("links", [LINKS, None], ids=["links", "cards"])
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(events=FAULTS, fidelity=st.sampled_from(["exact", "fast"]), slow=st.booleans())
-def test_random_changes_conserve_tuples(
-    engine: dict[str, Any], links: Any, events: list[AnyEvent], fidelity: str, slow: bool
-) -> None:
+@given(events=FAULTS, slow=st.booleans())
+def test_random_changes_conserve_tuples(engine: dict[str, Any], links: Any, events: list[AnyEvent], slow: bool) -> None:
     """The laws of twin.guards.conservation, checked inside: also for each hop of each stream."""
     deployment = job(rate=200, service_s=8e-3 if slow else 5e-4, key_groups=6, state_bytes_per_group=1e5)
-    result = run(
-        changed(deployment, links, **engine), *events, fidelity=fidelity, horizon_s=12, checkpoint_interval_s=2
-    )
+    result = run(changed(deployment, links, **engine), *events, horizon_s=12, checkpoint_interval_s=2)
     assert result.duplicates >= 0
 
 
-@BOTH
-def test_what_is_on_its_way_over_several_links_is_lost_and_restored(fidelity: str) -> None:
+def test_what_is_on_its_way_over_several_links_is_lost_and_restored() -> None:
     """A pass-through job: every tuple reaches the sink once, but for the duplicates."""
     slow = [link | {"latency_ms": 400} for link in LINKS]
     deployment = job(rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1})
     result = run(
-        changed(deployment, slow), Failure(at_s=8.5, host="h1", recover_after_s=4), fidelity=fidelity, horizon_s=40,
-        checkpoint_interval_s=3, segments=2000,
+        changed(deployment, slow), Failure(at_s=8.5, host="h1", recover_after_s=4), horizon_s=40,
+        checkpoint_interval_s=3,
     )  # fmt: skip
     (event,) = result.event_rows
     assert event["detail"]["lost"] > 400 * 2.0 * 0.8  # 800 ms to a, 1,200 ms to the sink
@@ -74,12 +68,11 @@ def test_a_run_may_end_while_lost_tuples_are_on_the_network() -> None:
     run(changed(job(), slow), Failure(at_s=8.5, host="h1", recover_after_s=4), horizon_s=8.6)
 
 
-@BOTH
-def test_a_degraded_link_delays_both_directions_until_it_is_mended(fidelity: str) -> None:
+def test_a_degraded_link_delays_both_directions_until_it_is_mended() -> None:
     """h1 to h2 crosses the switches one way; events name the link either way round."""
     for ends in (("switch-1", "switch-2"), ("switch-2", "switch-1")):
         event = LinkDegradation(at_s=8, link=ends, latency_factor=50, duration_s=4)
-        result = run(changed(job(), LINKS), event, fidelity=fidelity)
+        result = run(changed(job(), LINKS), event)
         latency = [value for value in e2e_s(result) if value is not None]
         assert max(latency) > min(latency[3:7]) + 1.3
         assert latency[-1] == pytest.approx(latency[6], abs=0.2)
@@ -87,10 +80,9 @@ def test_a_degraded_link_delays_both_directions_until_it_is_mended(fidelity: str
         assert row["component"] == " - ".join(ends) and row["end_s"] == 12
 
 
-@BOTH
-def test_links_that_a_moved_replica_uses_have_rows_from_then_on(fidelity: str) -> None:
+def test_links_that_a_moved_replica_uses_have_rows_from_then_on() -> None:
     deployment = changed(job(), LINKS)
-    result = run(deployment, Migration(at_s=9.5, operator="sink", replica=0, to="h3"), fidelity=fidelity)
+    result = run(deployment, Migration(at_s=9.5, operator="sink", replica=0, to="h3"))
     carried = {
         name: [row["period"] for row in result.link_rows if row["link"] == name and row["tuplesIn"]]
         for name in ("switch-2->h2", "switch-2->h3")
@@ -99,28 +91,26 @@ def test_links_that_a_moved_replica_uses_have_rows_from_then_on(fidelity: str) -
     assert 9 <= min(carried["switch-2->h3"]) < 12 and max(carried["switch-2->h3"]) == 19
 
 
-@BOTH
 @pytest.mark.parametrize(
     "move", [Migration(at_s=10, operator="m", replica=0, to="h3"), Scale(at_s=10, operator="m", placement=("h3",))]
 )
-def test_a_replica_takes_part_in_the_pauses_of_its_new_host(fidelity: str, move: AnyEvent) -> None:
+def test_a_replica_takes_part_in_the_pauses_of_its_new_host(move: AnyEvent) -> None:
     """Half of the time is paused: a replica that is busy 70 % of it keeps up neither before nor after."""
     engine = {"noise": {"gc_interval_s": 0.2, "gc_pause_s": 0.2}}
     deployment = changed(chain_on_four(rate=700, service_s=1e-3), **engine)
-    result = run(deployment, move, fidelity=fidelity, horizon_s=60, segments=2000)
+    result = run(deployment, move, horizon_s=60)
     rates = [row["numRecordsIn"] for row in result.operator_rows if row["operator"] == "m"]
     assert sum(rates[2:9]) / 7 == pytest.approx(500, rel=0.15)
     assert sum(rates[20:]) / 40 == pytest.approx(500, rel=0.1)
 
 
-@BOTH
-def test_clock_and_slow_down_multiply_on_a_processor_that_is_opened_later(fidelity: str) -> None:
+def test_clock_and_slow_down_multiply_on_a_processor_that_is_opened_later() -> None:
     """Cores of h1 are worth a half: 1 ms of reference work takes 2 ms there, and 6 ms while the host is slow."""
     document = chain_on_four(rate=2000, service_s=1e-3).model_dump(mode="json")
     document["cluster"]["hosts"][1] |= {"cpu_percent": 200, "sockets": [{"cores": 4, "clock_ghz": 2}]}
     deployment = parse(Deployment, document)
     slow = SlowDown(at_s=0, host="h1", factor=3, duration_s=20)
-    result = run(deployment, slow, Migration(at_s=5, operator="m", replica=0, to="h1"), fidelity=fidelity, horizon_s=30)
+    result = run(deployment, slow, Migration(at_s=5, operator="m", replica=0, to="h1"), horizon_s=30)
     rates = [row["numRecordsIn"] for row in result.operator_rows if row["operator"] == "m"]
     assert sum(rates[10:18]) / 8 == pytest.approx(1000 / 6, rel=0.06)
     assert sum(rates[22:]) / 8 == pytest.approx(1000 / 2, rel=0.06)

@@ -14,34 +14,31 @@ from tests.twin import event_jobs
 from tests.twin.changing import job
 from tests.twin.checkpointed import hosts, lines, meeting, run, steady, taken
 from tests.twin.worlds import deployment, sink, source
-from twin.change.increments import touched
 from twin.deployment import Deployment
 from twin.errors import BadInput
+from twin.keys import touched
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 STATE = {"key_groups": 8, "state_bytes_per_group": 1e6}
 
 
-@BOTH
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
-def test_who_has_one_input_waits_for_nobody(fidelity: str, mode: str) -> None:
-    rows = taken(run(lines(), fidelity=fidelity, checkpoints={"mode": mode}))
+def test_who_has_one_input_waits_for_nobody(mode: str) -> None:
+    rows = taken(run(lines(), checkpoints={"mode": mode}))
     assert [row["at_s"] for row in rows] == [5, 10, 15]
     assert [(row["alignment_s"], row["put_aside"]) for row in rows] == [(0, 0)] * 3
 
 
-@BOTH
 @pytest.mark.parametrize("late_ms", [500.0])
-def test_who_has_two_waits_for_the_later_barrier(fidelity: str, late_ms: float) -> None:
+def test_who_has_two_waits_for_the_later_barrier(late_ms: float) -> None:
     """Meanwhile what the other one sends is put aside, or, unaligned, what is late becomes part of the checkpoint."""
     job, late_s = meeting(late_ms), late_ms / 1e3
-    aligned = taken(run(job, fidelity=fidelity))
+    aligned = taken(run(job))
     assert [row["alignment_s"] for row in aligned] == pytest.approx([late_s] * 3, abs=0.001)
     assert [row["put_aside"] for row in aligned] == pytest.approx([400 * late_s] * 3, abs=25)
-    overtaking = taken(run(job, fidelity=fidelity, checkpoints={"mode": "unaligned"}))
+    overtaking = taken(run(job, checkpoints={"mode": "unaligned"}))
     assert [row["put_aside"] for row in overtaking] == [0] * 3
     size = overtaking[0]["flying_bytes"] / (100 * late_s)
     assert [row["flying_bytes"] for row in overtaking] == pytest.approx([overtaking[0]["flying_bytes"]] * 3, rel=0.15)
@@ -72,12 +69,11 @@ def test_alignment_makes_the_fast_input_older() -> None:
 # upload --------------------------------------------------------------------------------------------------------------
 
 
-@BOTH
 @pytest.mark.parametrize("storage", [{"storage": "h3"}, {"storage_mbps": 50.0}])
-def test_a_checkpoint_takes_as_long_as_its_bytes(fidelity: str, storage: dict[str, Any]) -> None:
+def test_a_checkpoint_takes_as_long_as_its_bytes(storage: dict[str, Any]) -> None:
     """8 MB over a card, or into a store: never less, and little more."""
     bytes_per_s = storage.get("storage_mbps", 100.0) * 1e6 / 8
-    for row in taken(run(job(**STATE), fidelity=fidelity, checkpoints=storage | {"sync_ms": 2.0})):
+    for row in taken(run(job(**STATE), checkpoints=storage | {"sync_ms": 2.0})):
         least_s = row["bytes"] / bytes_per_s
         assert least_s <= row["end_s"] - row["at_s"] <= least_s + 0.06
         assert row["bytes"] == row["state_bytes"] > 8e6
@@ -94,13 +90,12 @@ def test_uploads_and_tuples_share_the_network() -> None:
     assert loaded.metrics.e2e_latency_s.mean > free.metrics.e2e_latency_s.mean + 0.003
 
 
-@BOTH
-def test_an_increment_is_what_came_since(fidelity: str) -> None:
+def test_an_increment_is_what_came_since() -> None:
     """Of 400 tuples in the window of each replica, 200 a second; never more than all."""
     window = {"policy": "count", "size_tuples": 400, "slide_tuples": 40}
     counting = job(rate=steady(400), window=window)
     whole, increments = (
-        taken(run(counting, fidelity=fidelity, checkpoints={"interval_s": 1.0, "state": state}, horizon_s=10))
+        taken(run(counting, checkpoints={"interval_s": 1.0, "state": state}, horizon_s=10))
         for state in ("full", "incremental")
     )
     assert increments[0]["bytes"] == whole[0]["bytes"]
@@ -139,27 +134,26 @@ def test_the_next_one_waits_for_the_one_before_and_for_a_pause() -> None:
             assert other["at_s"] == pytest.approx(one["end_s"] + pause_s)
 
 
-@BOTH
 @pytest.mark.slow
-def test_one_that_takes_too_long_is_given_up(fidelity: str) -> None:
+def test_one_that_takes_too_long_is_given_up() -> None:
     """What was put aside goes on, and an exactly-once sink shows nothing."""
     given = {"timeout_s": 0.3}
-    result = run(meeting(late_ms=500), fidelity=fidelity, checkpoints=given)
+    result = run(meeting(late_ms=500), checkpoints=given)
     failed = taken(result, "failed")
     assert [row["end_s"] - row["at_s"] for row in failed] == pytest.approx([0.3] * 3)
     assert "not complete after 0.3 s" in failed[0]["why"]
     assert result.metrics.tuples_out == pytest.approx(20 * 500 - 50, abs=60)
     assert any("checkpoints" in each and "0.3 s" in each for each in result.warnings)
-    unseen = run(meeting(late_ms=500), fidelity=fidelity, checkpoints=given | {"sinks": "exactly-once"})
+    unseen = run(meeting(late_ms=500), checkpoints=given | {"sinks": "exactly-once"})
     assert unseen.metrics.tuples_out == 0
 
 
-@pytest.mark.parametrize(("fidelity", "interval_s"), [("fast", 2.0), ("fast", 5.0)])
-def test_results_that_wait_for_a_commit_are_half_an_interval_older(fidelity: str, interval_s: float) -> None:
+@pytest.mark.parametrize("interval_s", [2.0, 5.0])
+def test_results_that_wait_for_a_commit_are_half_an_interval_older(interval_s: float) -> None:
     """And by the checkpoint that has them; all of those before it are seen, once."""
     given = {"interval_s": interval_s, "storage_mbps": 100.0}
     plain, exactly = (
-        run(job(**STATE), fidelity=fidelity, checkpoints=given | {"sinks": sinks}, horizon_s=4 * interval_s + 2)
+        run(job(**STATE), checkpoints=given | {"sinks": sinks}, horizon_s=4 * interval_s + 2)
         for sinks in ("at-least-once", "exactly-once")
     )
     assert plain.metrics.e2e_latency_s is not None and exactly.metrics.e2e_latency_s is not None
@@ -169,24 +163,12 @@ def test_results_that_wait_for_a_commit_are_half_an_interval_older(fidelity: str
     assert 0 < plain.metrics.tuples_out - exactly.metrics.tuples_out <= 40 * interval_s + 40 * 1.5
 
 
-@pytest.mark.slow
-def test_exact_and_fast_runs_agree() -> None:
-    """Windows that ended before a barrier have sent their results before it, though a fast run looks at them later."""
-    given = {"interval_s": 2.3, "storage_mbps": 100.0, "sinks": "exactly-once"}
-    exact, fast = (run(job(**STATE), fidelity=which, checkpoints=given, horizon_s=16) for which in ("exact", "fast"))
-    assert exact.metrics.e2e_latency_s is not None and fast.metrics.e2e_latency_s is not None
-    assert fast.metrics.e2e_latency_s.mean == pytest.approx(exact.metrics.e2e_latency_s.mean, rel=0.02)
-    assert fast.metrics.tuples_out == pytest.approx(exact.metrics.tuples_out, rel=0.02)
-    sizes = [[row["bytes"] for row in taken(each)] for each in (exact, fast)]
-    assert sizes[1] == pytest.approx(sizes[0], rel=0.01)
-
-
 # what they leave as it was -------------------------------------------------------------------------------------------
 
 
 def test_checkpoints_that_cost_nothing_change_nothing() -> None:
     """One input each, no CPU, no upload: the same results as without any, to the last bit."""
-    settings = RunSettings(horizon_s=20.0, period_s=1.0, fidelity="exact", segments=400)
+    settings = RunSettings(horizon_s=20.0, period_s=1.0)
     assert run(lines(), checkpoints={"sync_ms": 0.0}).metrics == simulate(Scenario.of(lines(), settings)).metrics
 
 

@@ -7,10 +7,6 @@ from typing import Any
 
 import pytest
 
-from scenarios.experiments.recipes import main_corpus
-from scenarios.experiments.sizes import PAPER
-from scenarios.spaces.generator import random_scenario
-from scenarios.spaces.registry import SPACES
 from tests.twin.changing import HOSTS, job, run
 from tests.twin.worlds import chain
 from twin.change import checkpoint as checkpoints
@@ -19,27 +15,24 @@ from twin.change.checkpoint import Checkpoint
 from twin.deployment import Deployment
 from twin.engine.logics.select import SelectLogic
 from twin.engine.logics.sink import SinkLogic
-from twin.engine.segment import Segment
-from twin.engine.windows.history import History
+from twin.engine.record import Record
+from twin.engine.windows.content import Content
 from twin.engine.windows.window import WindowKept
 from twin.events import Failure
 from twin.guards import conservation
 from twin.guards.conservation import ConservationError
 from twin.job import compile as compiled
-from twin.randomness import child_seed
-from twin.scenario import RunSettings, Scenario
-from twin.simulation import simulate
+from twin.scenario import RunSettings
 from twin.wiring.wiring import Wiring
 from twin.wiring.world import World
 
 MAP = {"kind": "map", "name": "m"}
-SETTINGS = RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0, segments=200)
+SETTINGS = RunSettings(horizon_s=5.0, warmup_s=1.0, period_s=1.0)
 DOWN = Failure(at_s=8.5, host="h1", recover_after_s=4)
 
 
-def world_of(deployment: Deployment, exact: bool) -> World:
-    fidelity = "exact" if exact else "fast"
-    world = Wiring(deployment, SETTINGS.model_copy(update={"fidelity": fidelity})).build()
+def world_of(deployment: Deployment) -> World:
+    world = Wiring(deployment, SETTINGS).build()
     world.env.run(until=5.0)
     return world
 
@@ -92,15 +85,14 @@ def filtered() -> Deployment:
     return chain(middle, 400, hosts=HOSTS, placement={"source": "h0", "m": "h0", "a": ["h1", "h1"], "sink": "h2"})
 
 
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "fast"])
 @pytest.mark.parametrize(("law", "broken"), BREAKS)
-def test_a_broken_world_is_named(exact: bool, law: str, broken: Callable[[World], None]) -> None:
+def test_a_broken_world_is_named(law: str, broken: Callable[[World], None]) -> None:
     deployment = filtered()
-    world = world_of(deployment, exact)
-    conservation.check(compiled(deployment), world, exact)
+    world = world_of(deployment)
+    conservation.check(compiled(deployment), world)
     broken(world)
     with pytest.raises(ConservationError, match=law.replace("+", r"\+")):
-        conservation.check(compiled(deployment), world, exact)
+        conservation.check(compiled(deployment), world)
 
 
 def test_every_run_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,56 +107,35 @@ def test_every_run_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         run(job(), horizon_s=3)
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_a_restart_that_loses_a_queue_is_an_error(monkeypatch: pytest.MonkeyPatch, fidelity: str) -> None:
+def test_a_restart_that_loses_a_queue_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     enqueue = checkpoints._enqueue
-    lost: list[Segment] = []
+    lost: list[Record] = []
 
-    def forgetful(world: World, segment: Segment) -> None:
-        if segment.n and not lost:
-            lost.append(segment)
+    def forgetful(world: World, record: Record) -> None:
+        if record.n and not lost:
+            lost.append(record)
         else:
-            enqueue(world, segment)
+            enqueue(world, record)
 
     busy = job(rate=2500)  # more than the map can do: something always waits
     monkeypatch.setattr(checkpoints, "_enqueue", forgetful)
     with pytest.raises(ConservationError, match="held by checkpoints = restored at queues"):
-        run(busy, DOWN, fidelity=fidelity, horizon_s=14, checkpoint_interval_s=3)
+        run(busy, DOWN, horizon_s=14, checkpoint_interval_s=3)
     assert lost
     monkeypatch.setattr(checkpoints, "_enqueue", enqueue)
-    assert run(busy, DOWN, fidelity=fidelity, horizon_s=14, checkpoint_interval_s=3).event_rows[0]["end_s"] == 12.5
+    assert run(busy, DOWN, horizon_s=14, checkpoint_interval_s=3).event_rows[0]["end_s"] == 12.5
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPatch, fidelity: str) -> None:
+def test_a_restart_that_loses_a_window_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     take = faults.take_checkpoint
 
     def forgetful(world: World) -> Checkpoint:
         checkpoint = take(world)
         for snapshot in checkpoint.tasks.values():
             if isinstance(snapshot.kept, WindowKept):
-                snapshot.kept.store.histories = (History(),)
+                snapshot.kept.contents = (Content(),)
         return checkpoint
 
     monkeypatch.setattr(faults, "take_checkpoint", forgetful)
     with pytest.raises(ConservationError, match="held by checkpoints = restored at windows"):
-        run(job(), DOWN, fidelity=fidelity, horizon_s=14, checkpoint_interval_s=3)
-
-
-# processors that are shared too generously ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("seed", "much"), [(385, True), (560, False), (11_162, True)])
-def test_what_coarse_segments_give_too_much_is_made_up_for(seed: int, much: bool) -> None:
-    """Random jobs whose blocked joins were given 5 to 9 % more than their cores: 100 segments hide who works when."""
-    job = random_scenario(SPACES["costream"], seed, RunSettings()).deployment
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=20.0, fidelity="fast", segments=100, seed=seed)))
-    assert much == any("more than it has" in each for each in run.warnings)
-
-
-def test_joins_on_half_a_core_get_what_it_has() -> None:
-    """Random job 36,411 of the corpus: its tasks, taken as equals, were once given 5.5 % more."""
-    make, spec = main_corpus(PAPER, 1).plan()
-    run = simulate(make(36_411).with_run(seed=child_seed(spec.seed, 36_411)))
-    assert "segments" not in run.manifest  # the usual number was enough
-    assert max(host.cpu for host in run.hosts) == pytest.approx(1.0, abs=0.01)
+        run(job(), DOWN, horizon_s=14, checkpoint_interval_s=3)

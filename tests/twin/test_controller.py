@@ -14,8 +14,6 @@ from twin.errors import BadInput
 from twin.events import Failure, Move, RateChange, Rescale
 from twin.scenario import Scenario
 
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
-
 
 @dataclass
 class Scripted:
@@ -48,15 +46,14 @@ def test_a_policy_that_does_nothing_changes_nothing() -> None:
     assert run(job(), policy=Scripted()).operator_rows == run(job()).operator_rows
 
 
-@BOTH
-def test_decisions_are_carried_out_after_their_latency(fidelity: str) -> None:
+def test_decisions_are_carried_out_after_their_latency() -> None:
     order = Reconfiguration(
         moves=(Move(operator="m", replica=0, to="h3"),),
         rescales=(Rescale(operator="a", placement=("h1", "h2", "h3")),),
         reason="told to",
     )
     policy = Scripted({3: order})
-    result = run(job(), policy=policy, fidelity=fidelity, decision_latency_s=0.5, horizon_s=8)
+    result = run(job(), policy=policy, decision_latency_s=0.5, horizon_s=8)
     assert policy.seen[-1].placement == {"source": ("h0",), "m": ("h3",), "a": ("h1", "h2", "h3"), "sink": ("h2",)}
     decision, scale, move = result.event_rows
     assert (decision["kind"], decision["component"], decision["at_s"]) == ("decision", "scripted", 3.0)
@@ -84,13 +81,12 @@ def test_an_impossible_order_is_an_error_that_names_the_policy(order: Reconfigur
         run(job(), policy=Scripted({2: order}))
 
 
-@BOTH
-def test_ds2_scales_until_backpressure_ends(fidelity: str) -> None:
+def test_ds2_scales_until_backpressure_ends() -> None:
     """A rate step to 1.7 times what one replica can do: alone it is backpressured, with the policy it is not."""
     deployment = job(rate=300, service_s=2e-3)
     step = RateChange(at_s=8, source="source", factor=2.8)
-    alone = run(deployment, step, fidelity=fidelity, horizon_s=40)
-    helped = run(deployment, step, fidelity=fidelity, horizon_s=40, policy=Ds2(deployment))
+    alone = run(deployment, step, horizon_s=40)
+    helped = run(deployment, step, horizon_s=40, policy=Ds2(deployment))
     assert alone.metrics.backpressured and column(alone, "source", "backlog")[-1] > 3000
     assert column(helped, "source", "backlog")[-1] < 100
     assert max(column(helped, "m", "replicas")) >= 2
@@ -113,13 +109,12 @@ def test_ds2_asks_for_what_the_true_rates_say() -> None:
     assert wanted["m"] == 3
 
 
-@BOTH
-def test_relieve_moves_the_busiest_replica_off_a_hot_host(fidelity: str) -> None:
+def test_relieve_moves_the_busiest_replica_off_a_hot_host() -> None:
     deployment = job(rate=300, service_s=2e-3, service_time_s=4e-3)  # "a" needs 1.2 cores, on h1
     narrow = [host.model_copy(update={"cpu_percent": 100}) for host in deployment.cluster.hosts]
     cluster = deployment.cluster.model_copy(update={"hosts": tuple(narrow)})
     deployment = deployment.model_copy(update={"cluster": cluster})
-    result = run(deployment, fidelity=fidelity, policy=Relieve(deployment), horizon_s=40)
+    result = run(deployment, policy=Relieve(deployment), horizon_s=40)
     assert next(row["component"] for row in result.event_rows if row["kind"] == "migration") == "a"
     assert column(result, "source", "backlog")[-1] < 150
 

@@ -60,12 +60,6 @@ def test_any_interleaving_of_migrations_and_failures(scenario: Scenario) -> None
     simulate(scenario)
 
 
-@settings(max_examples=2, deadline=None)
-@given(courses(1000.0))
-def test_any_interleaving_in_a_fast_run_loses_no_tuple_of_a_window(scenario: Scenario) -> None:
-    simulate(scenario.model_copy(update={"run": scenario.run.model_copy(update={"fidelity": "fast"})}))
-
-
 FAILURE = {"kind": "failure", "host": "h1", "at_s": 4.7, "recover_after_s": 1.0}
 
 

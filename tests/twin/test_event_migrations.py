@@ -102,7 +102,7 @@ def test_any_course_in_a_fast_run_loses_no_tuple_of_a_window(course: Any, disord
     combined, events = course
     late = {"disorder_s": 0.4, "slack_s": 0.4} if disorder else {}
     chain = [source(**late), compute(), consolidate(combined=combined), sink()]
-    simulate(job(chain, events=events, seed=seed, fidelity="fast", rate_per_s=2000.0))
+    simulate(job(chain, events=events, seed=seed, rate_per_s=2000.0))
 
 
 def test_what_comes_too_late_for_one_of_two_owners_is_no_loss() -> None:
@@ -121,8 +121,7 @@ def test_computes_that_emit_their_own_windows(events: Any, seed: int) -> None:
     simulate(job([source(), compute(windows=windows), sink()], events=events, seed=seed))
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_without_holding_back_windows_would_be_closed_too_early(fidelity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_holding_back_windows_would_be_closed_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard of disruptive migration: the new owner must not say how far it is while tuples wait for their state."""
 
     def proceed(self: TimedLogic) -> None:
@@ -138,7 +137,7 @@ def test_without_holding_back_windows_would_be_closed_too_early(fidelity: str, m
     events = [{**move, "at_s": 1.493 + k, "to_replica": k % 3, "strategy": "disruptive"} for k in range(6)]
     slow = [source(), compute(state_bytes_per_key=1e6), consolidate(), sink()]
     with pytest.raises(ConservationError, match="window over event time"):
-        simulate(job(slow, rate_per_s=300.0, events=events, fidelity=fidelity))
+        simulate(job(slow, rate_per_s=300.0, events=events))
 
 
 # what migrations cost ------------------------------------------------------------------------------------------------

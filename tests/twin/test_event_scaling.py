@@ -53,7 +53,7 @@ def test_any_course_of_scalings_migrations_and_failures(events: Any, seed: int) 
 @settings(max_examples=2, deadline=None)
 @given(st.lists(CHANGES, min_size=2, max_size=6), st.integers(0, 1000))
 def test_any_course_in_a_fast_run(events: Any, seed: int) -> None:
-    simulate(shaken(events, seed, fidelity="fast", rate_per_s=1000.0))
+    simulate(shaken(events, seed, rate_per_s=1000.0))
 
 
 OUT = {"kind": "scale", "operator": "compute", "at_s": 2.7, "placement": ["h0", "h1", "h2", "ends", "ends"]}
@@ -102,7 +102,7 @@ def test_who_leaves_without_a_word_holds_all_windows_up(monkeypatch: pytest.Monk
     monkeypatch.setattr(scaling, "depart", lambda _: None)
     _, held_up = ended(shaken([scale]), monkeypatch)
     far_us = [max(world.history().far_us["merge"]) for world in (whole, held_up)]
-    assert far_us[0] > 8e6
+    assert far_us[0] >= 8e6
     assert far_us[1] < 2.7e6
 
 

@@ -17,8 +17,6 @@ from twin.simulation import simulate
 from twin.spec import parse
 from twin.trace import read_table, write_trace
 
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
-
 
 def scenario(*events: dict[str, Any]) -> Scenario:
     return parse(Scenario, {**job().model_dump(mode="json"), "events": list(events)})
@@ -85,44 +83,38 @@ def test_an_event_beyond_the_horizon_is_warned_of() -> None:
     assert not result.event_rows
 
 
-@BOTH
 @pytest.mark.parametrize("law", ["poisson", "constant"])
-def test_a_rate_change_changes_the_rate(fidelity: str, law: str) -> None:
+def test_a_rate_change_changes_the_rate(law: str) -> None:
     deployment = chain([], {"law": law, "rate_per_s": 500})
     up, back = RateChange(at_s=5, source="source", factor=3), RateChange(at_s=10, source="source", rate_per_s=500)
-    arrived = column(run(deployment, up, back, fidelity=fidelity, period_s=5), "source", "arrived")
+    arrived = column(run(deployment, up, back, period_s=5), "source", "arrived")
     assert arrived == pytest.approx([2500, 7500, 2500, 2500], rel=0.06)
 
 
-@BOTH
-def test_a_slow_down_divides_capacity_for_its_duration(fidelity: str) -> None:
+def test_a_slow_down_divides_capacity_for_its_duration() -> None:
     """A saturated queue: its throughput is its capacity."""
-    result = run(
-        queue(1000, 2.0, 0.5), SlowDown(at_s=8, host="h", factor=2, duration_s=8), fidelity=fidelity, period_s=4
-    )
+    result = run(queue(1000, 2.0, 0.5), SlowDown(at_s=8, host="h", factor=2, duration_s=8), period_s=4)
     taken = column(result, "queue", "numRecordsIn")
     assert taken[1] == pytest.approx(2000, rel=0.06)
     assert taken[3] == pytest.approx(1000, rel=0.06)
     assert taken[4] == pytest.approx(2000, rel=0.12)
 
 
-@BOTH
-def test_a_degraded_network_card_adds_latency_and_then_recovers(fidelity: str) -> None:
+def test_a_degraded_network_card_adds_latency_and_then_recovers() -> None:
     deployment = chain([], 100, hosts=HOSTS, placement={"source": "h0", "sink": "h1"})
     slow = LinkDegradation(at_s=4, host="h0", latency_factor=20, duration_s=4)
-    rows = run(deployment, slow, fidelity=fidelity, period_s=4, horizon_s=12).operator_rows
+    rows = run(deployment, slow, period_s=4, horizon_s=12).operator_rows
     latency = [row["processingLatencySum_s"] / row["latencyCount"] for row in rows if row["operator"] == "sink"]
     assert latency[1] - latency[0] == pytest.approx(19 * 0.005, rel=0.06)
     assert latency[2] - latency[0] == pytest.approx(0.0, abs=0.01)
 
 
-@BOTH
-def test_lost_bandwidth_limits_what_leaves_the_host(fidelity: str) -> None:
+def test_lost_bandwidth_limits_what_leaves_the_host() -> None:
     deployment = chain([], 2000, hosts=HOSTS, placement={"source": "h0", "sink": "h1"})
     sizes = deployment.engine.bytes_of(deployment.query.columns_out["source"])
     factor = 1000 * sizes * 8 / 100e6  # leaves bandwidth for 1000 tuples/s
     slow = LinkDegradation(at_s=0, host="h0", bandwidth_factor=factor)
-    result = run(deployment, slow, fidelity=fidelity, warmup_s=4, period_s=4)
+    result = run(deployment, slow, warmup_s=4, period_s=4)
     assert result.metrics.throughput_per_s == pytest.approx(1000, rel=0.03)
 
 
@@ -138,6 +130,6 @@ def test_events_are_in_the_trace_and_the_document(tmp_path: Any) -> None:
 
 def test_an_event_for_later_changes_nothing_before() -> None:
     """Same draws: a run with an event in the last period equals the run without it up to there."""
-    plain = simulate(Scenario.of(job(), RunSettings(horizon_s=10, period_s=5, segments=400)))
+    plain = simulate(Scenario.of(job(), RunSettings(horizon_s=10, period_s=5)))
     changed = run(job(), SlowDown(at_s=9, host="h0", factor=2), horizon_s=10, period_s=5)
     assert changed.operator_rows[:4] == plain.operator_rows[:4]

@@ -13,13 +13,11 @@ from tests.twin.changing import column, e2e_s, job, run
 from twin.change.faults import outages
 from twin.events import AnyEvent, Failure, Migration, Scale
 
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 DOWN = Failure(at_s=8.5, host="h1", recover_after_s=4)
 
 
-@BOTH
-def test_during_an_outage_the_backlog_grows_at_the_offered_rate_and_drains_after(fidelity: str) -> None:
-    result = run(job(rate={"law": "constant", "rate_per_s": 400}), DOWN, fidelity=fidelity, horizon_s=30)
+def test_during_an_outage_the_backlog_grows_at_the_offered_rate_and_drains_after() -> None:
+    result = run(job(rate={"law": "constant", "rate_per_s": 400}), DOWN, horizon_s=30)
     backlog = column(result, "source", "backlog")
     growth = [after - before for before, after in pairwise(backlog[8:12])]
     assert growth == pytest.approx([400, 400, 400], abs=30)
@@ -27,51 +25,46 @@ def test_during_an_outage_the_backlog_grows_at_the_offered_rate_and_drains_after
     assert column(result, "sink", "latencyCount")[9:12] == [0, 0, 0]
 
 
-@BOTH
-def test_end_to_end_latency_shows_the_outage(fidelity: str) -> None:
+def test_end_to_end_latency_shows_the_outage() -> None:
     """The first results after the restart hold tuples read before the failure: they waited all of it."""
-    latency = e2e_s(run(job(), DOWN, fidelity=fidelity, horizon_s=30, checkpoint_interval_s=4))
+    latency = e2e_s(run(job(), DOWN, horizon_s=30, checkpoint_interval_s=4))
     assert latency[7] == pytest.approx(1.9, abs=0.2)
     assert latency[13] is not None and latency[13] > 4 + 0.5
     assert latency[-1] == pytest.approx(1.9, abs=0.2)
 
 
-@BOTH
-def test_replay_goes_back_to_the_last_checkpoint(fidelity: str) -> None:
+def test_replay_goes_back_to_the_last_checkpoint() -> None:
     deployment = job(rate={"law": "constant", "rate_per_s": 400})
-    (event,) = run(deployment, DOWN, fidelity=fidelity, checkpoint_interval_s=3).event_rows
+    (event,) = run(deployment, DOWN, checkpoint_interval_s=3).event_rows
     assert event["detail"]["checkpoint_s"] == 6.0
     assert event["detail"]["replayed"] == pytest.approx(2.5 * 400, abs=45)
     assert (event["at_s"], event["end_s"], event["paused_s"]) == (8.5, 12.5, 4.0)
 
 
-@BOTH
-def test_results_repeated_by_replay_are_counted(fidelity: str) -> None:
+def test_results_repeated_by_replay_are_counted() -> None:
     """Each second 2 evaluations of 20 groups; from the checkpoint at 6 s to the failure at 8.5 s that is 5 (or 4)."""
-    result = run(job(), DOWN, fidelity=fidelity, checkpoint_interval_s=3)
+    result = run(job(), DOWN, checkpoint_interval_s=3)
     assert 80 <= result.duplicates <= 100
     assert result.to_dict()["duplicates"] == result.duplicates
 
 
-@BOTH
-def test_what_is_repeated_and_replayed_adds_up(fidelity: str) -> None:
+def test_what_is_repeated_and_replayed_adds_up() -> None:
     """A pass-through job: every tuple reaches the sink once, and those counted twice are the duplicates."""
     deployment = job(
         rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1}, groups=20
     )
-    result = run(deployment, DOWN, fidelity=fidelity, horizon_s=30, checkpoint_interval_s=3)
+    result = run(deployment, DOWN, horizon_s=30, checkpoint_interval_s=3)
     arrived = sum(column(result, "source", "arrived"))
     assert result.metrics.tuples_out - result.duplicates == pytest.approx(arrived, abs=60)
 
 
-@BOTH
-def test_a_checkpoint_used_twice_counts_each_copy_once(fidelity: str) -> None:
+def test_a_checkpoint_used_twice_counts_each_copy_once() -> None:
     """The second failure comes before the replay has got as far as the first: both go back to the same checkpoint."""
     deployment = job(
         rate={"law": "constant", "rate_per_s": 400}, window={"policy": "count", "size_tuples": 1}, groups=20
     )
     twice = DOWN, Failure(at_s=13, host="h1", recover_after_s=1)
-    result = run(deployment, *twice, fidelity=fidelity, horizon_s=30, checkpoint_interval_s=7)
+    result = run(deployment, *twice, horizon_s=30, checkpoint_interval_s=7)
     assert [row["detail"]["checkpoint_s"] for row in result.event_rows] == [7.0, 7.0]
     assert all(row["detail"]["duplicates"] > 300 for row in result.event_rows)
     arrived = sum(column(result, "source", "arrived"))
@@ -118,13 +111,12 @@ def test_a_move_waits_for_the_restart_and_one_that_is_interrupted_is_made_again(
     assert late.event_rows[1]["end_s"] >= 12.5
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_a_replica_that_came_since_the_checkpoint_goes_back_to_nothing(fidelity: str) -> None:
+def test_a_replica_that_came_since_the_checkpoint_goes_back_to_nothing() -> None:
     """What it held is replayed to it: kept, too, it would count twice. The books of windows see it."""
     deployment = job(rate=200, key_groups=6, state_bytes_per_group=1e6)
     scale = Scale(at_s=8.6, operator="a", placement=("h0",))
     fails = Failure(at_s=9.1, host="h0", recover_after_s=0.5)
-    result = run(deployment, scale, fails, fidelity=fidelity, horizon_s=12, checkpoint_interval_s=2)
+    result = run(deployment, scale, fails, horizon_s=12, checkpoint_interval_s=2)
     assert result.event_rows[0]["end_s"] > 9.6
 
 
@@ -156,9 +148,9 @@ FAULTS: Any = st.lists(
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(events=FAULTS, fidelity=st.sampled_from(["exact", "fast"]), service_s=st.sampled_from([5e-4, 8e-3]))
-def test_random_failures_among_moves_conserve_tuples(events: list[AnyEvent], fidelity: str, service_s: float) -> None:
+@given(events=FAULTS, service_s=st.sampled_from([5e-4, 8e-3]))
+def test_random_failures_among_moves_conserve_tuples(events: list[AnyEvent], service_s: float) -> None:
     """arrived + replayed = taken + backlog; sent + restored = taken + queued + in flight + lost: checked inside."""
     deployment = job(rate=200, service_s=service_s, key_groups=6, state_bytes_per_group=1e6)
-    result = run(deployment, *events, fidelity=fidelity, horizon_s=12, checkpoint_interval_s=2)
+    result = run(deployment, *events, horizon_s=12, checkpoint_interval_s=2)
     assert result.duplicates >= 0

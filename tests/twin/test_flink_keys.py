@@ -102,14 +102,13 @@ def test_nothing_is_lost_between_keys_and_key_groups(words: list[str], groups: i
     assert (skew.keys_by_group(groups) == counts).all()
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_replicas_get_what_their_keys_bring(fidelity: str) -> None:
+def test_replicas_get_what_their_keys_bring() -> None:
     """A replica without keys gets nothing, the others their keys' shares; by the rate model the hottest limits all."""
     skew = KeySkew(keys=WORDS, shares=(5, 4, 3, 3, 2, 1, 1, 1))
     share = np.bincount(contiguous(128, 6), skew.by_group(128), minlength=6)
     assert 0.0 in share.tolist()
     spec = skew.model_dump(mode="json")
-    built = Wiring(keyed(spec, rate=500, replicas=6), RunSettings(fidelity=fidelity, horizon_s=8)).build()
+    built = Wiring(keyed(spec, rate=500, replicas=6), RunSettings(horizon_s=8)).build()
     built.env.run(until=8)
     took = np.array([task.tuples_in for task in built.tasks["m"]])
     assert took / took.sum() == pytest.approx(share, abs=0.025)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.twin.changing import HOSTS, column
 from tests.twin.changing import run as run_changing
-from tests.twin.fused_jobs import BOTH, COUNT, TIME, counting, map_
+from tests.twin.fused_jobs import COUNT, TIME, counting, map_
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
 from twin.errors import BadInput
@@ -38,12 +38,11 @@ def changing(group: tuple[str, ...], window: dict[str, Any], replicas: int = 1) 
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [COUNT, TIME], ids=["count", "time"])
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("fidelity", BOTH)
-def test_a_failure_loses_and_repeats_as_much_as_apart(fidelity: str, group: tuple[str, ...], window: Any) -> None:
+def test_a_failure_loses_and_repeats_as_much_as_apart(group: tuple[str, ...], window: Any) -> None:
     """That nothing is lost or made is checked in each run; here, that results are those of the job that runs apart."""
     job = changing(group, window)
     as_one, apart = (
-        run_changing(each, DOWN, fidelity=fidelity, horizon_s=16, checkpoint_interval_s=3)
+        run_changing(each, DOWN, horizon_s=16, checkpoint_interval_s=3)
         for each in (job, job.with_plan(job.plan.model_copy(update={"fused": ()})))
     )
     assert as_one.event_rows[0]["end_s"] == 11.5
@@ -57,14 +56,14 @@ def test_windows_that_are_fused_move_with_what_they_hold() -> None:
         Migration(at_s=8.2, operator="a", replica=0, to="h3"),
         Scale(at_s=8.2, operator="a", placement=("h1", "h3")),
     ):
-        result = run_changing(job, event, fidelity="exact")
+        result = run_changing(job, event)
         assert "refused" not in result.event_rows[0]["detail"] and result.event_rows[0]["bytes"] > 1000
         assert min(column(result, "a", "numRecordsOut")[3:]) >= 36  # 20 groups, twice a second
 
 
 def test_a_replica_that_comes_later_is_a_chain_as_well() -> None:
     job = changing(("m", "a"), COUNT, replicas=2)
-    result = run_changing(job, Scale(at_s=5, operator="m", placement=("h1", "h1", "h2")), fidelity="fast")
+    result = run_changing(job, Scale(at_s=5, operator="m", placement=("h1", "h1", "h2")))
     replicas = {name: column(result, name, "replicas")[-1] for name in ("m", "a", "g")}
     assert replicas == {"m": 3, "a": 3, "g": 1}
 

@@ -40,10 +40,9 @@ def counted(run: Run) -> dict[str, tuple[int, int]]:
     return {each.operator: (each.tuples_in, each.tuples_out) for each in run.operators}
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_windows_are_whole_and_nothing_is_sent_within_a_task(fidelity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_are_whole_and_nothing_is_sent_within_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every window is checked in the run. Work is that of all, on one thread; tuples go through every operator."""
-    run, world = ended(chained(FUSED, fidelity=fidelity), monkeypatch)
+    run, world = ended(chained(FUSED), monkeypatch)
     assert set(world.tasks) == {"source", "compute", "merge"}
     assert set(world.inboxes) == {("keep", "compute"), ("compute", "merge")}
     counts, busy = counted(run), {each.operator: each.busy for each in run.operators}
@@ -59,7 +58,7 @@ def test_the_sum_of_what_waits_on_one_thread_is_what_the_rate_model_says() -> No
     """At 77 % load of one thread; and results are as many, and as old, as they are apart. The first windows, of which
     a part is before the run, are not counted."""
     run_s: dict[str, Any] = {"horizon_s": 30.0, "warmup_s": 10.0, "period_s": 5.0}
-    fused, apart = (chained(each, fidelity="fast", rate_per_s=500.0, **run_s) for each in (FUSED, []))
+    fused, apart = (chained(each, rate_per_s=500.0, **run_s) for each in (FUSED, []))
     runs, said = (
         [simulate(each) for each in (fused, apart)],
         [RateModel().predict(each, [each.plan]) for each in (fused, apart)],
@@ -71,8 +70,7 @@ def test_the_sum_of_what_waits_on_one_thread_is_what_the_rate_model_says() -> No
     assert counted(runs[0])["sink"][0] == pytest.approx(counted(runs[1])["sink"][0], rel=0.02)
 
 
-@pytest.mark.parametrize(("fidelity", "rate_per_s"), [("exact", 60.0), ("fast", 500.0)])
-def test_migrations_failures_and_scalings_of_what_is_fused(fidelity: str, rate_per_s: float) -> None:
+def test_migrations_failures_and_scalings_of_what_is_fused() -> None:
     """The runs check every window."""
     move = {"kind": "migration", "key_groups": [0, 1, 2]}
     events = [
@@ -81,7 +79,7 @@ def test_migrations_failures_and_scalings_of_what_is_fused(fidelity: str, rate_p
         {"kind": "failure", "host": "h1", "at_s": 5.1, "recover_after_s": 0.5},
         {"kind": "scale", "operator": "merge", "at_s": 6.1, "placement": ["h0", "ends"]},
     ]
-    run = simulate(chained(FUSED, events, fidelity=fidelity, rate_per_s=rate_per_s))
+    run = simulate(chained(FUSED, events, rate_per_s=60.0))
     assert all("refused" not in each["detail"] for each in run.event_rows)
     assert run.duplicates > 0
 

@@ -55,7 +55,7 @@ def test_what_two_take_or_send_runs_apart() -> None:
     operators = [source("s"), source("t"), map_("m", 1e-3), join, map_("n", 1e-3), sink(), sink("other")]
     streams = [("s", "m"), ("m", "j"), ("t", "j"), ("j", "n"), ("n", "sink"), ("n", "other")]
     job = deployment(operators, streams, {"s": 50, "t": 50})
-    assert run(fuse(job, ("s", "m"), ("j", "n")), "fast").metrics.throughput_per_s > 10
+    assert run(fuse(job, ("s", "m"), ("j", "n"))).metrics.throughput_per_s > 10
     for group, says in ((("m", "j"), "'j' takes from 'm' and 't'"), (("n", "sink"), "'n' sends to 'other' and 'sink'")):
         with pytest.raises(BadInput, match=says):
             fuse(job, group)
@@ -91,7 +91,7 @@ def test_hash_streams_lie_within_a_task_where_keys_are_the_same(
         return
     found = fuse(job, ("v", "m", "w"))
     rates = RateModel(60.0).predict(found, [found.plan])
-    result = run(found, "fast", 60.0)
+    result = run(found, 60.0)
     assert result.metrics.throughput_per_s == pytest.approx(16, rel=0.05)
     assert rates["e2e_latency_s"][0] == pytest.approx(result.metrics.e2e_latency_s.mean, rel=0.1)
 
@@ -116,7 +116,7 @@ def test_keys_by_which_nothing_can_be_dealt_are_refused(keys: list[str], more: d
 def test_key_groups_are_dealt_to_the_first_alone() -> None:
     keyed = counting("a", 1e-4, TIME, 20, key_groups=8)
     job = chain([map_("m", 1e-4), keyed, map_("g", 1e-4)], 100)
-    assert run(fuse(job, ("a", "g")), "fast").metrics.throughput_per_s == pytest.approx(40, rel=0.05)
+    assert run(fuse(job, ("a", "g"))).metrics.throughput_per_s == pytest.approx(40, rel=0.05)
     with pytest.raises(BadInput, match="key_groups, which are dealt on a stream"):
         fuse(job, ("m", "a"))
 
@@ -131,7 +131,7 @@ def test_sockets_with_limits_refuse() -> None:
     sockets = [{"cores": 4, "bandwidth_gbps": 10}]
     job = fuse(chain([map_("m", 1e-3)], 100, hosts=[{**HOST, "cpu_percent": 400, "sockets": sockets}]), ("m", "sink"))
     with pytest.raises(BadInput, match=r"operators that run as one \(m \+ sink\)"):
-        run(job, "fast")
+        run(job)
 
 
 # plans, engines and models --------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_an_engine_that_chains_does_so_where_tuples_go_straight_on() -> None:
     assert fused(chaining.query, chaining.plan, chaining.engine) == (("a", "g"), ("source", "m", "f"))
     assert together("f", chaining) == ("source", "m", "f") and together("sink", chaining) == ("sink",)
     assert [len(each.stages) for each in compiled(chaining).components] == [3, 2, 1]
-    assert run(chaining, "fast").metrics.throughput_per_s == pytest.approx(40, rel=0.05)
+    assert run(chaining).metrics.throughput_per_s == pytest.approx(40, rel=0.05)
     more = chaining.with_plan(ExecutionPlan(placement=placement | {"sink": ("h",)}, fused=(("source", "m"),)))
     assert fused(more.query, more.plan, more.engine) == (("a", "g"), ("source", "m", "f"))
 
@@ -191,7 +191,7 @@ def test_the_rate_model_sees_one_operator_that_takes_as_long(placement: dict[str
     ],
 )
 def test_the_rate_model_agrees_with_exact_runs(middle: list[dict[str, Any]], group: tuple[str, ...], rate: int) -> None:
-    job = Scenario.of(fuse(chain(middle, rate), group), RunSettings(fidelity="exact", horizon_s=60, warmup_s=10))
+    job = Scenario.of(fuse(chain(middle, rate), group), RunSettings(horizon_s=60, warmup_s=10))
     exact, found = simulate(job).metrics, RateModel().predict(job, [job.plan])
     assert found["throughput_per_s"][0] == pytest.approx(exact.throughput_per_s, rel=0.05)
     assert found["e2e_latency_s"][0] == pytest.approx(exact.e2e_latency_s.mean, rel=0.15)
@@ -203,7 +203,7 @@ def test_replicas_that_get_tuples_in_turn_wait_less(producers: int) -> None:
     """Four of them, fused, at 85 % load: gaps are sums of four. As if they came at random, it would be 21 ms."""
     places = {"source": ["h"] * producers, "a": ["h"] * 4, "b": ["h"] * 4}
     job = fuse(chain([map_("a", 2e-3), map_("b", 3e-3)], 680, placement=places), ("a", "b"))
-    exact = run(job, "exact", 20.0, warmup_s=4.0).metrics.e2e_latency_s.mean
+    exact = run(job, 20.0, warmup_s=4.0).metrics.e2e_latency_s.mean
     assert RateModel(20.0).predict(job, [job.plan])["e2e_latency_s"][0] == pytest.approx(exact, rel=0.15)
     assert exact < 14e-3
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -42,15 +42,12 @@ ORDERS = [("narrow", "wide"), ("wide", "narrow")]
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize("middle", [join(policy="count", size_tuples=10), {"kind": "map", "service_scv": 0}])
-def test_busy_time_is_the_sum_over_the_streams(
-    middle: dict[str, Any], fidelity: Literal["exact", "fast"], order: Sequence[str]
-) -> None:
+def test_busy_time_is_the_sum_over_the_streams(middle: dict[str, Any], order: Sequence[str]) -> None:
     """Nothing else costs: results and scans are free, all sits on one host."""
     free = STORM.model_copy(update={"result_us": 0.0, "scan_us": 0.0}).model_dump(mode="json")
     job = two_sided(middle, order, engine=free)
-    settings = RunSettings(fidelity=fidelity, horizon_s=20.5, warmup_s=0, period_s=20.5, segments=100, noise=False)
+    settings = RunSettings(horizon_s=20.5, warmup_s=0, period_s=20.5, noise=False)
     wiring = Wiring(job, settings)
     world = wiring.build()
     world.env.run(until=settings.horizon_s)
@@ -64,7 +61,7 @@ def test_busy_time_is_the_sum_over_the_streams(
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_window_holds_each_side_at_its_own_size(order: Sequence[str]) -> None:
     job = two_sided(join(policy="time", size_s=4, slide_s=2), order)
-    run = simulate(Scenario.of(job, RunSettings(fidelity="exact", horizon_s=21, warmup_s=0, period_s=21, noise=False)))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=21, warmup_s=0, period_s=21, noise=False)))
     (row,) = (row for row in run.operator_rows if row["operator"] == "both")
     sizes = {name: job.engine.output_bytes(job.query, name) for name in RATES}
     assert sizes["wide"] > 5 * sizes["narrow"]

@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
-from twin.engine.windows.oldest import older, oldest
 from twin.flow import nominal_rates
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings, Scenario
@@ -31,9 +28,8 @@ def star(rates: dict[str, float], window: dict[str, Any], **more: Any) -> Deploy
     )
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize("policy", ["time", "count"])
-def test_three_way_matches_are_the_product_of_the_sides(policy: str, fidelity: str) -> None:
+def test_three_way_matches_are_the_product_of_the_sides(policy: str) -> None:
     """Independent Poisson sides of a time window: selectivity x the product of the mean contents at each evaluation."""
     job = star({"a": 10, "b": 20, "c": 30}, WINDOWS[policy], selectivity=0.004)
     expected = nominal_rates(job.query, job.workload.arrivals)["j"].out_per_s
@@ -42,9 +38,7 @@ def test_three_way_matches_are_the_product_of_the_sides(policy: str, fidelity: s
     assert expected == pytest.approx(by_hand)
     rates = []
     for seed in range(16):
-        run = simulate(
-            Scenario.of(job, RunSettings(horizon_s=35, warmup_s=10, fidelity=fidelity, seed=seed, segments=350))
-        )
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=35, warmup_s=10, seed=seed)))
         rates.append(run.metrics.throughput_per_s)
     assert abs(np.mean(rates) - expected) < 4 * np.std(rates, ddof=1) / np.sqrt(16) + 0.02 * expected
 
@@ -53,7 +47,7 @@ def test_a_match_is_as_old_as_its_oldest_tuple() -> None:
     """Of k tuples spread evenly over a window of a second, the oldest is k / (k + 1) s old on average."""
     for sides in (2, 3, 4):
         job = star(dict.fromkeys("abcd"[:sides], 40.0), {"policy": "time", "size_s": 1.0}, amplification=1)
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10, fidelity="exact")))
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=10)))
         estimate = RateModel(horizon_s=1e6).predict(job, [job.plan])
         assert run.metrics.processing_latency_s is not None
         assert run.metrics.processing_latency_s.mean == pytest.approx(sides / (sides + 1), rel=0.04)
@@ -69,45 +63,13 @@ def test_matches_of_a_few_single_tuples_are_no_younger(per_s: float) -> None:
     job = star({"a": per_s, "b": 2 * per_s}, {"policy": "time", "size_s": 1.0}, selectivity=1)
     means = []
     for seed in range(6):
-        found = simulate(Scenario.of(job, RunSettings(horizon_s=130, warmup_s=10, fidelity="exact", seed=seed)))
+        found = simulate(Scenario.of(job, RunSettings(horizon_s=130, warmup_s=10, seed=seed)))
         assert found.metrics.processing_latency_s is not None
         means.append(found.metrics.processing_latency_s.mean)
     error = np.std(means, ddof=1) / np.sqrt(len(means))
     assert abs(np.mean(means) - 2 / 3) < 4 * error + 0.002
 
 
-@settings(max_examples=20, deadline=None)
-@given(ranges=st.lists(st.tuples(st.floats(-2, 2), st.floats(0.01, 3)), min_size=1, max_size=5))
-def test_oldest_of_several_stamps_matches_sampling(ranges: list[tuple[float, float]]) -> None:
-    rng = np.random.default_rng(0)
-    spans = [(low, low + length) for low, length in ranges]
-    sample = np.min([rng.uniform(low, high, 20_000) for low, high in spans], axis=0)
-    mean, _ = oldest(spans)
-    assert mean == pytest.approx(sample.mean(), abs=0.06)
-    if len(spans) == 2:
-        assert oldest(spans) == older(*spans[0], *spans[1])
-
-
 def test_a_match_of_three_keeps_one_key() -> None:
     columns = star({"a": 1, "b": 1, "c": 1}, WINDOWS["time"], selectivity=0.1).query.columns_out["j"]
     assert (columns.ints, columns.strings, columns.doubles) == (1, 3, 3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("result_takes_s", "limits"), [(1e-6, "j"), (3e-5, "sink's channel")])
-def test_an_overloaded_join_is_as_fast_in_fast_runs_as_in_exact_ones(result_takes_s: float, limits: str) -> None:
-    """Four times what it can do. limits: its own processor, or what takes its results one by one after each burst."""
-    following = {"kind": "map", "name": "m", "service_time_s": result_takes_s}
-    window = {"policy": "time", "size_s": 2, "slide_s": 0.5}
-    join = {"kind": "join", "name": "j", "window": window, "selectivity": 0.02}
-    streams = [("a", "j"), ("b", "j"), ("j", "m"), ("m", "sink")]
-    job = deployment([source("a"), source("b"), join, following, sink()], streams, {"a": 400, "b": 240})
-    exact, fast = (
-        simulate(Scenario.of(job, RunSettings(horizon_s=60, warmup_s=20, fidelity=fidelity)))
-        for fidelity in ("exact", "fast")
-    )
-    assert exact.metrics.backpressured and fast.metrics.backpressured
-    assert fast.metrics.throughput_per_s == pytest.approx(exact.metrics.throughput_per_s, rel=0.07)
-    busy = [{each.operator: each.busy for each in run.operators} for run in (exact, fast)]
-    assert busy[1] == pytest.approx(busy[0], abs=0.05)
-    assert (busy[0]["j"] > 0.95) == (limits == "j")

@@ -78,10 +78,9 @@ def _owned(weights: np.ndarray, owner: list[int], replicas: int) -> list[float]:
     return [sum(w for w, o in zip(weights, owner, strict=True) if o == replica) for replica in range(replicas)]
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_tuples_follow_owners_and_moves(fidelity: str) -> None:
+def test_tuples_follow_owners_and_moves() -> None:
     """Each replica's share of the tuples is the weight of its key groups, also after moves."""
-    built = Wiring(keyed(1000, 3, {"zipf": 0.8}), RunSettings(fidelity=fidelity, horizon_s=60, segments=3000)).build()
+    built = Wiring(keyed(1000, 3, {"zipf": 0.8}), RunSettings(horizon_s=60)).build()
     groups = built.key_groups["m"]
     before = [0, 0, 0]
     for end_s in (10, 20):
@@ -95,12 +94,11 @@ def test_tuples_follow_owners_and_moves(fidelity: str) -> None:
         groups.move(heaviest, (groups.owner[heaviest] + 1) % 3)
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_a_hot_replica_limits_throughput(fidelity: str) -> None:
+def test_a_hot_replica_limits_throughput() -> None:
     """Backpressure holds all replicas to the rate at which the hottest is just full: capacity / its share."""
     job = keyed(3000, 4, {"zipf": 1.0})
     hottest = max(world(job).key_groups["m"].shares())
-    settings = RunSettings(horizon_s=15, warmup_s=5, period_s=5, fidelity=fidelity)
+    settings = RunSettings(horizon_s=15, warmup_s=5, period_s=5)
     run = simulate(Scenario.of(job, settings))
     assert 1000 / hottest < 2800
     assert run.metrics.throughput_per_s == pytest.approx(1000 / hottest, rel=0.05)
@@ -117,7 +115,7 @@ def test_replicas_of_a_hash_stream_are_m_m_1_queues() -> None:
     means = []
     for seed in range(14):
         # the order of the key groups is the seed's, so the owners of seed 0 are kept by weight
-        settings = RunSettings(horizon_s=3, warmup_s=0.5, period_s=0.5, fidelity="exact", seed=seed)
+        settings = RunSettings(horizon_s=3, warmup_s=0.5, period_s=0.5, seed=seed)
         latency = simulate(Scenario.of(_reordered(job, seed), settings))
         assert latency.metrics.processing_latency_s is not None
         means.append(latency.metrics.processing_latency_s.mean)
@@ -135,16 +133,6 @@ def _reordered(job: Deployment, seed: int) -> Deployment:
     return job.with_plan(plan)
 
 
-def test_fast_waits_agree_with_exact() -> None:
-    job = keyed(2000, 4, {"zipf": 0.5})
-    exact, fast = (
-        simulate(Scenario.of(job, RunSettings(horizon_s=horizon_s, fidelity=fidelity))).metrics.processing_latency_s
-        for fidelity, horizon_s in (("exact", 20), ("fast", 120))
-    )
-    assert exact is not None and fast is not None
-    assert fast.mean == pytest.approx(exact.mean, rel=0.12)
-
-
 def test_distinct_groups_live_with_their_key_groups() -> None:
     """A replica emits the groups of the key groups that it owns: 100 in all, a quarter of the key groups a quarter."""
     window = {"policy": "time", "size_s": 5.0}
@@ -153,10 +141,9 @@ def test_distinct_groups_live_with_their_key_groups() -> None:
     data = chain([operator], 2000, placement={"m": {"h": 2}}).model_dump(mode="json", exclude_none=True)
     data["plan"]["key_groups"] = {"m": owners}
     job = parse(Deployment, data)
-    tasks = world(job).tasks["m"]
-    assert [task.logic.combiner.groups for task in tasks] == [25, 75]  # type: ignore[attr-defined]
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=50, warmup_s=10)))
-    assert run.metrics.throughput_per_s == pytest.approx(100 / 5, rel=0.02)
+    built = Wiring(job, RunSettings()).build()
+    built.env.run(until=10.5)
+    assert [task.tuples_out for task in built.tasks["m"]] == [2 * 25, 2 * 75]
 
 
 def test_matches_of_a_join_do_not_depend_on_the_owners() -> None:
@@ -246,8 +233,7 @@ def test_the_analytic_model_knows_the_hot_replica_and_the_state() -> None:
     assert RateModel().predict(full, [full.plan])["throughput_per_s"][0] == 0.0
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_distinct_groups_under_skew_match_brute_force(fidelity: str) -> None:
+def test_distinct_groups_under_skew_match_brute_force() -> None:
     """A short window misses most of the rare groups; 200 groups, one a key group, Zipf 1.2."""
     window = {"policy": "count", "size_tuples": 300}
     operator = {"kind": "aggregate", "name": "m", "window": window, "group_by": "int", "groups": 200, "key_groups": 200}
@@ -256,7 +242,7 @@ def test_distinct_groups_under_skew_match_brute_force(fidelity: str) -> None:
     rng = np.random.default_rng(0)
     shares = zipf_shares(200, 1.2)
     brute = [len(set(rng.choice(200, size=300, p=shares))) for _ in range(400)]
-    run = simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=20, fidelity=fidelity)))
+    run = simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=20)))
     assert run.metrics.throughput_per_s == pytest.approx(np.mean(brute) * 10, rel=0.03)
 
 
@@ -267,7 +253,7 @@ MEASURED = [5.0] * 8 + [1.0] * 24
 def test_measured_shares_are_what_replicas_get() -> None:
     """Those of the simulator, and what the rate model takes the hottest replica to get."""
     job = keyed(1000, 4, {"shares": MEASURED})
-    built = Wiring(job, RunSettings(fidelity="exact", horizon_s=30)).build()
+    built = Wiring(job, RunSettings(horizon_s=30)).build()
     owned = np.bincount(contiguous(32, 4), np.array(MEASURED) / 64)
     assert built.key_groups["m"].shares() == pytest.approx(owned.tolist())
     crowd = crowding(job, ("m",), np.array([[4.0, 2.0]]), {})

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.twin.worlds import deployment, sink, source
 from twin.deployment import Deployment
-from twin.engine import ENGINE
 from twin.engine.draws import Draws
-from twin.engine.windows.join import MatchCombiner
-from twin.engine.windows.key_law import KeyLaw, counted, repeats
-from twin.engine.windows.matches import Matches
-from twin.engine.windows.window import Results
+from twin.engine.outcome import Result
+from twin.engine.streams.likeness import Likeness, keys_for
+from twin.engine.windows.content import Content
+from twin.engine.windows.extent import Extent
+from twin.engine.windows.join import ELSEWHERE, MatchCombiner
 from twin.key_skew import zipf_shares
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -60,26 +63,10 @@ def near(each: np.ndarray, expected: float) -> None:
     assert abs(found - expected) < 4 * error, (found, expected, error)
 
 
-def powers(shares: np.ndarray, sides: int) -> list[float]:
-    return [float((shares**j).sum()) for j in range(sides, 2 * sides)]
-
-
 def real(counts_skpt: np.ndarray, panes: int) -> np.ndarray:
     """Matches in each window of so many panes; counts: tuples by side, key, sample and pane. [samples, windows]"""
     ends = np.cumsum(np.insert(counts_skpt, 0, 0, axis=3), axis=3, dtype=float)
     return np.asarray((ends[..., panes:] - ends[..., :-panes]).prod(axis=0).sum(axis=0))
-
-
-def agree(ours: np.ndarray, theirs: np.ndarray) -> None:
-    """Mean and variance of independent samples, within four standard errors."""
-    for value in (np.mean, np.var):
-        errors = [_error(sample, value) for sample in (ours, theirs)]
-        assert abs(value(ours) - value(theirs)) < 4 * np.hypot(*errors), value
-
-
-def _error(sample: np.ndarray, value: Any) -> float:
-    deviations = sample - sample.mean()
-    return float((deviations if value is np.mean else deviations**2).std() / np.sqrt(sample.size))
 
 
 @pytest.mark.parametrize(("zipf", "rates", "panes"), [(0.0, [20.0, 30.0], 10), (1.0, [8.0, 10.0, 12.0], 3)])
@@ -90,80 +77,57 @@ def test_the_theory_matches_brute_force(zipf: float, rates: list[float], panes: 
     Theory.of(shares, rates, panes).check(real(counts, panes))
 
 
-@pytest.mark.parametrize("zipf", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("contents", [[30, 30], [5, 90], [20, 30, 40], [15, 20, 25, 10]])
-def test_matches_vary_as_those_of_real_keys(contents: list[int], zipf: float) -> None:
-    rng, shares = np.random.default_rng(1), zipf_shares(25, zipf)
-    counts = np.array([rng.multinomial(n, shares, size=20_000).T for n in contents])
-    law = KeyLaw.of_powers(powers(shares, len(contents)))
-    mean, dispersion = law.likelihood * np.prod(contents), law.dispersion(contents)
-    draws = Draws(rng)
-    ours = np.array([counted(draws, float(mean), dispersion) for _ in range(20_000)])
-    agree(ours, real(counts[..., None], 1))
-    if zipf == 0.0:  # as many keys as the selectivity says
-        assert KeyLaw.even(law.likelihood, len(contents)).spreads == pytest.approx(law.spreads, abs=1e-9)
+# one evaluation ------------------------------------------------------------------------------------------------------
+
+RECORDS = st.lists(st.tuples(st.integers(ELSEWHERE, 3), st.floats(0, 9), st.floats(0, 9)), max_size=7)
 
 
-def test_what_repeats_among_overlapping_windows() -> None:
-    for fires, slide in ((1, 1.0), (4, 4.0), (3, 1.0), (25, 1.5)):
-        shared = [[max(0.0, 1 - abs(i - j) * slide / 4.0) for i in range(fires)] for j in range(fires)]
-        by_hand = [np.sum(np.power(shared, a)) / fires for a in (1, 2, 3)]
-        assert repeats(fires, slide, 4.0, 3) == pytest.approx(by_hand)
+@settings(max_examples=60, deadline=None)
+@given(sides=st.lists(RECORDS, min_size=2, max_size=3), first=st.integers(0, 3))
+def test_all_of_a_key_match_in_their_order(sides: list[list[tuple[int, float, float]]], first: int) -> None:
+    """Against all combinations; of each side, the records before the window do not count."""
+    contents = []
+    for side in sides:
+        contents.append(Content())
+        for place, record in enumerate(side):
+            contents[-1].add(place + 1, *record)
+    inside = [side[first:] for side in sides]
+    expected = [
+        (one[0][0], min(each[1] for each in one), min(each[2] for each in one))
+        for one in product(*inside)
+        if one[0][0] != ELSEWHERE and len({key for key, _, _ in one}) == 1
+    ]
+    joined = MatchCombiner(Extent(20.0 - first, 1.0, False), 0.0, 0.0, [False] * len(sides), 1.0, None)
+    assert joined.results(contents, 20.0, Draws(np.random.default_rng(1))) == expected
 
 
-@pytest.mark.parametrize(
-    ("keys", "zipf", "rates", "panes"),
-    [
-        (50, 0.0, [40, 40], 10),
-        (50, 0.0, [40, 40], 30),  # more than are kept apart
-        (200, 1.0, [40, 40], 10),
-        (200, 1.0, [20, 60], 3),
-        (5000, 0.0, [30, 30], 4),  # hardly any matches
-        (20, 0.0, [20, 20, 20], 10),
-        (50, 1.0, [10, 20, 40], 4),
-        (10, 0.0, [15, 15, 15, 15], 3),
-    ],
-)
-def test_windows_that_overlap_share_matches(keys: int, zipf: float, rates: list[float], panes: int) -> None:
-    """Single windows, and sums over ten in a row, vary as real ones do."""
-    shares, rng = zipf_shares(keys, zipf), np.random.default_rng(2)
-    draws, law = Draws(rng), KeyLaw.of_powers(powers(shares, len(rates)))
-    rows = []
-    for _ in range(150):
-        came = np.cumsum(rng.poisson(np.array(rates) / panes, (2 * IN_A_ROW + panes, len(rates))), axis=0)
-        until = np.vstack([np.zeros((panes, len(rates))), came]).tolist()
-        matches = Matches(float(panes), 1.0)
-        row = [matches.count(draws, law, until[k], until[k + panes], 1, 1.0) for k in range(len(came))]
-        rows.append(row[panes:])
-    Theory.of(shares, rates, panes).check(np.array(rows, dtype=float))
+@settings(max_examples=200, deadline=None)
+@given(keys=st.floats(0.2, 500.0), sides=st.integers(2, 4))
+def test_keys_match_as_often_as_they_should(keys: float, sides: int) -> None:
+    """The chance that all sides are of one key, times how often that matches, is keys^(1 - sides), to rounding."""
+    found = Likeness.of(keys, sides)
+    each = np.full(found.keys, 1.0 / found.scale)
+    each[-1] = 1.0 - (found.keys - 1) / found.scale
+    assert each[-1] <= each[0] * (1.0 + 1e-9) and found.keys >= keys - 1e-6
+    assert np.sum(each**sides) * found.repeats == pytest.approx(keys ** (1 - sides), rel=1e-8)
+    drawn = [found.key(at) for at in (np.arange(4000) + 0.5) / 4000]
+    counted = np.bincount(drawn, minlength=found.keys)
+    assert np.abs(counted / 4000 - each).max() < 1.01 / 4000
+    assert keys_for(float(keys) ** (1 - sides), sides) == pytest.approx(keys)
 
 
-@pytest.mark.parametrize("slide", [1.0, 0.3])
-def test_merged_evaluations_vary_as_their_sum(slide: float) -> None:
-    """Twenty windows alike, in one draw."""
-    rng, shares = np.random.default_rng(3), zipf_shares(40, 1.0)
-    panes, step = 10, round(10 * slide)
-    counts = np.array([rng.multinomial(3, shares, size=(400, 19 * step + panes)).transpose(2, 0, 1) for _ in "ab"])
-    matches, draws, law = Matches(1.0, slide), Draws(rng), KeyLaw.of_powers(powers(shares, 2))
-    ours = np.array([matches.count(draws, law, [0.0, 0.0], [30.0, 30.0], 20, 1.0) for _ in range(4000)])
-    agree(ours, real(counts, panes)[:, ::step].sum(axis=1))
-
-
-def test_tuples_that_were_foreseen_and_did_not_come() -> None:
-    """Whatever is corrected later, matches are the likelihood times the product of the contents, on average."""
-    law, rng = KeyLaw.of_powers(powers(zipf_shares(30, 1.0), 2)), np.random.default_rng(4)
-    ratios = []
-    for seed in range(12):
-        matches, draws = Matches(3.0, 1.0), Draws(np.random.default_rng(seed))
-        ends, found, expected = np.zeros((4, 2)), 0.0, 0.0
-        for _ in range(400):
-            ends = np.vstack([ends[1:], ends[-1] + rng.poisson(5, 2)])
-            wrong = ends + (rng.random(2) < 0.3) * rng.normal(0, 4, (4, 2))
-            since, until = np.maximum(wrong[0], 0), np.maximum(wrong[-1], np.maximum(wrong[0], 0))
-            found += matches.count(draws, law, since.tolist(), until.tolist(), 1, 1.0)
-            expected += law.likelihood * float(np.prod(until - since))
-        ratios.append(found / expected)
-    assert abs(np.mean(ratios) - 1) < 4 * np.std(ratios, ddof=1) / np.sqrt(len(ratios)) + 0.01
+def test_measured_results_are_of_any_record_of_each_side_that_is_there() -> None:
+    """So many for each record that came since the last evaluation; as old as the oldest of the records."""
+    contents = [Content(), Content(), Content()]
+    for place in range(40):
+        contents[place % 2].add(place + 1, 0, float(place), float(place))
+    joined = MatchCombiner(Extent(20.0, 10.0, False), 0.0, 0.0, [False] * 3, None, 300.0)
+    found = joined.results(contents, 40.0, Draws(np.random.default_rng(1)))
+    assert len(found) == 3000
+    oldest = [min(a, b) for a in range(20, 40, 2) for b in range(21, 40, 2)]
+    error = np.std(oldest) / np.sqrt(len(found))
+    assert abs(np.mean([born_s for _, born_s, _ in found]) - np.mean(oldest)) < 4 * error
+    assert not joined.results([Content()] * 3, 40.0, Draws(np.random.default_rng(1)))
 
 
 # whole runs ----------------------------------------------------------------------------------------------------------
@@ -184,20 +148,19 @@ def join(rates: list[float], selectivity: float, slide_s: float, replicas: int =
 
 
 def matched(data: dict[str, Any], horizon_s: float, patch: pytest.MonkeyPatch, seed: int = 0) -> np.ndarray:
-    """Matches of each window in an exact run, all replicas together; the first two seconds are left out."""
-    if ENGINE == "compiled":
-        pytest.skip("compiled code does not look up what is to be noted")
+    """Matches of each window in a run of the engine, all replicas together; the first two seconds are left out."""
     found: defaultdict[float, int] = defaultdict(int)
-    evaluate = MatchCombiner.evaluate
+    results = MatchCombiner.results
 
-    def noted(combiner: MatchCombiner, at: float, *rest: Any) -> tuple[Results | None, float]:
-        results, work_s = evaluate(combiner, at, *rest)
-        found[round(at, 6)] += results.n if results else 0
-        return results, work_s
+    def noted(combiner: MatchCombiner, contents: Any, at: float, draws: Draws) -> list[Result]:
+        made = results(combiner, contents, at, draws)
+        found[round(at, 6)] += len(made)
+        return made
 
     with patch.context() as patched:
-        patched.setattr(MatchCombiner, "evaluate", noted)
-        simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=horizon_s, fidelity="exact", seed=seed)))
+        patched.setattr(MatchCombiner, "results", noted)
+        patched.setattr("twin.simulation.advance", lambda world, until_s: world.env.run(until_s))
+        simulate(Scenario.of(parse(Deployment, data), RunSettings(horizon_s=horizon_s, seed=seed)))
     return np.array([found[at] for at in sorted(found) if at > 2.0], dtype=float)
 
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.twin.changing import HOSTS, column, e2e_s, job, run
+from tests.twin.kernel.both import advancing
 from tests.twin.worlds import chain
 from twin.change.scaling import even_flows
+from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
-from twin.engine.segment import Segment
-from twin.engine.windows.history import History
-from twin.engine.windows.store import divided
+from twin.engine.outcome import Result
+from twin.engine.record import Record
+from twin.engine.windows.aggregate import GroupCombiner
+from twin.engine.windows.content import Content, Every, parted
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Scale
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
-
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 
 
 def transfer_s(size: float, engine: Any) -> float:
@@ -29,31 +32,28 @@ def transfer_s(size: float, engine: Any) -> float:
     return float(cpu_s + size * 8 / 100e6 + 0.005)
 
 
-@BOTH
-def test_a_moved_replica_pauses_for_its_state(fidelity: str) -> None:
+def test_a_moved_replica_pauses_for_its_state() -> None:
     deployment = job(rate=1000, window={"policy": "time", "size_s": 10, "slide_s": 2})
-    (event,) = run(deployment, Migration(at_s=15, operator="a", replica=1, to="h3"), fidelity=fidelity).event_rows
+    (event,) = run(deployment, Migration(at_s=15, operator="a", replica=1, to="h3")).event_rows
     half_a_window = 0.5 * 1000 * 10 * deployment.engine.input_bytes(deployment.query, "a")
     assert event["bytes"] == pytest.approx(half_a_window, rel=0.3)
     assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], deployment.engine), rel=1e-6)
 
 
-@BOTH
-def test_moved_key_groups_pause_for_their_state(fidelity: str) -> None:
+def test_moved_key_groups_pause_for_their_state() -> None:
     deployment = job(key_groups=8, state_bytes_per_group=200_000)
     apart = deployment.with_plan(
         deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": ("h1", "h3")}})
     )
     move = Migration(at_s=10, operator="a", key_groups=(0, 1), to_replica=1)
-    (event,) = run(apart, move, fidelity=fidelity).event_rows
+    (event,) = run(apart, move).event_rows
     windows = 0.25 * 400 * 2 * apart.engine.input_bytes(apart.query, "a")
     assert event["bytes"] == pytest.approx(400_000 + windows, rel=0.2)
     # the card is not quite idle: results leave through it as well
     assert event["paused_s"] == pytest.approx(transfer_s(event["bytes"], apart.engine), rel=0.02)
 
 
-@BOTH
-def test_the_pause_shows_in_the_latency(fidelity: str) -> None:
+def test_the_pause_shows_in_the_latency() -> None:
     """A slow card: the moved operator is away for seconds, then works off what has come meanwhile."""
     deployment = job(window={"policy": "count", "size_tuples": 1}, groups=1, group_by=None)
     slow = LinkDegradation(at_s=0, host="h1", bandwidth_factor=1e-3)
@@ -63,7 +63,6 @@ def test_the_pause_shows_in_the_latency(fidelity: str) -> None:
         ),
         slow,
         Migration(at_s=8, operator="a", replica=0, to="h3"),
-        fidelity=fidelity,
     )
     paused_s = result.event_rows[1]["paused_s"]
     worst = max(latency for latency in e2e_s(result) if latency is not None)
@@ -75,29 +74,27 @@ CROWDED = {"a": ["h1", "h1", "h1", "h1", "h1"]}
 """More replicas than cores: they share the processor."""
 
 
-@BOTH
 @pytest.mark.parametrize("replicas", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
-def test_state_may_still_be_on_its_way_out_at_the_end(fidelity: str, replicas: list[str]) -> None:
+def test_state_may_still_be_on_its_way_out_at_the_end(replicas: list[str]) -> None:
     """Serialising it is work that is booked as it begins, and cannot be done by the horizon: work <= capacity * time
     must know."""
     deployment = job(key_groups=8, state_bytes_per_group=2e8)
     plan = deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": tuple(replicas)}})
     move = Migration(at_s=1, operator="a", replica=0, to="h3")
-    result = run(deployment.with_plan(plan), move, fidelity=fidelity, horizon_s=1.1, period_s=0.1)
+    result = run(deployment.with_plan(plan), move, horizon_s=1.1, period_s=0.1)
     assert not result.crashed
     assert result.event_rows[0]["end_s"] is None
     assert all(row["cpuUtilisation"] <= 1 for row in result.host_rows)
 
 
-@BOTH
 @pytest.mark.parametrize("replicas", [["h1"], CROWDED["a"]], ids=["own core", "shared cores"])
-def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(fidelity: str, replicas: list[str]) -> None:
+def test_state_that_a_failure_stops_on_its_way_out_costs_no_cpu(replicas: list[str]) -> None:
     """The move is made again after each of six failures, and none of those attempts ends."""
     deployment = job(key_groups=8, state_bytes_per_group=2e8)
     plan = deployment.plan.model_copy(update={"placement": {**deployment.plan.placement, "a": tuple(replicas)}})
     fails = [Failure(at_s=at_s, host="h1", recover_after_s=0.05) for at_s in (0.3, 0.5, 0.7, 0.9, 1.1, 1.3)]
     move = Migration(at_s=0.2, operator="a", replica=0, to="h3")
-    result = run(deployment.with_plan(plan), move, *fails, fidelity=fidelity, horizon_s=1.4, period_s=0.1)
+    result = run(deployment.with_plan(plan), move, *fails, horizon_s=1.4, period_s=0.1)
     moved = next(row for row in result.event_rows if row["kind"] == "migration")
     assert moved["detail"]["interrupted"] == 6
 
@@ -134,44 +131,66 @@ MOVES = st.lists(
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     events=MOVES,
-    fidelity=st.sampled_from(["exact", "fast"]),
     policy=st.sampled_from(["count", "time"]),
     service_s=st.sampled_from([5e-4, 4e-3]),
 )
-def test_random_moves_lose_and_repeat_nothing(
-    events: list[AnyEvent], fidelity: str, policy: str, service_s: float
-) -> None:
+def test_random_moves_lose_and_repeat_nothing(events: list[AnyEvent], policy: str, service_s: float) -> None:
     """Conservation is checked inside; below saturation, all that came in came out at the window, too."""
     window = (
         {"policy": "count", "size_tuples": 20} if policy == "count" else {"policy": "time", "size_s": 1, "slide_s": 0.5}
     )
     deployment = job(rate=200, service_s=service_s, window=window, key_groups=6, state_bytes_per_group=1e5)
-    result = run(deployment, *events, fidelity=fidelity, horizon_s=12)
+    result = run(deployment, *events, horizon_s=12)
     totals = {each.operator: each for each in result.operators}
     assert totals["a"].tuples_in == pytest.approx(totals["m"].tuples_out, abs=60)
     assert totals["m"].tuples_in == pytest.approx(totals["source"].tuples_out, abs=60)
     assert result.duplicates == 0
 
 
-@BOTH
-def test_a_scaled_window_keeps_its_content(fidelity: str) -> None:
+def test_a_scaled_window_keeps_its_content() -> None:
     """All groups are in every window, whatever replicas they live on: no result is lost, none comes twice."""
     deployment = job(rate=2000, window={"policy": "time", "size_s": 4, "slide_s": 1})
     scale = [
         Scale(at_s=8.3, operator="a", placement=("h1", "h1", "h3")),
         Scale(at_s=12.3, operator="a", placement=("h3",)),
     ]
-    results = column(run(deployment, *scale, fidelity=fidelity, period_s=4), "sink", "latencyCount")
+    results = column(run(deployment, *scale, period_s=4), "sink", "latencyCount")
     assert results[1:] == pytest.approx([80, 80, 80, 80], abs=3)
 
 
-@BOTH
-def test_replicas_are_counted_as_they_come_and_go(fidelity: str) -> None:
+@pytest.mark.parametrize("rate", [300, 1500])
+def test_all_records_of_a_key_are_on_one_replica(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever moves, each window has one result of a key, of all of its records."""
+    results = GroupCombiner.results
+    found: Counter[tuple[float, int]] = Counter()
+    held: Counter[float] = Counter()
+
+    def noted(combiner: GroupCombiner, contents: Any, at_s: float, draws: Draws) -> list[Result]:
+        made = results(combiner, contents, at_s, draws)
+        found.update((at_s, key) for key, _, _ in made)
+        held[at_s] += contents[0].count(at_s - combiner.extent.size, at_s)
+        return made
+
+    monkeypatch.setattr(GroupCombiner, "results", noted)
+    moves = [
+        Migration(at_s=6.2, operator="a", key_groups=(0, 1, 5), to_replica=1),
+        Scale(at_s=9.2, operator="a", placement=("h1", "h3", "h3")),
+        Scale(at_s=13.2, operator="a", placement=("h3",)),
+    ]
+    with advancing(lambda world, until_s: world.env.run(until_s)):  # the kernel calls no Python
+        run(job(rate=rate, key_groups=8), *moves)
+    assert set(found.values()) == {1}
+    full = [held[at_s] for at_s in sorted(held) if at_s >= 3.0]
+    assert np.abs(np.array(full) - 2.0 * rate).max() < 6 * np.sqrt(2.0 * rate)
+    assert all(found[at_s, key] for at_s in held if at_s > 3.0 for key in range(20))
+
+
+def test_replicas_are_counted_as_they_come_and_go() -> None:
     scale = [
         Scale(at_s=4.5, operator="m", placement=("h0", "h3", "h3")),
         Scale(at_s=9.5, operator="m", placement=("h3",)),
     ]
-    result = run(job(rate=1000), *scale, fidelity=fidelity)
+    result = run(job(rate=1000), *scale)
     replicas = column(result, "m", "replicas")
     assert (replicas[3], replicas[6], replicas[-1]) == (1, 3, 1)
     busy = column(result, "m", "busyTimeMsPerSecond")
@@ -181,17 +200,16 @@ def test_replicas_are_counted_as_they_come_and_go(fidelity: str) -> None:
         assert sum(parts) == pytest.approx(1000) and min(parts) > -1e-6
 
 
-@BOTH
-def test_scaling_out_multiplies_capacity(fidelity: str) -> None:
+def test_scaling_out_multiplies_capacity() -> None:
     overloaded = job(rate=500, service_s=4e-3)
-    result = run(overloaded, Scale(at_s=10, operator="m", placement=("h0", "h3")), fidelity=fidelity, period_s=5)
+    result = run(overloaded, Scale(at_s=10, operator="m", placement=("h0", "h3")), period_s=5)
     taken = column(result, "m", "numRecordsIn")
     assert taken[1] == pytest.approx(1250, rel=0.05)
     assert taken[2] > 1.9 * 1250 * 0.95
 
 
 def test_what_follows_new_replicas_waits_as_behind_replicas_of_the_plan() -> None:
-    """One replica becomes four: their segments overlap at the sink, and none waits there for another to end."""
+    """One replica becomes four: their records overlap at the sink, and none waits there for another to end."""
     work = {"kind": "map", "name": "work", "service_time_s": 2e-3, "service_scv": 1}
     ends, most = {"source": "h0", "sink": "h1"}, ["h1", "h1", "h2", "h2"]
     planned = chain([work], 400, hosts=HOSTS, placement=ends | {"work": most})
@@ -199,7 +217,7 @@ def test_what_follows_new_replicas_waits_as_behind_replicas_of_the_plan() -> Non
     event = Scale(at_s=2, operator="work", placement=most)
     means = []
     for what, events in ((planned, ()), (scaled, (event,))):
-        how = RunSettings(horizon_s=120, warmup_s=20, fidelity="fast", seed=1)
+        how = RunSettings(horizon_s=120, warmup_s=20, seed=1)
         latency = simulate(Scenario.of(what, how, events=events)).metrics.e2e_latency_s
         assert latency is not None
         means.append(latency.mean)
@@ -231,17 +249,17 @@ def _facts(result: Run) -> Any:
 def test_a_buffer_hands_over_in_order_and_then_passes_on() -> None:
     class Recorder:
         def __init__(self) -> None:
-            self.taken: list[tuple[int, float]] = []
+            self.taken: list[tuple[float, float]] = []
 
-        def deliver(self, segment: Segment) -> None:
-            self.taken.append((segment.n, segment.b_s))
+        def deliver(self, record: Record) -> None:
+            self.taken.append((record.born_s, record.at_s))
 
     buffer, target = Buffer(), Recorder()
-    for n in (1, 2, 3):
-        buffer.deliver(Segment(n, n, n, n, n, n, n))
-    assert buffer.queued == 6
+    for born_s in (1.0, 2.0, 3.0):
+        buffer.deliver(Record(born_s, born_s, born_s))
+    assert buffer.queued == 3
     buffer.open(target, 10.0)
-    buffer.deliver(Segment(4, 11.0, 11.0, 11.0, 11.0, 11.0, 11.0))
+    buffer.deliver(Record(4.0, 11.0, 11.0))
     assert buffer.queued == 0
     assert target.taken == [(1, 10.0), (2, 10.0), (3, 10.0), (4, 11.0)]
 
@@ -261,19 +279,19 @@ def test_even_flows_make_shares_even(shares: list[float], data: st.DataObject) -
         assert share == pytest.approx(1 / len(stay) if index in stay else 0, abs=1e-9)
 
 
-@given(
-    counts=st.lists(st.integers(1, 9), max_size=30), forgotten=st.integers(0, 30), share=st.sampled_from([0, 0.3, 1])
-)
-def test_state_that_is_split_and_joined_again_is_the_same_number_of_tuples(
-    counts: list[int], forgotten: int, share: float
-) -> None:
-    history = History()
-    for k, n in enumerate(counts):
-        history.add(k, k + 0.5, n, (k, k, k, k))
-    history.forget_until(forgotten)
-    before = history.held()
-    taken, kept = divided(history.pieces(), share)
-    assert sum(piece[2] for piece in taken) == pytest.approx(share * before, abs=0.5)
-    again = history.replaced(sorted(taken + kept, key=lambda piece: piece[1]))
-    assert again.held() == history.held() == before
-    assert again.count_until(1e9) - again.count_until(10) == sum(counts[max(10, forgotten) :])
+@given(keys=st.lists(st.integers(0, 9), max_size=30), forgotten=st.integers(0, 30), share=st.sampled_from([0, 0.3, 1]))
+def test_state_that_is_split_and_joined_again_is_the_same(keys: list[int], forgotten: int, share: float) -> None:
+    content = Content()
+    for k, key in enumerate(keys):
+        content.add(k, key, k, k)
+    content.forget(forgotten)
+    before = content.items()
+    gone, kept = parted(before, Every(share))
+    assert len(gone) == pytest.approx(share * len(before), abs=0.5)
+    content.become(sorted(gone + kept))
+    assert content.items() == before and len(content) == len(before)
+    by_key = parted(before, lambda key: key < 5)
+    assert [[key < 5 for _, key, _, _ in items] for items in by_key] == [
+        [True] * len(by_key[0]),
+        [False] * len(by_key[1]),
+    ]

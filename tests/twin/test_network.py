@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.cluster import Cluster
 from twin.deployment import Deployment
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.streams.network import Nic
 from twin.errors import BadInput
 from twin.rates.model import RateModel
@@ -84,8 +84,7 @@ def test_routes_have_the_lowest_latency_and_then_the_fewest_hops(edges: dict[tup
 # hops ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_latency_is_the_sum_of_the_links_and_the_transmissions(fidelity: str) -> None:
+def test_latency_is_the_sum_of_the_links_and_the_transmissions() -> None:
     """The card and every link take the time of one tuple's bytes; hosts' own latencies do not count."""
     job = across(
         {"law": "constant", "rate_per_s": 50},
@@ -95,17 +94,16 @@ def test_latency_is_the_sum_of_the_links_and_the_transmissions(fidelity: str) ->
     size = job.engine.bytes_of(job.query.columns_out["source"])
     wire_s = sum(size * 8e-6 / mbps for mbps in (1000, 1, 2, 4))
     cpu_s = size * job.engine.deserialise_ns_per_byte * 1e-9
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, fidelity=fidelity, warmup_s=10)))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, warmup_s=10)))
     assert run.metrics.processing_latency_s is not None
     sending_s = size * job.engine.serialise_ns_per_byte * 1e-9
     assert run.metrics.processing_latency_s.mean == pytest.approx(0.031 + wire_s + cpu_s + sending_s, rel=0.002)
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_the_narrowest_link_bounds_the_throughput(fidelity: str) -> None:
+def test_the_narrowest_link_bounds_the_throughput() -> None:
     job = across(1000, [link("a", "s", 100), link("s", "c", 0.25)], ("s",))
     size = job.engine.bytes_of(job.query.columns_out["source"])
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, warmup_s=10, fidelity=fidelity, segments=1000)))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=40, warmup_s=10)))
     assert run.metrics.throughput_per_s == pytest.approx(0.25e6 / 8 / size, rel=0.01)
     rows = [row for row in run.link_rows if row["link"] == "s->c" and row["start_s"] >= 10]
     assert min(row["utilisation"] for row in rows) > 0.98
@@ -128,16 +126,10 @@ def test_fast_agrees_with_exact_where_streams_meet_on_a_link() -> None:
     )
     size = job.engine.bytes_of(job.query.columns_out["one"])
     job = linked(job, [link("a", "s"), link("b", "s"), link("s", "c", 240 * size * 8e-6 / 0.8, 20)], ("s",))
-    latency_s = {}
-    for fidelity in ("exact", "fast"):
-        runs = [
-            simulate(Scenario.of(job, RunSettings(horizon_s=60, fidelity=fidelity, seed=seed))).metrics
-            for seed in range(4)
-        ]
-        assert np.mean([run.throughput_per_s for run in runs]) == pytest.approx(240, rel=0.03)
-        latency_s[fidelity] = np.mean([run.processing_latency_s.mean for run in runs if run.processing_latency_s])
-    assert latency_s["exact"] == pytest.approx(0.021 + md1_latency_s(0.8, 1 / 300), rel=0.03)
-    assert latency_s["fast"] == pytest.approx(latency_s["exact"], rel=0.1)
+    runs = [simulate(Scenario.of(job, RunSettings(horizon_s=60, seed=seed))).metrics for seed in range(4)]
+    assert np.mean([run.throughput_per_s for run in runs]) == pytest.approx(240, rel=0.03)
+    latency_s = np.mean([run.processing_latency_s.mean for run in runs if run.processing_latency_s])
+    assert latency_s == pytest.approx(0.021 + md1_latency_s(0.8, 1 / 300), rel=0.03)
 
 
 def md1_latency_s(load: float, service_s: float) -> float:
@@ -148,7 +140,7 @@ def md1_latency_s(load: float, service_s: float) -> float:
 @pytest.mark.parametrize("rates", [(240,), (120, 120), (200, 40), (40,) * 6])
 @pytest.mark.parametrize("load", [0.4, 0.6])
 def test_streams_wait_for_each_other_on_a_link_as_in_one_queue(load: float, rates: tuple[float, ...]) -> None:
-    """However the load is split: segments of one stream fill the gaps that those of the others leave."""
+    """However the load is split."""
     names = [f"s{k}" for k in range(len(rates))]
     job = deployment(
         [*map(source, names), sink()],
@@ -167,11 +159,10 @@ def test_streams_wait_for_each_other_on_a_link_as_in_one_queue(load: float, rate
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    fidelity=st.sampled_from(["exact", "fast"]),
     mbps=st.lists(st.sampled_from([0.2, 1, 50]), min_size=3, max_size=3),
     replicas=st.integers(1, 3),
 )
-def test_random_networks_conserve_tuples_and_bytes(seed: int, fidelity: str, mbps: list[float], replicas: int) -> None:
+def test_random_networks_conserve_tuples_and_bytes(seed: int, mbps: list[float], replicas: int) -> None:
     """simulate() checks the laws; the rows of the links must add up to the same."""
     middle = {"kind": "map", "name": "middle", "selectivity": 1.5}
     job = chain(
@@ -181,7 +172,7 @@ def test_random_networks_conserve_tuples_and_bytes(seed: int, fidelity: str, mbp
         placement={"source": "a", "middle": {"b": replicas, "c": 1}, "sink": "c"},
     )
     job = linked(job, [link(*ends, width) for ends, width in zip(["as", "sb", "sc"], mbps, strict=True)], ("s",))
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=5, period_s=1, fidelity=fidelity, seed=seed)))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=5, period_s=1, seed=seed)))
     for name in {row["link"] for row in run.link_rows}:
         rows = [row for row in run.link_rows if row["link"] == name]
         entered, arrived = (sum(row[key] for row in rows) for key in ("tuplesIn", "tuplesOut"))
@@ -214,11 +205,10 @@ def test_the_rate_model_sees_latency_and_the_narrowest_link(width_mbps: float) -
 # degradation --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended(fidelity: str) -> None:
+def test_a_degraded_link_is_narrower_and_slower_until_it_is_mended() -> None:
     job = across(300, [link("a", "c", 1, 10)])
     size = job.engine.bytes_of(job.query.columns_out["source"])
-    wiring = Wiring(job, RunSettings(fidelity=fidelity))
+    wiring = Wiring(job, RunSettings())
     world = wiring.build()
     carried = world.links["a->c"]
     counts = []
@@ -245,16 +235,16 @@ def test_tuples_keep_their_order_when_a_link_changes(falls: list[tuple[float, fl
         def __init__(self) -> None:
             self.task = self
 
-        def deliver(self, segment: Any) -> None:
-            arrivals.append(segment.born0_s)
+        def deliver(self, record: Any) -> None:
+            arrivals.append(record.born_s)
 
     def send() -> Any:
         number = 0
         for gap_s, latency, bandwidth in falls:
             for _ in range(3):
-                segment = Segment(1, env.now, env.now, number, number, 0, 0)
-                segment.inbox = Catch()  # type: ignore[assignment]
-                nic.transmit(segment, hop)
+                record = Record(number, 0.0, env.now)
+                record.inbox = Catch()  # type: ignore[assignment]
+                nic.transmit(record, hop)
                 number += 1
             yield env.timeout(gap_s)
             nic.degrade(bandwidth, latency)

@@ -37,7 +37,6 @@ def on_server(cluster: Cluster, middle: dict[str, Any], rate: float, placement: 
 # distance -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize(
     ("operator", "local_ns", "lines", "estimated_ns"),
     [
@@ -46,7 +45,7 @@ def on_server(cluster: Cluster, middle: dict[str, Any], rate: float, placement: 
     ],
 )
 def test_time_per_tuple_by_distance_follows_the_published_estimates(
-    fidelity: str, operator: str, local_ns: float, lines: float, estimated_ns: dict[int, float]
+    operator: str, local_ns: float, lines: float, estimated_ns: dict[int, float]
 ) -> None:
     """BriskStream, Table 3: one operator that is always busy; its throughput is 1 / (Te + Tf)."""
     for socket, published_ns in {0: local_ns, **estimated_ns}.items():
@@ -55,8 +54,8 @@ def test_time_per_tuple_by_distance_follows_the_published_estimates(
         job = on_server(server_a(), middle, 2e6, here)
         document = job.model_dump(mode="json")
         document["query"]["operators"][0]["tuple_bytes"] = lines * 64
-        horizon_s = 0.004 if fidelity == "exact" else 0.1
-        settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 4, warmup_s=horizon_s / 4, fidelity=fidelity)
+        horizon_s = 0.004
+        settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 4, warmup_s=horizon_s / 4)
         run = simulate(Scenario.of(parse(Deployment, document), settings))
         time_ns = 1e9 / next(each for each in run.operators if each.operator == operator).rate_in_per_s
         assert time_ns == pytest.approx(published_ns, rel=0.06)
@@ -88,15 +87,14 @@ def test_servers_have_the_published_totals() -> None:
 # clocks -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize("replicas", [1, 6])
-def test_a_fast_socket_serves_by_its_clock(fidelity: str, replicas: int) -> None:
+def test_a_fast_socket_serves_by_its_clock(replicas: int) -> None:
     """4 cores at 3 and 4 at 1 GHz, worth 8 reference cores: a core of the fast socket is worth 1.5, of the slow 0.5."""
     host = HOST | {"cpu_percent": 800, "sockets": [{"cores": 4, "clock_ghz": 3}, {"cores": 4, "clock_ghz": 1}]}
     for socket, speed in enumerate((1.5, 0.5)):
         here = dict.fromkeys(("source", "sink"), "h") | {"work": {f"h/{socket}": replicas}}
         job = chain([work(service_time_s=0.01)], 4000, hosts=[host], placement=here)
-        run = simulate(Scenario.of(job, RunSettings(horizon_s=10, period_s=1, warmup_s=2, fidelity=fidelity)))
+        run = simulate(Scenario.of(job, RunSettings(horizon_s=10, period_s=1, warmup_s=2)))
         assert run.metrics.throughput_per_s == pytest.approx(100 * speed * min(replicas, 4), rel=0.03)
 
 
@@ -109,25 +107,25 @@ NARROW = HOST | {
 }
 
 
-@pytest.mark.parametrize(("fidelity", "rate"), [("exact", 15_000), ("fast", 15_000), ("fast", 9000), ("fast", 40_000)])
-def test_local_bandwidth_bounds_the_throughput(fidelity: str, rate: float) -> None:
+@pytest.mark.parametrize("rate", [15_000, 9000])
+def test_local_bandwidth_bounds_the_throughput(rate: float) -> None:
     """10 MB/s and 1,000 bytes a tuple: 10,000 tuples a second, whatever is offered and however fast the cores."""
     middle = work(service_time_s=5e-5, service_scv=0.5, memory_bytes=1000)
     job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/0": 3}, "sink": "h/0"})
-    run = simulate(Scenario.of(job, RunSettings(horizon_s=5, period_s=1, warmup_s=2, fidelity=fidelity)))
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=5, period_s=1, warmup_s=2)))
     assert run.metrics.throughput_per_s == pytest.approx(min(rate, 10_000), rel=0.02)
     rates = [row["numRecordsIn"] for row in run.operator_rows if row["kind"] == "sink" and row["start_s"] >= 2]
     assert max(rates) - min(rates) < 0.06 * min(rate, 10_000), "it settles"
 
 
-@pytest.mark.parametrize(("fidelity", "rate"), [("exact", 12_000), ("fast", 12_000), ("fast", 5000)])
-def test_the_channel_between_sockets_bounds_the_throughput(fidelity: str, rate: float) -> None:
+@pytest.mark.parametrize("rate", [12_000, 5000])
+def test_the_channel_between_sockets_bounds_the_throughput(rate: float) -> None:
     """4 MB/s and 500 bytes a tuple fetched: 8,000 a second."""
     middle = work(service_time_s=5e-5)
     job = chain([middle], rate, hosts=[NARROW], placement={"source": "h/0", "work": {"h/1": 4}, "sink": "h/1"})
     document = job.model_dump(mode="json")
     document["query"]["operators"][0]["tuple_bytes"] = 500
-    settings = RunSettings(horizon_s=5, period_s=1, warmup_s=2, fidelity=fidelity)
+    settings = RunSettings(horizon_s=5, period_s=1, warmup_s=2)
     run = simulate(Scenario.of(parse(Deployment, document), settings))
     assert run.metrics.throughput_per_s == pytest.approx(min(rate, 8000), rel=0.02)
 
@@ -144,8 +142,7 @@ def test_two_limits_on_one_task_hold_both() -> None:
 # over-subscription --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_more_runnable_tasks_than_cores_cost_switches(fidelity: str) -> None:
+def test_more_runnable_tasks_than_cores_cost_switches() -> None:
     """4 busy tasks a core and 10 % a task beyond the first: 1.3 times the work. Fewer tasks than cores: nothing."""
     host = HOST | {"cpu_percent": 400, "sockets": [{"cores": 2}, {"cores": 2}]}
     for replicas, factor in ((8, 1.3), (2, 1.0)):
@@ -157,8 +154,7 @@ def test_more_runnable_tasks_than_cores_cost_switches(fidelity: str) -> None:
             placement=here,
             engine=STORM.model_dump(mode="json") | {"name": "switching", "context_switch": 0.1},
         )
-        # 200 tuples a second: segments of two, or counting them would be the error
-        settings = RunSettings(horizon_s=8, period_s=1, warmup_s=3, fidelity=fidelity, segments=16_000)
+        settings = RunSettings(horizon_s=8, period_s=1, warmup_s=3)
         run = simulate(Scenario.of(job, settings))
         assert run.metrics.throughput_per_s == pytest.approx(200 / factor, rel=0.03)
 

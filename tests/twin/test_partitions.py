@@ -24,32 +24,30 @@ def reading(partitions: int, replicas: int, law: Any, **more: Any) -> Deployment
     return deployment([topic, sink()], [("source", "sink")], {"source": law}, placement={"source": {"h": replicas}})
 
 
-def settings(fidelity: str = "fast", horizon_s: float = 20.0) -> RunSettings:
-    return RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 4, period_s=horizon_s / 8, fidelity=fidelity)
+def settings(horizon_s: float = 20.0) -> RunSettings:
+    return RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 4, period_s=horizon_s / 8)
 
 
-def ran(job: Deployment, fidelity: str = "fast") -> Run:
-    return simulate(Scenario.of(job, settings(fidelity)))
+def ran(job: Deployment) -> Run:
+    return simulate(Scenario.of(job, settings()))
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize(("partitions", "replicas"), [(6, 4), (6, 3), (2, 5), (1, 1)])
-def test_replicas_read_whole_partitions(partitions: int, replicas: int, fidelity: str) -> None:
+def test_replicas_read_whole_partitions(partitions: int, replicas: int) -> None:
     """Of even arrivals, what each replica takes is its number of partitions, to a tuple."""
     job = reading(partitions, replicas, {"law": "constant", "rate_per_s": 10 * partitions})
-    world = Wiring(job, settings(fidelity)).build()
+    world = Wiring(job, settings()).build()
     world.env.run(until=20.0)
     each = counts(partitions, replicas)
     taken = [task.tuples_in for task in world.tasks["source"]]
     assert sum(each) == partitions
-    size = world.brokers["source"][0].n
-    assert all(abs(got - 200 * count) <= size for got, count in zip(taken, each, strict=True))
+
+    assert all(abs(got - 200 * count) <= 1 for got, count in zip(taken, each, strict=True))
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_what_the_busiest_cannot_read_lags_and_the_others_do_not(fidelity: str) -> None:
+def test_what_the_busiest_cannot_read_lags_and_the_others_do_not() -> None:
     """Three partitions of 100/s, and two replicas that manage 150/s: one reads 200/s of two of them."""
-    found = ran(reading(3, 2, 300, service_time_s=1 / 150, service_scv=0), fidelity)
+    found = ran(reading(3, 2, 300, service_time_s=1 / 150, service_scv=0))
     assert found.metrics.throughput_per_s == pytest.approx(250, rel=0.05)
     assert found.metrics.backpressured
     uneven, lag = found.warnings

@@ -88,15 +88,13 @@ def _allowed(job: Deployment, stream: Any) -> list[str]:
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(job=jobs(), fidelity=st.sampled_from(["exact", "fast"]), seed=st.integers(0, 1000))
-def test_random_plans_progress_and_conserve(job: Deployment, fidelity: str, seed: int) -> None:
+@given(job=jobs(), seed=st.integers(0, 1000))
+def test_random_plans_progress_and_conserve(job: Deployment, seed: int) -> None:
     """`simulate` checks conservation. As long as tuples wait, some operator must go on taking some: no deadlock.
 
     A single source may well stand still for long, behind a join that emits thousands of results at once.
     """
-    run = simulate(
-        Scenario.of(job, RunSettings(horizon_s=4.0, period_s=1.0, fidelity=fidelity, segments=200, seed=seed))
-    )
+    run = simulate(Scenario.of(job, RunSettings(horizon_s=4.0, period_s=1.0, seed=seed)))
     assert not run.crashed
     last = [row for row in run.operator_rows if row["end_s"] == 4.0]
     waiting = sum(row["queueLength"] + (row["backlog"] or 0) for row in last)

@@ -43,7 +43,7 @@ def predict(deployment: Deployment, horizon_s: float = 240.0) -> Estimates:
 
 
 def exact(deployment: Deployment, horizon_s: float, warmup_s: float = 0.0, seed: int = 3) -> Metrics:
-    settings = RunSettings(horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, fidelity="exact", seed=seed)
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, seed=seed)
     return simulate(Scenario.of(deployment, settings)).metrics
 
 
@@ -118,7 +118,7 @@ def test_means_are_taken_after_the_warm_up(warmup_s):
     engine = STORM.model_copy(update={"channel_tuples": 2_000})
     slow = Sink(name="out", service_time_s=1e-2, service_scv=0.0)
     deployment = job(Source(name="in", **FREE), slow, rate_per_s=150.0, engine=engine)
-    settings = RunSettings(horizon_s=120.0, warmup_s=warmup_s, period_s=5.0, fidelity="exact", seed=3)
+    settings = RunSettings(horizon_s=120.0, warmup_s=warmup_s, period_s=5.0, seed=3)
     scenario = Scenario.of(deployment, settings)
     found, measured = RateModel().predict(scenario, [scenario.plan]), simulate(scenario).metrics
     for metric in ("processing_latency_s", "e2e_latency_s"):

@@ -15,7 +15,7 @@ from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 RATE_PER_S = 200.0
-RUN = RunSettings(horizon_s=30.0, warmup_s=6.0, period_s=3.0, fidelity="exact")
+RUN = RunSettings(horizon_s=30.0, warmup_s=6.0, period_s=3.0)
 
 
 def count_window(size: int, slide: int) -> dict[str, Any]:

@@ -44,9 +44,7 @@ def lopsided(
 
 
 def scenario(job: Deployment, horizon_s: float = 2 * HALF_S, warmup_s: float = 0.0) -> Scenario:
-    settings = RunSettings(
-        horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, fidelity="exact", noise=False
-    )
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=warmup_s, period_s=horizon_s / 20, noise=False)
     return Scenario.of(job, settings)
 
 
@@ -71,13 +69,11 @@ def test_each_replica_passes_what_it_can_and_its_own_queue_grows():
     assert run.processing_latency_s.mean == pytest.approx(late_s, rel=0.03)
 
 
-def test_results_of_a_window_are_as_late_as_what_comes_to_it():
-    """Beside that, the window adds the same as where nothing is late."""
-    late_s = said(scenario(lopsided()))["processing_latency_s"][0]
+def test_results_of_a_window_are_as_late_as_the_latest_that_comes_to_it():
+    """Each of its results has tuples that came through the slow replica."""
     window = {**KEYED, "window": SECOND}
-    job, calm = (scenario(lopsided(window, rate_per_s=each, law="poisson")) for each in (100.0, 60.0))
+    job = scenario(lopsided(window, law="poisson"))
     found = said(job)["processing_latency_s"][0]
-    assert found == pytest.approx(late_s + said(calm)["processing_latency_s"][0], rel=0.03)
     assert seen(job).processing_latency_s.mean == pytest.approx(found, rel=0.1)
 
 

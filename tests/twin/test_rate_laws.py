@@ -31,7 +31,7 @@ def dealt(deployment: Deployment, **partitioning: str) -> Deployment:
 
 
 def exact(deployment: Deployment, seed: int = 1, horizon_s: float = 15.0) -> object:
-    settings = RunSettings(horizon_s=horizon_s, warmup_s=3.0, period_s=3.0, fidelity="exact", seed=seed)
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=3.0, period_s=3.0, seed=seed)
     return simulate(Scenario.of(deployment, settings)).metrics
 
 

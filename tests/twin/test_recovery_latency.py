@@ -17,7 +17,6 @@ from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
-BOTH = pytest.mark.parametrize("fidelity", ["exact", "fast"])
 SMOOTH = {"law": "constant", "rate_per_s": 20}
 DOWN = Failure(at_s=7, host="near", recover_after_s=3)
 """Back to the checkpoint at 6 s, up again at 10 s."""
@@ -35,9 +34,9 @@ def tiny(middle: list[dict[str, Any]], middle_on: str = "far") -> Deployment:
     return chain(free, SMOOTH, hosts=HOSTS, placement=places, engine="storm")
 
 
-def run(job: Deployment, *events: AnyEvent, fidelity: str, seed: int = 0, **more: Any) -> Run:
-    defaults = {"horizon_s": 20.0, "period_s": 0.8, "segments": 400, "checkpoint_interval_s": 2.0, "noise": False}
-    return simulate(Scenario.of(job, RunSettings(**(defaults | more), fidelity=fidelity, seed=seed), events))
+def run(job: Deployment, *events: AnyEvent, seed: int = 0, **more: Any) -> Run:
+    defaults = {"horizon_s": 20.0, "period_s": 0.8, "checkpoint_interval_s": 2.0, "noise": False}
+    return simulate(Scenario.of(job, RunSettings(**(defaults | more), seed=seed), events))
 
 
 def arrived(result: Run, at_s: float) -> tuple[int, float, float]:
@@ -59,23 +58,21 @@ LONERS = {"group_by": "int", "groups": 10**9}
 """Every tuple is a group of its own."""
 
 
-@BOTH
-def test_a_window_by_hand(fidelity: str) -> None:
+def test_a_window_by_hand() -> None:
     """A result every 4 s, 1.5 s on its way. The window that ends at 8 s is evaluated at 10 s, with what it held at 6 s.
 
     Its oldest tuple is of 4 s. The next one holds what came from 6 s on, all read at 10 s or later.
     """
-    result = run(tiny([window(size_s=4)]), DOWN, fidelity=fidelity)
+    result = run(tiny([window(size_s=4)]), DOWN)
     assert sum(row["latencyCount"] for row in sinks(result)) == 4
     processing, e2e = zip(*(arrived(result, at_s)[1:] for at_s in (5.5, 11.5, 13.5, 17.5)), strict=True)
     assert processing == pytest.approx([5.5, 7.5, 3.5, 5.5], abs=1.5 * GAP_S)
     assert e2e == pytest.approx([5.5, 7.5, 7.5, 5.5], abs=1.5 * GAP_S)
 
 
-@BOTH
-def test_each_tuple_of_a_window_by_hand(fidelity: str) -> None:
+def test_each_tuple_of_a_window_by_hand() -> None:
     """At 10 s the 40 tuples of 4 s to 6 s come out. At 12 s come 120, of which 80 were taken at 10 s and 40 since."""
-    result = run(tiny([window(size_s=4) | LONERS], middle_on="near"), DOWN, fidelity=fidelity, period_s=0.9)
+    result = run(tiny([window(size_s=4) | LONERS], middle_on="near"), DOWN, period_s=0.9)
     count, processing, e2e = arrived(result, 10)
     assert count == pytest.approx(40, abs=1)
     assert processing == e2e == pytest.approx(10 - 5, abs=GAP_S + drawn(2, 40))
@@ -85,10 +82,9 @@ def test_each_tuple_of_a_window_by_hand(fidelity: str) -> None:
     assert e2e == pytest.approx(12 - 9, abs=GAP_S + drawn(6, 120))
 
 
-@BOTH
-def test_a_window_across_the_outage_by_hand(fidelity: str) -> None:
+def test_a_window_across_the_outage_by_hand() -> None:
     """At 18 s: 120 tuples taken as they came until 6 s, the 80 of the next four seconds at 10 s, 160 until 18 s."""
-    result = run(tiny([window(size_s=18) | LONERS], middle_on="near"), DOWN, fidelity=fidelity)
+    result = run(tiny([window(size_s=18) | LONERS], middle_on="near"), DOWN)
     count, processing, e2e = arrived(result, 18)
     assert count == pytest.approx(360, abs=1)
     assert processing == pytest.approx(18 - (120 * 3 + 80 * 10 + 160 * 14) / 360, abs=GAP_S + drawn(18, 360))
@@ -100,10 +96,9 @@ def drawn(range_s: float, results: int) -> float:
     return float(4 * range_s / np.sqrt(12 * results))
 
 
-@BOTH
-def test_a_count_window_by_hand(fidelity: str) -> None:
+def test_a_count_window_by_hand() -> None:
     """The checkpoint holds 20 tuples since the last result. At 10 s 80 follow at once: two results, and none waits."""
-    result = run(tiny([window("count", size_tuples=50)], middle_on="near"), DOWN, fidelity=fidelity)
+    result = run(tiny([window("count", size_tuples=50)], middle_on="near"), DOWN)
     count, processing, e2e = arrived(result, 10)
     assert count == 2
     assert processing == pytest.approx(((10 - 5) + 0) / 2, abs=1.5 * GAP_S)
@@ -111,14 +106,13 @@ def test_a_count_window_by_hand(fidelity: str) -> None:
     assert arrived(result, 12.6) == pytest.approx((1, 2.5, 2.5), abs=1.5 * GAP_S)
 
 
-@BOTH
-def test_what_was_on_its_way_by_hand(fidelity: str) -> None:
+def test_what_was_on_its_way_by_hand() -> None:
     """At the checkpoint 30 tuples are on the network, taken from 4.5 s to 6 s: they are there at the restart, at 10 s.
 
     Those of 6 s to 10 s are read at once, and take the usual 1.5 s.
     """
     job = tiny([{"kind": "map", "name": "m"}])
-    result = run(job, DOWN, fidelity=fidelity)
+    result = run(job, DOWN)
     assert arrived(result, 10) == pytest.approx((30, 4.75, 4.75), abs=1.5 * GAP_S)
     assert [*arrived(result, 5)[1:], *arrived(result, 19)[1:]] == pytest.approx([1.5] * 4, abs=GAP_S)
     again, on_time = 80, 10  # from 11.2 s to 12 s: those of four seconds, and of the first half second since
@@ -127,18 +121,16 @@ def test_what_was_on_its_way_by_hand(fidelity: str) -> None:
     assert arrived(result, 11.5)[1:] == pytest.approx((1.5, late_s), abs=1.5 * GAP_S)
 
 
-@BOTH
-def test_a_result_on_its_way_is_as_old_as_its_tuples(fidelity: str) -> None:
+def test_a_result_on_its_way_is_as_old_as_its_tuples() -> None:
     """The window that ends at 8 s sends its result, which the failure at 9 s loses; the checkpoint at 8.5 s has it."""
     lost = Failure(at_s=9, host="near", recover_after_s=3)
-    result = run(tiny([window(size_s=4)]), lost, fidelity=fidelity, checkpoint_interval_s=8.5)
+    result = run(tiny([window(size_s=4)]), lost, checkpoint_interval_s=8.5)
     count, processing, e2e = arrived(result, 12)
     assert (count, processing) == (1, e2e)
     assert processing == pytest.approx(12 - 4, abs=1.5 * GAP_S)
 
 
-@BOTH
-def test_a_join_by_hand(fidelity: str) -> None:
+def test_a_join_by_hand() -> None:
     """At 10 s it matches what both sides held at 6 s; the older of two tuples from 0 s to 6 s is of 2 s on average."""
     join = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 8}, "key_type": "int"}
     job = deployment(
@@ -148,7 +140,7 @@ def test_a_join_by_hand(fidelity: str) -> None:
         hosts=HOSTS,
         placement=dict.fromkeys(("l", "r", "j", "sink"), "near"),
     )
-    found = [arrived(run(job, DOWN, fidelity=fidelity, seed=seed, horizon_s=11), 10) for seed in range(12)]
+    found = [arrived(run(job, DOWN, seed=seed, horizon_s=11), 10) for seed in range(12)]
     counts, processing, _ = np.array(found).T
     expected = 0.05 * 120 * 120
     assert abs(counts.mean() - expected) < 4 * np.sqrt(expected / 12) + 0.02 * expected

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from scenarios.files import scenario_file
 from scenarios.files.overrides import set_value
-from tests.twin.arrivals import RATES, arrived, broker_of, clock_of, counts, groups, law_of
+from tests.twin.arrivals import RATES, arrived, broker_of, clock_of, counts, law_of, times
 from tests.twin.worlds import chain
 from twin.errors import BadInput
 from twin.randomness import stream
@@ -36,21 +36,20 @@ TIMES = np.cumsum(stream(3, "times").exponential(0.01, 500)) + 1e6
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_replayed_tuples_come_exactly_when_recorded(tmp_path: Path, replicas: int) -> None:
     law = law_of(times_file(tmp_path / "times.csv", TIMES) | {"loop": False})
-    clocks = [clock_of(law, 1, replica=k, replicas=replicas) for k in range(replicas)]
-    got = sorted(last for each in clocks for n, _, last in groups(each, 100.0) if n == 1)
+    clocks = [clock_of(law, replica=k, replicas=replicas) for k in range(replicas)]
+    got = sorted(at_s for each in clocks for at_s in times(each, 100.0))
     assert got == pytest.approx(TIMES - TIMES[0], abs=1e-9)
     assert law.mean_rate_per_s == pytest.approx(499 / (TIMES[-1] - TIMES[0]))
     assert law.gap_scv == pytest.approx(1, abs=0.2)
 
 
 def test_a_replay_that_is_far_behind_keeps_every_time(tmp_path: Path) -> None:
-    env, source, broker = broker_of(times_file(tmp_path / "times.csv", TIMES) | {"loop": False}, 1)
+    env, broker = broker_of(times_file(tmp_path / "times.csv", TIMES) | {"loop": False})
     env.run(until=3.0)
     relative = TIMES - TIMES[0]
     assert broker.arrived == (relative <= 3.0).sum()
-    early = source.take_all()
     env.run(until=20.0)
-    got = [segment.b_s for segment in early + source.take_all()]
+    got = [broker.take() for _ in range(broker.backlog)]
     assert got == pytest.approx(relative, abs=1e-9)
 
 
@@ -58,48 +57,42 @@ def test_replay_in_a_simulation_counts_as_recorded(tmp_path: Path) -> None:
     data = times_file(tmp_path / "times.csv", TIMES)
     relative = TIMES - TIMES[0]
     want = np.histogram(relative, bins=np.arange(0, 5))[0]
-    exact, fast = (
-        arrived(simulate(Scenario.of(chain([], data), RunSettings(horizon_s=4, period_s=1, fidelity=fidelity))))
-        for fidelity in ("exact", "fast")
-    )
-    assert (exact == want).all()
-    assert np.abs(fast - want).max() <= 1
+    run = simulate(Scenario.of(chain([], data), RunSettings(horizon_s=4, period_s=1)))
+    assert (arrived(run) == want).all()
 
 
 def test_speed_factor_start_and_loop(tmp_path: Path) -> None:
     base = recorded(tmp_path / "times.csv", "time_s\n10\n11\n13\n") | {"loop": True}  # one cycle: 4.5 s
 
-    def times(**more: Any) -> list[float]:
-        clock = clock_of(law_of(base | more), 1)
-        return [last for _, _, last in groups(clock, 9.0)]
+    def played(**more: Any) -> list[float]:
+        return list(times(clock_of(law_of(base | more)), 9.0))
 
-    assert times() == [0, 1, 3, 4.5, 5.5, 7.5, 9.0]
-    assert times(speed=2, loop=False) == [0, 0.5, 1.5]
-    assert times(rate_factor=2, loop=False) == [0, 0, 1, 1, 3, 3]
-    assert times(start_s=10.5, loop=False) == [0.5, 2.5]
-    assert times(start_s=10.5, loop=True)[:3] == [0.5, 2.5, 4.5]
+    assert played() == [0, 1, 3, 4.5, 5.5, 7.5, 9.0]
+    assert played(speed=2, loop=False) == [0, 0.5, 1.5]
+    assert played(rate_factor=2, loop=False) == [0, 0, 1, 1, 3, 3]
+    assert played(start_s=10.5, loop=False) == [0.5, 2.5]
+    assert played(start_s=10.5, loop=True)[:3] == [0.5, 2.5, 4.5]
 
 
-@pytest.mark.parametrize("size", [1, 50])
-def test_recorded_rates_are_a_staircase(tmp_path: Path, size: int) -> None:
+def test_recorded_rates_are_a_staircase(tmp_path: Path) -> None:
     law = law_of(recorded(tmp_path / "rates.csv", RATES))
     cycle_s = 4 + 4 / 3
     assert law.mean_rate_per_s == pytest.approx((100 + 700 + 0 + 100 * 4 / 3) / cycle_s)
     edges = np.array([cycle * cycle_s + at for cycle in range(8) for at in (0, 2, 3, 4)])
     want = np.tile([100, 700, 0, 400 / 3], 8)[: len(edges) - 1]
-    got = counts(clock_of(law, size), edges)
+    got = counts(clock_of(law), edges)
     assert got[want == 0].sum() < 1e-6
     some = want > 0
     assert ((got - want)[some] ** 2 / want[some]).sum() < some.sum() + 4 * math.sqrt(2 * some.sum())
     once = law_of(recorded(tmp_path / "once.csv", RATES) | {"loop": False})
-    assert counts(clock_of(once, size), np.array([0.0, cycle_s + 0.1, 1e9]))[1] < 1e-6
+    assert counts(clock_of(once), np.array([0.0, cycle_s + 0.1, 1e9]))[1] < 1e-6
 
 
 def test_parquet_and_csv_are_the_same(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"time_s": TIMES}), tmp_path / "times.parquet")
     one = law_of({"law": "replay", "path": str(tmp_path / "times.parquet")})
     other = law_of(times_file(tmp_path / "times.csv", TIMES))
-    assert list(groups(clock_of(one, 8), 9.0)) == list(groups(clock_of(other, 8), 9.0))
+    assert list(times(clock_of(one), 9.0)) == list(times(clock_of(other), 9.0))
 
 
 @pytest.mark.parametrize(

@@ -27,19 +27,16 @@ def job(replicas: int = 1, **more: Any) -> Deployment:
     return chain([sessions], RATE, placement={"sessions": {"h": replicas}})
 
 
-def ran(what: Deployment | Scenario, fidelity: str, horizon_s: float, seed: int = 1, **more: Any) -> Run:
-    settings = RunSettings(
-        horizon_s=horizon_s, warmup_s=horizon_s / 4, period_s=horizon_s / 20, fidelity=fidelity, seed=seed
-    )
+def ran(what: Deployment | Scenario, horizon_s: float, seed: int = 1, **more: Any) -> Run:
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 4, period_s=horizon_s / 20, seed=seed)
     return simulate(Scenario.of(what, settings, **more))
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_a_tuple_ends_its_session_if_none_of_its_key_follows(replicas: int, fidelity: str) -> None:
+def test_a_tuple_ends_its_session_if_none_of_its_key_follows(replicas: int) -> None:
     """lambda exp(-lambda gap) a key; each lasts for (exp(lambda gap) - 1) / lambda on average."""
     each = RATE / KEYS
-    runs = [ran(job(replicas), fidelity, 24.0, seed) for seed in range(4)]
+    runs = [ran(job(replicas), 24.0, seed) for seed in range(4)]
     rates = np.array([run.metrics.throughput_per_s for run in runs])
     expected = RATE * math.exp(-each * GAP_S)
     assert abs(rates.mean() - expected) < 4 * math.sqrt(expected / (4 * 18.0))
@@ -54,24 +51,22 @@ def test_the_rate_model_knows_both() -> None:
     assert found["processing_latency_s"][0] == pytest.approx(math.expm1(each * GAP_S) / each, abs=1e-3)
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_open_sessions_are_the_keys_seen_within_the_gap(fidelity: str) -> None:
+def test_open_sessions_are_the_keys_seen_within_the_gap() -> None:
     """They take the room of a tuple each."""
-    found = ran(job(tuple_bytes=1), fidelity, 20.0)
+    found = ran(job(tuple_bytes=1), 20.0)
     held = np.mean([row["stateBytes"] for row in found.operator_rows if row["operator"] == "sessions"][5:])
     size = job().engine.input_bytes(job().query, "sessions")
     assert held / size == pytest.approx(KEYS * -math.expm1(-RATE / KEYS * GAP_S), rel=0.05)
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_of_skewed_keys_the_frequent_ones_go_on(fidelity: str) -> None:
+def test_of_skewed_keys_the_frequent_ones_go_on() -> None:
     """A key group a key: the sum over keys of lambda_k exp(-lambda_k gap). The rate model says that it is not so."""
     skewed = job(key_groups=KEYS).model_dump()
     skewed["workload"]["keys"] = {"sessions": {"zipf": 1.0}}
     what = Deployment.model_validate(skewed)
     each = RATE * zipf_shares(KEYS, 1.0)
     expected = float((each * np.exp(-each * GAP_S)).sum())
-    rates = [ran(what, fidelity, 24.0, seed).metrics.throughput_per_s for seed in range(3)]
+    rates = [ran(what, 24.0, seed).metrics.throughput_per_s for seed in range(3)]
     assert abs(np.mean(rates) - expected) < 4 * math.sqrt(expected / (3 * 18.0)) + 0.02 * expected
     assert "that frequent keys of sessions have longer sessions" in RateModel().blind_to(Scenario.of(what))
     assert not RateModel().blind_to(Scenario.of(job()))
@@ -86,12 +81,9 @@ def test_bursts_of_keys_make_few_sessions() -> None:
         "law": "spikes", "rate_per_s": 1e-3, "factor": 1e5, "every_s": 20, "duration_s": 5
     }  # fmt: skip
     bursty = Deployment.model_validate(what)
-    exact, fast = ([ran(bursty, fidelity, 320.0, seed).metrics for seed in (1, 2)] for fidelity in ("exact", "fast"))
+    found = [ran(bursty, 320.0, seed).metrics.throughput_per_s for seed in (1, 2)]
     expected = 50 * (1 - math.exp(-10) + 3 * 2 * math.exp(-4)) / 20
-    for made in (exact, fast):
-        assert np.mean([each.throughput_per_s for each in made]) == pytest.approx(expected, rel=0.05)
-    lasted = [np.mean([each.processing_latency_s.mean for each in made]) for made in (exact, fast)]
-    assert lasted[1] == pytest.approx(lasted[0], rel=0.03)
+    assert np.mean(found) == pytest.approx(expected, rel=0.05)
 
 
 CHANGES: list[tuple[AnyEvent, ...]] = [
@@ -101,18 +93,16 @@ CHANGES: list[tuple[AnyEvent, ...]] = [
 ]
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
 @pytest.mark.parametrize("groups", [{}, {"key_groups": 20, "state_bytes_per_group": 1000}])
 @pytest.mark.parametrize("events", CHANGES)
-def test_sessions_survive_changes(events: tuple[AnyEvent, ...], groups: dict[str, Any], fidelity: str) -> None:
+def test_sessions_survive_changes(events: tuple[AnyEvent, ...], groups: dict[str, Any]) -> None:
     """The guards look at the end; sessions go where their keys go, and none is left when nothing has come for long."""
     sessions = {"kind": "session", "name": "sessions", "service_time_s": 1e-5, "gap_s": 0.5, "keys": 40} | groups
     places = {"source": "h0", "sessions": ["h1", "h1"], "sink": "h2"}
     what = chain([sessions], 60, hosts=HOSTS, placement=places)
-    found = ran(what, fidelity, 20.0, events=(*events, RateChange(at_s=15, source="source", factor=1e-6)))
+    found = ran(what, 20.0, events=(*events, RateChange(at_s=15, source="source", factor=1e-6)))
     rows = [row for row in found.operator_rows if row["operator"] == "sessions"]
-    if fidelity == "exact":
-        assert rows[-1]["stateBytes"] <= 20 * 1000 * bool(groups)
+    assert rows[-1]["stateBytes"] <= 20 * 1000 * bool(groups)
     totals = {key: sum(row[key] for row in rows) for key in ("numRecordsIn", "numRecordsOut")}
     share = totals["numRecordsOut"] / totals["numRecordsIn"]
     expected = math.exp(-60 / 40 * 0.5)

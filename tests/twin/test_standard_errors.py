@@ -22,13 +22,11 @@ from twin.workload import Poisson
 SEEDS = 40
 WINDOW: dict[str, Any] = {"policy": "time", "size_s": 1.0, "slide_s": 0.25}
 COUNTS = {"kind": "aggregate", "name": "w", "window": WINDOW, "group_by": "int", "groups": 50, "service_time_s": 1e-4}
-JOBS: dict[str, tuple[Deployment, str]] = {
-    "queue, fast": (queue(100, 0.7, 1), "fast"),
-    "queue, exact": (queue(40, 0.6, 1), "exact"),
-    "keyed window": (chain([COUNTS], 40.0), "fast"),
-    "join with few matches": (
-        star({"a": 10, "b": 20, "c": 30}, {"policy": "time", "size_s": 1.0, "slide_s": 0.5}, selectivity=5e-5),
-        "fast",
+JOBS: dict[str, Deployment] = {
+    "queue": queue(40, 0.6, 1),
+    "keyed window": chain([COUNTS], 40.0),
+    "join with few matches": star(
+        {"a": 10, "b": 20, "c": 30}, {"policy": "time", "size_s": 1.0, "slide_s": 0.5}, selectivity=5e-5
     ),
 }
 
@@ -42,11 +40,8 @@ class Sample(NamedTuple):
 
 @pytest.fixture(scope="module", params=JOBS)
 def sample(request: pytest.FixtureRequest) -> Sample:
-    job, fidelity = JOBS[request.param]
-    runs = [
-        simulate(Scenario.of(job, RunSettings(**SHORT, fidelity=fidelity, seed=seed, segments=1200)))
-        for seed in range(SEEDS)
-    ]
+    job = JOBS[request.param]
+    runs = [simulate(Scenario.of(job, RunSettings(**SHORT, seed=seed))) for seed in range(SEEDS)]
     return Sample(np.array([means(run) for run in runs]), np.array([errors(run) for run in runs]))
 
 

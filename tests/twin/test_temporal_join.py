@@ -17,7 +17,6 @@ from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
-FIDELITIES = ["exact", "fast"]
 ORDERS, PRICES, SERVICE_S = 200.0, 50.0, 2e-3
 
 
@@ -34,16 +33,15 @@ def job(how: str | None = None, replicas: int = 1, hosts: Any = None, **more: An
     return Deployment.model_validate(made)
 
 
-def ran(what: Deployment, fidelity: str, horizon_s: float = 60.0, events: tuple[AnyEvent, ...] = ()) -> Run:
-    settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 6, period_s=horizon_s / 12, fidelity=fidelity)
+def ran(what: Deployment, horizon_s: float = 60.0, events: tuple[AnyEvent, ...] = ()) -> Run:
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=horizon_s / 6, period_s=horizon_s / 12)
     return simulate(Scenario.of(what, settings, events))
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
 @pytest.mark.parametrize("selectivity", [1.0, 0.4, 2.0])
-def test_what_changes_the_table_takes_time_and_leaves_nothing(selectivity: float, fidelity: str) -> None:
+def test_what_changes_the_table_takes_time_and_leaves_nothing(selectivity: float) -> None:
     """Tuples of both inputs wait in one M/D/1; results are those of the orders alone."""
-    found = ran(job(selectivity=selectivity, service_scv=0), fidelity)
+    found = ran(job(selectivity=selectivity, service_scv=0))
     assert found.metrics.throughput_per_s == pytest.approx(ORDERS * selectivity, rel=0.05)
     priced = next(each for each in found.operators if each.operator == "priced")
     load = (ORDERS + PRICES) * SERVICE_S
@@ -57,7 +55,7 @@ def test_what_changes_the_table_takes_time_and_leaves_nothing(selectivity: float
 def test_the_rate_model_tells_what_runs_show(how: str | None) -> None:
     """Two replicas; with a broadcast side each gets all changes."""
     given = job(how, replicas=2)
-    says, found = RateModel().predict(Scenario.of(given, RunSettings()), [given.plan]), ran(given, "exact")
+    says, found = RateModel().predict(Scenario.of(given, RunSettings()), [given.plan]), ran(given)
     assert found.metrics.processing_latency_s is not None
     assert says["throughput_per_s"][0] == pytest.approx(found.metrics.throughput_per_s, rel=0.05)
     assert says["processing_latency_s"][0] == pytest.approx(found.metrics.processing_latency_s.mean, rel=0.12)
@@ -74,23 +72,21 @@ def test_results_are_as_old_as_the_tuples_that_found_a_row() -> None:
     given = deployment(operators, streams, {"orders": 100, "prices": 100}, [near, far], places)
     says = RateModel().predict(Scenario.of(given, RunSettings()), [given.plan])
     assert says["processing_latency_s"][0] < 1e-3
-    for fidelity in FIDELITIES:
-        found = ran(given, fidelity, 12.0).metrics.processing_latency_s
-        assert found is not None and found.mean < 1e-3
+    found = ran(given, 12.0).metrics.processing_latency_s
+    assert found is not None and found.mean < 1e-3
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
-def test_its_table_moves_and_nothing_is_lost(fidelity: str) -> None:
+def test_its_table_moves_and_nothing_is_lost() -> None:
     """Key groups hold the table; the laws of conservation are checked at the end of each run."""
     given = job(hosts=HOSTS, key_groups=16, state_bytes_per_group=1e6)
     for event in (
         Scale(at_s=4, operator="priced", placement=["h1", "h2", "h3"]),
         Failure(at_s=5, host="h1", recover_after_s=1),
     ):
-        found = ran(given, fidelity, 12.0, (event,))
+        found = ran(given, 12.0, (event,))
         unique = found.metrics.tuples_out - found.duplicates
         assert unique == pytest.approx(ORDERS * 10, rel=0.15)
-    widened = ran(given, fidelity, 12.0, (Scale(at_s=4, operator="priced", placement=["h1", "h2", "h3"]),))
+    widened = ran(given, 12.0, (Scale(at_s=4, operator="priced", placement=["h1", "h2", "h3"]),))
     (row,) = [each for each in widened.event_rows if each["kind"] == "scale"]
     assert row["bytes"] > 0
 

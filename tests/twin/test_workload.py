@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scenarios.files import scenario_file
-from tests.twin.arrivals import DIURNAL, LAWS, SPIKES, STEPS, TWO_STATES, clock_of, counts, groups, law_of
+from tests.twin.arrivals import DIURNAL, LAWS, SPIKES, STEPS, TWO_STATES, clock_of, counts, law_of, times
 from twin.arrivals.law import MIN_RATE_PER_S
 from twin.errors import BadInput
 from twin.randomness import stream
@@ -39,13 +38,12 @@ def expected(name: str, edges: np.ndarray) -> np.ndarray:
     return (rate_at(name, middle) * np.diff(fine)).reshape(len(edges) - 1, -1).sum(axis=1)
 
 
-@pytest.mark.parametrize("size", [1, 50])
 @pytest.mark.parametrize("name", LAWS)
-def test_counts_follow_the_cumulative_intensity(name: str, size: int) -> None:
+def test_counts_follow_the_cumulative_intensity(name: str) -> None:
     """Pearson's statistic over bins of half a second; a silent bin is empty."""
     edges = np.arange(0.0, 40.5, 0.5)
     want = expected(name, edges)
-    got = counts(clock_of(law_of(LAWS[name]), size), edges)
+    got = counts(clock_of(law_of(LAWS[name])), edges)
     assert got[want < 1e-9].sum() < 1e-6
     some = want > 1e-9
     freedom = some.sum()
@@ -57,25 +55,22 @@ def test_counts_follow_the_cumulative_intensity(name: str, size: int) -> None:
 def test_even_spacing_has_no_noise(name: str) -> None:
     law = law_of(LAWS[name] | {"poisson": False})
     assert law.gap_scv == 0.0
-    for size in (1, 50):
-        edges = np.arange(0.0, 40.5, 0.5)
-        assert np.abs(np.cumsum(counts(clock_of(law, size), edges)) - np.cumsum(expected(name, edges))).max() < 2.0
+    edges = np.arange(0.0, 40.5, 0.5)
+    assert np.abs(np.cumsum(counts(clock_of(law), edges)) - np.cumsum(expected(name, edges))).max() < 2.0
 
 
 @pytest.mark.parametrize("name", ["poisson", "constant"])
-@pytest.mark.parametrize("size", [1, 10])
-def test_gaps_have_the_moments_that_a_steady_law_states(name: str, size: int) -> None:
+def test_gaps_have_the_moments_that_a_steady_law_states(name: str) -> None:
     law = law_of(LAWS[name])
-    gaps = np.array([last - since for _, since, last in groups(clock_of(law, size), 50.0 * size)])
-    assert gaps.mean() == pytest.approx(size / law.mean_rate_per_s, rel=0.04)
-    assert gaps.var() / gaps.mean() ** 2 == pytest.approx(law.gap_scv / size, rel=0.1, abs=1e-9)
+    gaps = np.diff(list(times(clock_of(law), 50.0)))
+    assert gaps.mean() == pytest.approx(1 / law.mean_rate_per_s, rel=0.04)
+    assert gaps.var() / gaps.mean() ** 2 == pytest.approx(law.gap_scv, rel=0.1, abs=1e-9)
 
 
-@pytest.mark.parametrize("size", [1, 40])
-def test_bursty_counts_have_mean_and_variance_of_the_process(size: int) -> None:
+def test_bursty_counts_have_mean_and_variance_of_the_process() -> None:
     """Var N(t) = m t + 2 p q d^2 (t/k - (1 - e^(-k t))/k^2), d: difference of rates, k: sum of switching rates."""
     law, t = law_of(TWO_STATES), 6.0
-    got = np.array([counts(clock_of(law, size, seed), np.array([0.0, t]))[0] for seed in range(150)])
+    got = np.array([counts(clock_of(law, seed), np.array([0.0, t]))[0] for seed in range(150)])
     k = 1 / 0.5 + 1 / 1.5
     variance = 100 * t + 2 * 0.25 * 0.75 * 400**2 * (t / k - (1 - math.exp(-k * t)) / k**2)
     assert abs(got.mean() - 100 * t) < 4 * math.sqrt(variance / 150)
@@ -84,7 +79,7 @@ def test_bursty_counts_have_mean_and_variance_of_the_process(size: int) -> None:
 
 def test_random_spikes_come_as_often_as_regular_ones() -> None:
     law = law_of(SPIKES | {"random": True, "every_s": 2})
-    got = counts(clock_of(law, 20), np.array([0.0, 2000.0]))[0]
+    got = counts(clock_of(law), np.array([0.0, 2000.0]))[0]
     cycles = 1000  # one cycle in tuples: 1 s at 800/s and a quiet time whose length varies like its mean, 1 s
     assert abs(got - law.mean_rate_per_s * 2000) < 4 * math.sqrt(cycles) * 1.1 * 350
 
@@ -151,47 +146,30 @@ random_laws = st.one_of(
         st.booleans(),
     ),
 )
-doings = st.lists(st.tuples(st.sampled_from(["plan", "cut", "scale"]), st.integers(1, 50)), max_size=40)
+factors = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), max_size=40)
 
 
 @settings(deadline=None, max_examples=80)
-@given(random_laws, st.booleans(), st.sampled_from([1, 7, 500]), doings)
+@given(random_laws, st.booleans(), factors)
 @example(
     data={"law": "bursty", "states": [{"rate_per_s": 1.0, "mean_s": 2.0}, {"rate_per_s": 5e-324, "mean_s": 1.0}]},
     poisson=False,
-    size=1,
-    doings=[("plan", 1)],
+    factors=[(50, 10)],
 )
 def test_whatever_is_done_to_a_clock_time_goes_forward(
-    data: dict[str, Any], poisson: bool, size: int, doings: list[tuple[str, int]]
+    data: dict[str, Any], poisson: bool, factors: list[tuple[int, int]]
 ) -> None:
-    clock, now_s = clock_of(law_of(data | {"poisson": poisson}), size), 0.0
-    clock.plan(0.0, 1)
-    for doing, number in doings:
-        slack = 1e-9 * (1 + now_s)
-        assert clock.n >= 0
-        assert clock.due_s >= now_s - slack
-        if clock.n:
-            assert clock.since_s <= clock.last_s + slack and clock.last_s <= clock.due_s
-            assert clock.last_s >= now_s - slack
-            piece = clock.piece()
-            taken = piece.take(size, 10**6)
-            assert sum(n for n, _, _ in taken) == clock.n and piece.n == 0
-            bounds = [time for _, first, last in taken for time in (first, last)]
-            assert all(a <= b + slack for a, b in pairwise([clock.since_s, *bounds, clock.last_s]))
-        if doing == "plan" or math.isinf(clock.due_s):
-            now_s = clock.due_s
-        else:
-            now_s += (clock.due_s - now_s) * number / 51
-            told = clock.came(now_s)
-            assert 0 <= told <= clock.n
-            clock.cut(now_s)
-            assert clock.n >= told and (not clock.n or clock.last_s <= now_s + slack)
-            if doing == "scale":
-                clock.scale(number / 10)
-        if math.isinf(now_s):
+    """Each block is behind the one before, or behind the moment within it at which the rate changed."""
+    clock, now_s = clock_of(law_of(data | {"poisson": poisson})), 0.0
+    for place, number in factors:
+        block = clock.block()
+        assert np.all(np.diff(block, prepend=now_s) >= -1e-9 * (1 + now_s))
+        if math.isinf(block[0]):
             return
-        clock.plan(now_s, number)
+        now_s = float(block[-1])
+        if place < len(block) - 1:
+            now_s = float(block[place])
+            clock.scale(number / 10, now_s, place + 1)
 
 
 # specs -------------------------------------------------------------------------------------------------------------

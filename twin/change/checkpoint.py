@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from twin.change.event_time import furthest_first, go_back, holds_back, in_order, release
 from twin.engine.event_time.audit import History
 from twin.engine.measure.ledger import Buffer
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.snapshot import Snapshot
 from twin.engine.station.task import Task
 from twin.engine.streams.route import destination
@@ -33,7 +33,7 @@ class Checkpoint:
 
     at_s: float
     tasks: dict[Task, Snapshot] = field(default_factory=dict)
-    flying: list[Segment] = field(default_factory=list)
+    flying: list[Record] = field(default_factory=list)
     counted: dict[Task, int] = field(default_factory=dict)
     reached: dict[Task, float] = field(default_factory=dict)
     sizes: dict[Task, float] = field(default_factory=dict)
@@ -42,21 +42,21 @@ class Checkpoint:
 
 def take_checkpoint(world: World) -> Checkpoint:
     """The state of the job now; sources note where they are."""
-    checkpoint, unsent, sent = Checkpoint(world.env.now), list[Segment](), list[Segment]()
+    checkpoint, unsent, sent = Checkpoint(world.env.now), list[Record](), list[Record]()
     for task in _tasks(world):
         checkpoint.tasks[task] = task.snapshot()
         checkpoint.counted[task] = counted(task)
         for port in task.ports:
-            for path, segment in port.unsent():
-                unsent.append(segment.copy())
+            for path, record in port.unsent():
+                unsent.append(record.copy())
                 unsent[-1].inbox, unsent[-1].fetch_s = path.inbox, path.fetch_s
     timed = bool(world.owners)
-    for segment in furthest_first(world.in_flight()) if timed else world.in_flight():
-        inbox = destination(segment)
+    for record in furthest_first(world.in_flight()) if timed else world.in_flight():
+        inbox = destination(record)
         if inbox is not None and isinstance(inbox.task, Task | Buffer):
-            sent.append(segment.copy())
+            sent.append(record.copy())
             sent[-1].inbox = inbox
-    held = [segment.copy() for buffer in world.ledger.buffers for segment in buffer.segments]
+    held = [record.copy() for buffer in world.ledger.buffers for record in buffer.records]
     checkpoint.flying = in_order(unsent, sent, held) if timed else [*unsent, *sent, *held]
     checkpoint.history = world.history() if timed else None
     return checkpoint
@@ -79,12 +79,12 @@ def restore(world: World, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
         world.ledger.replayed[task.name] += again
         replayed += again
     everything = len(kept) == len(checkpoint.tasks)
-    flying = [segment for segment in checkpoint.flying if everything or _home(segment) in there]
-    queued = [segment for snapshot in kept.values() for segment in snapshot.queue if not holds_back(segment)]
+    flying = [record for record in checkpoint.flying if everything or _home(record) in there]
+    queued = [record for snapshot in kept.values() for record in snapshot.queue if not holds_back(record)]
     waiting = [*flying, *queued] if checkpoint.history is None else [*queued, *flying]
-    for segment in waiting:
-        _enqueue(world, segment)
-    world.ledger.due += sum(segment.n for segment in waiting)
+    for record in waiting:
+        _enqueue(world, record)
+    world.ledger.due += sum(record.n for record in waiting)
     world.ledger.windows_due += sum(snapshot.windows for snapshot in kept.values())
     world.ledger.windows_restored += sum(task.logic.held() for task in tasks)
     return replayed
@@ -108,23 +108,22 @@ def _tasks(world: World) -> list[Task]:
     return [task for tasks in world.tasks.values() for task in tasks]
 
 
-def _home(segment: Segment) -> object:
+def _home(record: Record) -> object:
     """Where it will be queued."""
-    task: object = segment.inbox.task
+    task: object = record.inbox.task
     while isinstance(task, Buffer):
         task = task.target
     return task
 
 
-def _enqueue(world: World, segment: Segment) -> None:
-    """Puts a segment of a checkpoint into its task's queue, with the credits that it holds there."""
-    again = segment.copy()
+def _enqueue(world: World, record: Record) -> None:
+    """Puts a record of a checkpoint into its task's queue, with the credits that it holds there."""
+    again = record.copy()
     inbox, task = again.inbox, _home(again)
     assert inbox is not None
     if not isinstance(task, Task) or task.halted:
         return  # tuples without a home: conservation sees it
-    again.waited = True
-    again.a_s = again.b_s = again.came_s = world.env.now
+    again.at_s = world.env.now
     inbox.credits -= again.n
     task.queue.append(again)
     task.queued += again.n

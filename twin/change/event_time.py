@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from twin.engine.event_time.audit import History
 from twin.engine.event_time.timed import RELEASE, TimedLogic
 from twin.engine.measure.ledger import Buffer
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.station.task import Task
 from twin.engine.streams.control import Mark
 from twin.engine.streams.route import Leg
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from twin.wiring.world import World
 
 
-def furthest_first(flying: Iterable[Segment]) -> list[Segment]:
-    """Segments on the network, which are in order of arrival at the end of a hop: those with fewest hops to go lead."""
+def furthest_first(flying: Iterable[Record]) -> list[Record]:
+    """Records on the network, which are in order of arrival at the end of a hop: those with fewest hops to go lead."""
     return sorted(flying, key=_hops)
 
 
-def _hops(segment: Segment) -> int:
+def _hops(record: Record) -> int:
     """That it has still to go, beyond the one that it is on."""
-    hops, stop = 0, segment.inbox
+    hops, stop = 0, record.inbox
     while isinstance(stop, Leg):
         hops, stop = hops + 1, stop.inbox if stop.onward is None else stop.onward
     return hops
 
 
-def in_order(unsent: Sequence[Segment], sent: Sequence[Segment], held: Sequence[Segment]) -> list[Segment]:
+def in_order(unsent: Sequence[Record], sent: Sequence[Record], held: Sequence[Record]) -> list[Record]:
     """As the producer of each sent them. What waits for state, or is on the way to where it will, was sent after all
     that went to the former owner, to whom it comes now."""
     under_way = [*sent, *unsent]
-    straight = [segment for segment in under_way if not _will_wait(segment)]
-    return [*straight, *held, *(segment for segment in under_way if _will_wait(segment))]
+    straight = [record for record in under_way if not _will_wait(record)]
+    return [*straight, *held, *(record for record in under_way if _will_wait(record))]
 
 
-def _will_wait(segment: Segment) -> bool:
-    receiver = segment.inbox.task if segment.inbox is not None else None
+def _will_wait(record: Record) -> bool:
+    receiver = record.inbox.task if record.inbox is not None else None
     return isinstance(receiver, Buffer) and receiver.target is None
 
 
@@ -49,13 +49,11 @@ def go_back(world: World, history: History) -> None:
     world.undone.append(world.history())
     for name, audit in world.audits.items():
         audit.become(history.audits[name])
-    for name, tally in world.tallies.items():
-        tally.become(history.tallies[name])
 
 
-def holds_back(segment: Segment) -> bool:
+def holds_back(record: Record) -> bool:
     """Whether it is where a hold ends: `release` ends all of them."""
-    return isinstance(segment, Mark) and segment.kind == RELEASE
+    return isinstance(record, Mark) and record.kind == RELEASE
 
 
 def release(tasks: Iterable[Task]) -> None:

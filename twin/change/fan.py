@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.dealing.by_key import AlignedDeal
 from twin.engine.draws import Draws
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
@@ -105,12 +104,8 @@ class Fan:
 
     def port_of(self, producer: Task, stream: Stream, sibling: Port) -> Port:
         """A new producer replica's port, dealing as that of a sibling does."""
-        deal = sibling.deal
-        if self.wiring.exact or isinstance(deal, AlignedDeal):
-            draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
-            deal = deal.another(draws, producer)
-        else:  # all deal together
-            deal.producers += 1
+        draws = Draws(random_stream(self.wiring.settings.seed, f"keys:{producer.name}->{self.operator}"))
+        deal = sibling.deal.another(draws, producer)
         return make_port(self.wiring, producer, self._paths(stream, producer), deal, stream)
 
     def _paths(self, stream: Stream, producer: Task) -> Paths:

@@ -1,7 +1,7 @@
 """What each key group takes in, how long it keeps its replica busy, and what it sends, by counters of the replicas.
 
-Segments of tuples carry no keys, so that a group's part is an expectation: its weight among those of its replica, at
-the time. What a replica counted is booked each time that weights or owners change: nobody looks at single tuples.
+A group's part is an expectation, its weight among those of its replica at the time: nobody looks at single tuples.
+What a replica counted is booked each time that weights or owners change.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.engine.station.task import Task
+from twin.keys import touched
 
 if TYPE_CHECKING:
     from twin.change.rewiring import Rewiring
@@ -30,8 +31,3 @@ def changed_bytes(wiring: Rewiring, task: Task, operator: str, came: int) -> flo
         return changed
     chances = np.where(distinct > 0, weights / total / np.maximum(distinct, 1), 0.0)
     return changed + keys.state_bytes_each * float(np.sum(touched(came, chances)))
-
-
-def touched(tuples: int, chances: np.ndarray) -> np.ndarray:
-    """How likely a key is among so many tuples, each of which is of it by that chance. [G]"""
-    return np.asarray(1.0 - np.power(1.0 - chances, tuples))

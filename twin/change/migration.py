@@ -16,11 +16,14 @@ import simpy
 from twin.change.fan import Fan
 from twin.change.transfer import carry
 from twin.engine.measure.ledger import Buffer, EventRecord, Ledger
+from twin.engine.station.chore import occupy
 from twin.engine.station.task import Task
+from twin.engine.windows.content import Leaves
 from twin.plan import Location
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
+    from twin.engine.streams.keys import KeyGroups
 
 Process = Generator[simpy.Event, Any, None]
 LOOK_S = 1e-3
@@ -85,7 +88,7 @@ def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
     try:
         yield _served(task, work_s) if processor.shared else task.env.timeout(work_s / processor.speed)
     except simpy.Interrupt:
-        processor.cancel(task.share)
+        processor.cancel(task)
         processor.work_s -= work_s
         raise
     finally:
@@ -99,7 +102,7 @@ def _served(task: Task, work_s: float) -> simpy.Event:
     def finished() -> None:
         done.succeed()
 
-    task.processor.start(task.share, work_s, finished)
+    task.processor.start(task, work_s, finished)
     return done
 
 
@@ -118,14 +121,13 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
     fan.shift(flow.source, slot, flow.amount, flow.groups)
     try:
         until = source.tuples_in + change.outstanding(source)
-        while source.tuples_in < until or (source.busy and not fan.shares[flow.source]):
+        while source.tuples_in < until or (source.busy and (source.tuples_in == until or not fan.shares[flow.source])):
             yield env.timeout(LOOK_S)
         paused_s = env.now
-        size = part * source.logic.held_bytes()
-        size += len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0
+        state = source.logic.take(part, _leaving(fan.keys, flow))
+        size = state.bytes + (len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0)
         start, place = fan.places[flow.source], fan.places[flow.target]
         send_s, fetch_s = wiring.network.costs_s(start, place, size)
-        state = source.logic.take(part)
         yield from _beside(source, send_s)
         yield from carry(wiring, start, place, size)
         yield from _beside(target, fetch_s)
@@ -138,6 +140,14 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
     _settle(fan, buffer, flow, flow.target)
 
 
+def _leaving(keys: KeyGroups | None, flow: Flow) -> Leaves | None:
+    """Records of the key groups that move."""
+    if keys is None:
+        return None
+    known, groups = keys, set(flow.groups)
+    return lambda key: known.group_of(key) in groups
+
+
 def _settle(fan: Fan, buffer: Buffer, flow: Flow, index: int) -> None:
     """The share, and what was buffered of it, goes to that index."""
     fan.shift(fan.index(buffer), index, flow.amount, flow.groups)
@@ -148,9 +158,9 @@ def _settle(fan: Fan, buffer: Buffer, flow: Flow, index: int) -> None:
 
 
 def _beside(task: Task, work_s: float) -> Process:
-    """CPU work of a task that goes on working: it is done with the next tuples, and takes its time here."""
+    """CPU work of a task that goes on working: it is done before the next record, and takes its time here."""
     if work_s > 0.0:
-        task.debt_s += work_s
+        occupy(task, work_s)
         yield task.env.timeout(work_s * task.processor.slowdown / task.processor.speed)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import simpy
 
 from twin.change.checkpoint import Checkpoint
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Part:
     waited_s: float = 0.0
     put_aside: int = 0
     snapshot: Snapshot | None = None
-    flying: list[Segment] = field(default_factory=list)
+    flying: list[Record] = field(default_factory=list)
     done: bool = False
 
     @property

@@ -242,16 +242,16 @@ class Reconfigurer:
     def outstanding(self, task: Task) -> int:
         """Tuples queued at a task, on the way to it, and waiting to be sent to it."""
         flying = sum(
-            segment.n
-            for segment in self.world.in_flight()
-            if (inbox := destination(segment)) is not None and inbox.task is task
+            record.n
+            for record in self.world.in_flight()
+            if (inbox := destination(record)) is not None and inbox.task is task
         )
         unsent = sum(
-            segment.n
+            record.n
             for tasks in self.world.tasks.values()
             for producer in tasks
             for port in producer.ports
-            for path, segment in port.unsent()
+            for path, record in port.unsent()
             if path.inbox.task is task
         )
         return task.queued + flying + unsent

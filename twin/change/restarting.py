@@ -9,7 +9,6 @@ from twin.change.checkpoint import Checkpoint, counted, finish, restore
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import UNBOUNDED
-from twin.engine.streams.confluence import Confluence
 from twin.engine.streams.route import destination
 from twin.wiring.streams import room_of
 
@@ -29,13 +28,13 @@ def stop(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> tup
     """
     world, ledger, stopped = wiring.world, wiring.world.ledger, set(tasks)
     before, everything = ledger.lost, len(stopped) == len(all_tasks(wiring))
-    for segment in world.in_flight():
-        inbox = destination(segment)
+    for record in world.in_flight():
+        inbox = destination(record)
         if inbox is not None and (inbox.task in stopped or (everything and isinstance(inbox.task, Task | Buffer))):
-            ledger.lose(segment)
+            ledger.lose(record)
     for buffer in ledger.buffers if everything else ():
         ledger.lost += buffer.queued
-        buffer.segments.clear()
+        buffer.records.clear()
     for name in world.tasks:
         for task in world.tasks[name]:
             if task in stopped:
@@ -67,15 +66,8 @@ def _stop_task(wiring: Rewiring, operator: str, task: Task) -> None:
 
 def restart(wiring: Rewiring, checkpoint: Checkpoint, tasks: Sequence[Task]) -> int:
     """They go on from the checkpoint; the tuples that sources read again."""
-    world, now, started = wiring.world, wiring.world.env.now, set(tasks)
-    replayed = restore(world, checkpoint, tasks)
-    finish(checkpoint, started)
-    everything = len(started) == len(all_tasks(wiring))
-    for inbox in (inbox for inboxes in world.inboxes.values() for inbox in inboxes):
-        if everything or inbox.task in started:
-            inbox.lane.last_s = now  # the outage is no gap between segments
+    replayed = restore(wiring.world, checkpoint, tasks)
+    finish(checkpoint, set(tasks))
     for task in tasks:
-        if task.confluence is not None:
-            task.confluence = Confluence(now)  # nor did anything wait for it there
         task.unblock()
     return replayed

@@ -11,11 +11,8 @@ from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
 from twin.engine.measure.statistics import HostMeter
 from twin.engine.station.task import Task
-from twin.engine.streams.confluence import Confluence
 from twin.plan import Location
 from twin.query import Stream
-from twin.wiring.acquaint import acquaint
-from twin.wiring.meeting import overlapping, rounds
 from twin.wiring.wiring import Wiring
 
 
@@ -27,7 +24,6 @@ class Rewiring(Wiring):
         self.new_host: Callable[[HostMeter, LinkMeter], None] = lambda *_: None
         self._throttles: defaultdict[str, float] = defaultdict(lambda: 1.0)
         self._fans: dict[str, Fan] = {}
-        self._replicas: dict[str, int] = {}  # of what was scaled
 
     def fan(self, operator: str) -> Fan:
         """The ways into an operator, made when they are first changed."""
@@ -90,7 +86,6 @@ class Rewiring(Wiring):
         """A new replica, wired, which gets no tuples yet."""
         fan, tasks = self.fan(operator), self.world.tasks[operator]
         self.open(place)
-        self._overlap(place)
         made = len(tasks) + len(self.world.ledger.retired.get(operator, ()))
         task = self.task(self.job.component(operator), made, place)
         for position, out in enumerate(self._outputs(operator)):
@@ -99,31 +94,7 @@ class Rewiring(Wiring):
         tasks.append(task)
         fan.add(task, place)
         self.world.memories[place.host].add(task)
-        self._acquaint(task.processor)
-        self._know_company(operator)
         return task
-
-    def replicas(self, operator: str) -> int:
-        """That an operator has now."""
-        known = self._replicas.get(self.job.component(operator).name)
-        return super().replicas(operator) if known is None else known
-
-    def _know_company(self, operator: str) -> None:
-        """An operator has more or fewer replicas: whose segments overlap behind it, and in how many turns they come."""
-        self._replicas[operator] = len(self.world.tasks[operator])
-        if self.exact:
-            return
-        meeting, now_s = overlapping(self), self.world.env.now
-        for name, tasks in self.world.tasks.items():
-            for task in tasks:
-                self.know_company(name, task)
-                if name in meeting and task.confluence is None:
-                    task.confluence = Confluence(now_s)
-                    task.confluence.delay(max(0.0, task.free_s - now_s))
-        self.rounds = rounds(self)
-        for edge in self.job.edges:
-            for inbox in self.world.inboxes[edge.ends]:
-                inbox.lane.know(self.rounds[edge.ends])
 
     def _outputs(self, operator: str) -> list[Stream]:
         """The streams out of the component that begins with an operator."""
@@ -136,34 +107,14 @@ class Rewiring(Wiring):
         self.world.ledger.retired.setdefault(operator, []).append(task)
         self.fan(operator).leave(task)
         self._leave(task)
-        self._know_company(operator)
 
     def _leave(self, task: Task) -> None:
-        processor = task.processor
         self.world.memories[self.places[task].host].remove(task)
-        self._overlap(self.places[task])
-        processor.detach(task.share)
-        self._acquaint(processor)
+        task.processor.detach(task)
 
     def _arrive(self, task: Task, operator: str, place: Location) -> None:
         task.processor = self.open(place)
-        self._overlap(place)
-        task.share = task.processor.attach()
-        task.processor.block(task.share, task.blocked > 0)
+        task.processor.attach(task)
         self.places[task] = place
         if not task.polls:
             self.world.memories[place.host].add(task)
-        self._acquaint(task.processor)
-
-    def _overlap(self, place: Location) -> None:
-        """A segment of tuples that is in service, or came meanwhile, knows nothing of a change of the sharing."""
-        if self.exact:
-            return
-        processor = self.world.processors[place]
-        tasks = (task for tasks in self.world.tasks.values() for task in tasks if task.processor is processor)
-        self.world.ledger.overlap_s[place] += sum(task.in_service_work_s for task in tasks)
-
-    def _acquaint(self, processor: Processor) -> None:
-        tasks = self.world.tasks.items()
-        here = {name: [task for task in each if task.processor is processor] for name, each in tasks}
-        acquaint(self.job, lambda name: max(1, len(self.world.tasks[name])), processor, here)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from twin.engine.measure.ledger import Ledger
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Arrival:
         self.ledger = ledger
         self.missing = pieces
 
-    def deliver(self, segment: Segment) -> None:
+    def deliver(self, record: Record) -> None:
         """A piece has arrived."""
         self.ledger.transfers -= 1
         self.missing -= 1
@@ -57,7 +57,7 @@ def carry(
         if not wanted():
             return
         world.ledger.transfers += 1
-        piece = Segment(1, now, now, now, now, now, now)
+        piece = Record(now, now, now)
         piece.inbox = path.inbox
         path.nic.transmit(piece, path)
         if left > 1:  # the next piece goes when this one has left the card

@@ -142,7 +142,7 @@ def _failure(task: ChunkTask, index: int, scenario: Scenario | None, message: st
     }
     if scenario is not None:
         settings = scenario.run
-        row |= {"name": scenario.name, "fidelity": settings.fidelity, "horizon_s": settings.horizon_s}
+        row |= {"name": scenario.name, "horizon_s": settings.horizon_s}
         row |= {"warmup_s": settings.warmup_s, "period_s": settings.period_s}
         row |= {"config_hash": config_hash(scenario)}
         row |= {"deployment": scenario.deployment.model_dump_json(exclude_none=True)}

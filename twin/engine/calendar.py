@@ -6,6 +6,21 @@ from heapq import heappop
 from typing import Any
 
 import simpy
+from simpy.events import NORMAL, URGENT
+
+
+class Look(simpy.Event):
+    """When somebody looks at counters, or sets what work costs, and changes nothing else.
+
+    heaps: only at what waits in queues, and is held in windows. first: before all else of its time, as the end of a run
+    is: what windows then evaluate comes after it.
+    """
+
+    def __init__(self, env: simpy.Environment, delay_s: float, heaps: bool = False, first: bool = False) -> None:
+        super().__init__(env)
+        self.heaps = heaps
+        self._ok, self._value = True, None
+        env.schedule(self, URGENT if first else NORMAL, delay_s)
 
 
 class Calendar(simpy.Environment):
@@ -17,6 +32,18 @@ class Calendar(simpy.Environment):
     def __init__(self) -> None:
         self.now = 0.0
         super().__init__()
+
+    def look(self, delay_s: float, heaps: bool = False, first: bool = False) -> Look:
+        """A timeout for a process that only looks; see Look."""
+        return Look(self, delay_s, heaps, first)
+
+    def steps(self, count: int, until_s: float) -> None:
+        """So many events, or those before a time; then it is that time, if none are left before."""
+        for _ in range(count):
+            if not self._queue or self._queue[0][0] >= until_s:
+                self.now = self._now = until_s
+                return
+            self.step()
 
     def step(self) -> None:
         """See SimPy."""

@@ -1,11 +1,11 @@
-"""What a segment becomes. A station serves, a logic decides."""
+"""What a record becomes. A station serves, a logic decides."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twin.engine.segment import Segment
-from twin.engine.windows.state import State
+from twin.engine.record import Record
+from twin.engine.windows.content import Leaves, State
 
 if TYPE_CHECKING:
     from twin.engine.logics.sink import SinkLogic
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 
 class Logic:
-    """The base of all: passes every tuple on.
+    """The base of all: passes every record on.
 
-    station: where it is at work. out: where its tuples go. follows: whether it hears when segments are served. heeds:
-    whether it takes control items up itself. keeps: whether what is in service has left a trace in it already.
-    windowed: whether its segments are bursts, of which it has made one in each of its `fires`. dropped: tuples that
-    were not passed on. inner_bytes: size of a tuple that comes from another logic. more_s: mean CPU seconds that a
-    tuple takes beyond the station's service of it. law: what guards check, in words: tuples that came have left, ended
-    here, are in service or were stopped; empty where they need not.
+    station: where it is at work. out: where its tuples go. follows: whether what it takes up is there only when the
+    service ends, and then at once. heeds: whether it takes control items up itself. keeps: whether what is in service
+    has left a trace in it already. fires: evaluations of its windows so far. dropped: records that were not passed on.
+    inner_bytes: size of a record that comes from another logic. law: what guards check, in words: records that came
+    have left, ended here, are in service or were stopped; empty where they need not.
     """
 
     __slots__ = (
@@ -34,10 +33,8 @@ class Logic:
         "inner_bytes",
         "keeps",
         "law",
-        "more_s",
         "out",
         "station",
-        "windowed",
     )
 
     station: Task
@@ -48,9 +45,7 @@ class Logic:
         self.follows = False
         self.heeds = False
         self.keeps = False
-        self.windowed = False
         self.inner_bytes = 0.0
-        self.more_s = 0.0
         self.fires = 0
         self.dropped = 0
 
@@ -59,32 +54,19 @@ class Logic:
         self.station = station
         self.out = out
 
-    # what a segment becomes ----------------------------------------------------------------------------------------
+    # what a record becomes -----------------------------------------------------------------------------------------
 
-    def plan(self, segment: Segment) -> float:
-        """Decides what the segment becomes; returns the CPU seconds this takes beyond one service per tuple."""
-        return segment.n * self.out.send_s
+    def plan(self, record: Record) -> float:
+        """Decides what the record becomes; returns the CPU seconds this takes beyond its service."""
+        return self.out.send_s
 
-    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
-        """Sends what the segment became: the first tuple leaves at first_s, the last at last_s."""
-        segment.a_s, segment.b_s = first_s, last_s
-        self.out.send(segment)
-
-    def turn_s(self, n: float) -> float:
-        """Mean wait, for each other, of n tuples that come at one moment, in seconds, for anything but the CPU."""
-        return 0.0
-
-    def served(self, segment: Segment, start_s: float, end_s: float) -> None:
-        """Called when a service's times are known, before it ends."""
-
-    def corrected(self, segment: Segment, start_s: float, end_s: float) -> None:
-        """Called at the end of a job whose times were not known before."""
+    def emit(self, record: Record, at_s: float) -> None:
+        """Sends what the record became, at that time."""
+        record.at_s = at_s
+        self.out.send(record)
 
     def due(self, at_s: float, from_s: float) -> None:
         """Does what was due at a time, from another on."""
-
-    def settle(self, now_s: float) -> None:
-        """Does what was due until now, and would be looked at later."""
 
     def heed(self, mark: Mark) -> None:
         """Takes a control item up, if it heeds them; its station passes it on else."""
@@ -105,7 +87,7 @@ class Logic:
     def complete(self, kept: object, now_s: float) -> None:
         """Nothing will go back to before the checkpoint that it was kept for."""
 
-    def pending(self) -> list[Segment]:
+    def pending(self) -> list[Record]:
         """Copies of what it has taken up and will take up again after a restart, in the order in which it came."""
         return []
 
@@ -122,18 +104,19 @@ class Logic:
         return 0.0
 
     def window_bytes(self) -> float:
-        """As held_bytes, of what the last evaluation left, and of what waits to merge."""
-        return 0.0
+        """As held_bytes, and of what waits to merge."""
+        return self.held_bytes()
 
     def tuple_bytes(self) -> float:
         """Mean size of the tuples that come to it."""
         return self.inner_bytes or self.station.inputs.tuple_bytes()
 
-    def take(self, share: float) -> State:
-        """Takes that share of the windows' content out, evenly over their length.
+    def held_keys(self) -> list[tuple[list[int], float]]:
+        """Keys of the operator's key groups that records in its windows have, and how large each is, by window."""
+        return []
 
-        What is in service is not there yet: its last piece may still be corrected, so it stays.
-        """
+    def take(self, share: float, leaves: Leaves | None = None) -> State:
+        """Takes records out of the windows: those that leave, or else that share of them, evenly over their length."""
         return State()
 
     def give(self, state: State) -> None:
@@ -147,16 +130,9 @@ class Logic:
 
     # what is counted -----------------------------------------------------------------------------------------------
 
-    def stamp(self, segment: Segment) -> None:
-        """Dates tuples in service anew, where it does so."""
-
     def stores(self) -> int:
         """How many histories it gives and takes."""
         return 0
-
-    def fired(self) -> int:
-        """Evaluations of its windows so far."""
-        return self.fires
 
     def in_service(self) -> int:
         """Of the tuples in service, those that have still to leave or to end."""
@@ -198,13 +174,3 @@ class Logic:
     def sent(self, number: int) -> int:
         """Tuples that it passed on."""
         return self.out.came(number) if number < len(self.out.followers()) else self.station.tuples_out
-
-
-def depart(segment: Segment, n: int, first_s: float, last_s: float) -> Segment:
-    """The same segment, now n tuples that leave evenly between two times."""
-    alone = segment.n == 1
-    segment.n = n
-    segment.a_s, segment.b_s = first_s, last_s
-    if n == 1 and not alone:
-        segment.collapse(0.5)
-    return segment

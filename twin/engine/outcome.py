@@ -1,54 +1,18 @@
-"""What evaluations of windows come to: results, as the share of a segment over which they leave."""
+"""What evaluations of windows come to: results, which leave all at one moment."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 
 if TYPE_CHECKING:
-    from twin.engine.draws import Draws
     from twin.engine.logic import Logic
     from twin.engine.streams.outlet import Outlet
 
-
-@dataclass(slots=True)
-class Results:
-    """What one evaluation, or several merged ones, emits: n tuples over the share [low, high] of a segment.
-
-    early_s: how much earlier than that, for evaluations that were due before the segment came (< 0: after it).
-    fires: how many evaluations.
-    """
-
-    n: int
-    low: float
-    high: float
-    born0_s: float
-    born1_s: float
-    taken0_s: float
-    taken1_s: float
-    early_s: float = 0.0
-    fires: int = 1
-
-    def leave(self, first_s: float, last_s: float) -> Segment:
-        """As a segment that leaves while the service runs from first_s to last_s."""
-        span_s = last_s - first_s
-        from_s = first_s - self.early_s
-        segment = Segment(
-            self.n,
-            from_s + self.low * span_s,
-            from_s + self.high * span_s,
-            self.born0_s,
-            self.born1_s,
-            self.taken0_s,
-            self.taken1_s,
-        )
-        if segment.a_s == segment.b_s and self.n > 1:
-            segment.beyond = 0.0, 0.0, 0.0, 0.0
-        elif self.fires > 1:
-            segment.clump = self.n / self.fires
-        return segment
+Result = tuple[int, float, float]
+"""Its key, and when the oldest record that it is of was born and taken in, in seconds."""
 
 
 class Outcome:
@@ -56,22 +20,27 @@ class Outcome:
 
     __slots__ = ("entered", "out", "results")
 
-    def __init__(self, results: list[Results], out: Outlet, entered: list[tuple[Logic, Segment]]) -> None:
+    def __init__(self, results: Sequence[Result], out: Outlet, entered: list[tuple[Logic, Record]]) -> None:
         self.results = results
         self.out = out
         self.entered = entered
 
-    def leave(self, draws: Draws, at_s: float) -> None:
+    def leave(self, at_s: float) -> None:
         """All of it, at one moment."""
-        for logic, segment in self.entered:
-            logic.served(segment, at_s, at_s)
-        for results in self.results:
-            send_results(results, self.out, draws, at_s, at_s)
+        for logic, record in self.entered:
+            logic.emit(record, at_s)
+        send_results(self.results, self.out, at_s)
 
 
-def send_results(results: Results, out: Outlet, draws: Draws, first_s: float, last_s: float) -> None:
-    """Sends results while a service runs from first_s to last_s."""
-    segment = results.leave(first_s, last_s)
-    if segment.n == 1:  # one result, of an age that is anywhere in the range
-        segment.collapse(draws.uniform())
-    out.send(segment)
+def send_results(results: Sequence[Result], out: Outlet, at_s: float) -> None:
+    """Sends results, one after the other."""
+    for result in results:
+        out.send(as_record(result, at_s))
+
+
+def as_record(result: Result, at_s: float) -> Record:
+    """A result that leaves at that time."""
+    key, born_s, taken_s = result
+    made = Record(born_s, taken_s, at_s)
+    made.key = key
+    return made

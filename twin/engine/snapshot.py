@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twin.engine.outcome import Outcome
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.streams.control import Alignment
 
 
@@ -19,8 +19,8 @@ class Snapshot:
 
     def __init__(
         self,
-        queue: list[Segment],
-        serving: Segment | None,
+        queue: list[Record],
+        serving: Record | None,
         evaluating: Outcome | None,
         windows: float,
         alignment: Alignment | None,
@@ -38,4 +38,4 @@ class Snapshot:
     @property
     def queued(self) -> int:
         """Tuples in the queue."""
-        return sum([segment.n for segment in self.queue])
+        return sum([record.n for record in self.queue])

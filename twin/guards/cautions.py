@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from twin.deployment import Deployment
 from twin.engine.measure.statistics import Row
 from twin.events import AnyEvent
-from twin.guards.blocked_joins import blocked_joins
-from twin.guards.catching_up import catching_up
 from twin.guards.event_cautions import event_cautions
-from twin.guards.nearly_full import nearly_full
-from twin.guards.outside import held_outside
 from twin.guards.partitions import partition_cautions
 from twin.job import Job, compile
 from twin.key_skew import KeySkew
-from twin.markers import MarkerAge
 from twin.query import AnyOperator, Windowed
 from twin.scenario import RunSettings
-from twin.wiring.resolution import PARTS, resolution
 from twin.wiring.world import World
-
-BLOCKED_SHARE = 0.02
-"""Of the time: a window that is blocked for longer needs segments that are short against its slide."""
-OVERDRAWN, FINER = 0.02, 4
-"""Of the time: a processor that is ahead of its cores by more is followed too coarsely, by so many times."""
 
 
 def cautions(
@@ -34,20 +22,13 @@ def cautions(
     world: World,
     events: Sequence[AnyEvent],
     rows: Sequence[Row],
-    hosts: Sequence[Row],
-    ages: Sequence[MarkerAge],
 ) -> tuple[str, ...]:
-    """One line each, with the remedy. rows: those of the operators; hosts: of the hosts; ages: of latency markers."""
+    """One line each, with the remedy. rows: those of the operators."""
     job = compile(what)
     totals = _totals(rows)
     unevaluated = _unevaluated(job, settings, totals)
     return (
         *_dropped(rows),
-        *_coarse(job, settings, rows),
-        *(catching_up(job, settings, rows, events) or blocked_joins(job, settings, rows)),
-        *_overdrawn(job, settings, world),
-        *nearly_full(job, settings, rows, hosts, ages),
-        *held_outside(job, settings, rows),
         *unevaluated.values(),
         *_idle(job),
         *_crowded(job),
@@ -57,28 +38,6 @@ def cautions(
         *_of_events(world, settings, events),
         *_of_checkpoints(world),
     )
-
-
-def _coarse(job: Job, settings: RunSettings, rows: Sequence[Row]) -> list[str]:
-    """That segments are too long for what a window does while its results block it."""
-    if settings.fidelity == "exact":
-        return []
-    found = resolution(job, settings)
-    behind, slide_s = ("", math.inf) if found.fine_enough else (found.operator, found.needed_s * PARTS)
-    for operator in job.query.operators:
-        if isinstance(operator, Windowed) and operator.window.policy == "time":
-            mine = [row["backPressuredTimeMsPerSecond"] for row in rows if row["operator"] == operator.name]
-            blocked = sum(mine) > 1000 * BLOCKED_SHARE * len(mine)
-            if blocked and operator.window.slide < min(slide_s, found.span_s * PARTS / 2):
-                behind, slide_s = operator.name, operator.window.slide
-    if not behind:
-        return []
-    enough = math.ceil(settings.horizon_s * len(job.query.sources) * PARTS / slide_s)
-    line = (
-        f"{behind}: it is blocked now and then, and segments of {found.span_s:.2g} s hide how that goes with its slide "
-        f"of {slide_s:.2g} s: throughput and latencies may be far off; set run.segments to {enough}, or fidelity: exact"
-    )
-    return [line]
 
 
 def _dropped(rows: Sequence[Row]) -> list[str]:
@@ -92,19 +51,6 @@ def _dropped(rows: Sequence[Row]) -> list[str]:
         lost, made = (sum(row[key] for row in mine) for key in ("numRecordsDropped", "numRecordsOut"))
         lines.append(f"{name}: {lost} of the {made} tuples that it sent were dropped at full channels")
     return lines
-
-
-def _overdrawn(job: Job, settings: RunSettings, world: World) -> list[str]:
-    """That what tasks need was estimated so far off that jobs had to wait for it."""
-    span_s = resolution(job, settings).span_s
-    finer = math.ceil(FINER * settings.horizon_s * len(job.sources) / span_s) if span_s > 0.0 else 0
-    return [
-        f"{place}: with segments of {span_s:.2g} s its tasks together were given "
-        f"{100 * processor.overdrawn_s / settings.horizon_s:.0f} % more than it has, so they were stopped for as long: "
-        f"latencies there may be far off; set run.segments to {finer}, or fidelity: exact"
-        for place, processor in world.processors.items()
-        if processor.overdrawn_s > OVERDRAWN * settings.horizon_s
-    ]
 
 
 Totals = dict[str, dict[str, int]]

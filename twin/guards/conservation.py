@@ -9,22 +9,16 @@ from twin.engine.compute.processor import Processor
 from twin.engine.measure.ledger import Buffer
 from twin.engine.station.task import Task
 from twin.engine.streams.route import Leg
-from twin.guards import event_windows, window_counts
+from twin.guards import event_windows
 from twin.job import Job
 from twin.wiring.world import World
-
-SHARING_TOLERANCE = 0.05
-SHARING_START_S = 0.5
-"""A fast run shares a processor by demands that it estimates from what lately came. Such a share of its capacity, and
-so much at the start, is an error of the estimate: the processor makes up for less (`OVERDRAFT`), but for what its tasks
-have just begun."""
 
 
 class ConservationError(RuntimeError):
     """A run created or lost tuples, or did more work than its processors can."""
 
 
-def check(job: Job, world: World, exact: bool) -> None:
+def check(job: Job, world: World) -> None:
     """Raises ConservationError, naming the law and the place, if a finished run breaks one."""
     _brokers(world)
     _streams(job, world)
@@ -32,8 +26,8 @@ def check(job: Job, world: World, exact: bool) -> None:
     _restarts(world)
     _migrations(world)
     _operators(world)
-    _work(world, 0.0 if exact else SHARING_TOLERANCE)
-    wrong = (event_windows if exact else window_counts).violation(job.query, world)
+    _work(world)
+    wrong = event_windows.violation(job.query, world)
     if wrong:
         raise ConservationError(f"a window over event time: {wrong}")
 
@@ -131,15 +125,12 @@ def _operators(world: World) -> None:
             _require(came == went, law, task.name, came, went)
 
 
-def _work(world: World, tolerance: float) -> None:
+def _work(world: World) -> None:
     ahead = defaultdict[Processor, float](float, world.ledger.moving_s)
     for task in _tasks(world):
         ahead[task.processor] += _ahead_s(task)
     for location, processor in world.processors.items():
-        limit = processor.capacity * world.env.now * (1 + tolerance + 1e-9) + ahead[processor]
-        if tolerance > 0.0:
-            limit += processor.capacity * SHARING_START_S
-        limit += world.ledger.overlap_s.get(location, 0.0)
+        limit = processor.capacity * world.env.now * (1 + 1e-9) + ahead[processor]
         if processor.work_s > limit:
             raise ConservationError(f"work <= capacity * time at {location}: {processor.work_s} != {limit}")
 

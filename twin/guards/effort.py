@@ -1,48 +1,64 @@
-"""How much work a run will be, estimated before it begins: what would not finish is refused, with the reason.
+"""How much processor time a run will take, estimated before it begins: what would take hours is refused.
 
-A step is what one segment (in an exact run a tuple) costs that a simple operator handles, about five microseconds; what
-windows do with it, sharing a processor, and sending it count for more of them. Near saturation, where channels are
-full now and then, the estimate is of the order of magnitude; elsewhere it is within a factor of about three.
+A service is the unit: a record that a replica takes up. How many there will be follows from the flows of the rate
+model, and what each takes from who runs the job, kernel or engine; what else comes again and again is counted in
+services of the engine's. Near saturation, where channels are full now and then, the estimate is of the order of
+magnitude.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from twin.deployment import Deployment
+import numpy as np
+
 from twin.errors import BadInput
-from twin.events import AnyEvent, Scale
-from twin.guards.effort_segments import most_replicas
-from twin.guards.effort_traffic import Load, traffic
+from twin.events import AnyEvent, RateChange
+from twin.guards.memory import require_memory
 from twin.job import Job, compile
-from twin.scenario import RunSettings
+from twin.query import Windowed
+from twin.randomness import stream
+from twin.rates.answer import RateAnswer
+from twin.rates.model import RateModel
+from twin.scenario import Scenario
+from twin.workload import ArrivalLaw
 
-MAX_STEPS = 1e9
-"""More steps than these take hours: the run is refused."""
-STEP_S = 5e-6
-"""CPU seconds of a step, on a core of these years."""
-LONG_STEPS = 1.5e6
-"""More steps than these take about ten seconds: a person who waits should be told."""
-MAX_PAIRS = 3e7
-"""Pairs of replicas that are connected: each takes memory."""
-MAX_TOGETHER = 8000
-"""Replicas on one processor."""
-MAX_HELD = 2.5e6
-"""Segments of results that one evaluation of a window makes: they wait in memory, all at the same time."""
-MAX_ROWS = 1e6
-"""Rows of statistics, a period and component each."""
-ROW_STEPS = 3.0
-"""Steps that a row of statistics costs."""
-TASK_STEPS = 150.0
-"""Steps that it takes to make a replica."""
-SCALE_SHARE = 4.0
-"""A change of scale costs the square of the new replicas, over this."""
-DRIFT_STEPS = 12.0
-"""Steps that a drift of keys costs, beside ..."""
-DRIFT_STEPS_A_GROUP = 0.02
-"""... these for each key group."""
+ENGINE_S, KERNEL_S = 8e-6, 1e-7
+"""CPU seconds of a service, in the engine and in the kernel, on a core of these years."""
+MOST_S, LONG_S = 5000.0, 20.0
+"""CPU seconds beyond which a run is refused, and beyond which a person who waits should be told."""
+SENT = 0.3
+"""Services that it costs to send a tuple."""
+VISIT = 0.1
+"""Services that it costs to look at one record of a window's content."""
+ROW, REPLICA = 3.0, 150.0
+"""... to write one row of statistics, and to make a replica."""
+DRIFT, DRIFTING_GROUP = 12.0, 0.02
+"""... for keys to drift, and for each key group that may."""
+PHASES_READ = 20_000
+"""So many phases of an arrival law are looked at; the rest of the run counts as more of the same."""
+
+
+def native(job: Job, scenario: Scenario) -> bool:
+    """Whether the kernel runs a job, and not the engine: it knows neither event time nor barriers of checkpoints."""
+    return scenario.checkpoints is None and not any(each.needs_event_time for each in job.query.operators)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One cause of services: how many, what it is, what to do about it, and CPU seconds each."""
+
+    services: float
+    cause: str
+    remedy: str
+    each_s: float = ENGINE_S
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds, roughly."""
+        return self.services * self.each_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,112 +68,137 @@ class Effort:
     loads: tuple[Load, ...]
 
     @property
-    def steps(self) -> float:
+    def services(self) -> float:
         """All of them."""
-        return sum(load.steps for load in self.loads)
+        return sum(load.services for load in self.loads)
 
     @property
     def cpu_s(self) -> float:
-        """What they take, roughly."""
-        return self.steps * STEP_S
+        """CPU seconds, roughly."""
+        return sum(load.cpu_s for load in self.loads)
 
     @property
     def long(self) -> bool:
-        """Whether it will end, but a person who waits should be told."""
-        return LONG_STEPS < self.steps <= MAX_STEPS
+        """Whether a person who waits should be told."""
+        return self.cpu_s > LONG_S
 
     def describe(self) -> str:
-        """One line: how many steps, mostly why, and what to do about it."""
+        """One line: how long, mostly why, and what to do about it."""
         worst = self.loads[0]
-        return f"about {self.steps:.1e} steps, mostly {worst.cause}; {worst.remedy}"
+        why = f"about {_duration(self.cpu_s)} of CPU time, mostly for {worst.cause}"
+        return f"{why}; {worst.remedy}, or let it end as soon as its means are known (--precision 1%)"
 
 
-def require_feasible(what: Deployment | Job, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
-    """The effort of a run. Raises BadInput, naming the largest part of it, if it would not finish within hours."""
-    job = compile(what).apart
-    rows = settings.horizon_s / settings.period_s * len(job.query.operators)
-    if rows > MAX_ROWS:
-        raise BadInput(
-            f"run.period_s = {settings.period_s:g} makes about {rows:.1e} rows of statistics, more than "
-            f"{MAX_ROWS:.0e}; make it at least {settings.period_s * rows / MAX_ROWS:.2g}"
-        )
-    _require_memory(job, events)
-    effort = estimate(job, settings, events)
-    for load in effort.loads:
-        if load.held > MAX_HELD:
-            raise BadInput(f"the run would have to hold {load.cause}; {load.remedy}")
-    if effort.steps > MAX_STEPS:
-        raise BadInput(f"the run would take {effort.describe()} (the limit is {MAX_STEPS:.0e} steps)")
+def require_feasible(scenario: Scenario, job: Job | None = None) -> Effort:
+    """The effort of a run. Raises BadInput, naming its largest part, if it would take hours or too much memory.
+
+    A run that ends when it is precise enough may take as long as that takes.
+    """
+    job, found = job or compile(scenario), _answer(scenario)
+    require_memory(job, scenario, dict(zip(found.operators, found.in_per_s[0].tolist(), strict=True)))
+    effort = _estimate(scenario, job, found)
+    if effort.cpu_s > MOST_S and scenario.run.precision is None:
+        raise BadInput(f"the run would take {effort.describe()} (the limit is {_duration(MOST_S)})")
     return effort
 
 
-def estimate(what: Deployment | Job, settings: RunSettings, events: Sequence[AnyEvent] = ()) -> Effort:
-    """The effort of a run, without running it."""
-    job = compile(what).apart
-    loads = [*traffic(job, settings, events), *_clocks(job, settings), *_replicas(job, events)]
-    return Effort(tuple(sorted(loads, key=lambda load: -load.steps)))
+def estimate(scenario: Scenario, job: Job | None = None) -> Effort:
+    """The effort of a run, without running it. job: that of the scenario, where it is there already."""
+    return _estimate(scenario, job or compile(scenario), _answer(scenario))
 
 
-# memory --------------------------------------------------------------------------------------------------------------
+def _answer(scenario: Scenario) -> RateAnswer:
+    with np.errstate(all="ignore"):
+        return RateModel().answer(scenario, [scenario.plan])
 
 
-def _require_memory(job: Job, events: Sequence[AnyEvent]) -> None:
-    replicas = most_replicas(job, events)
-    pairs: dict[str, float] = {}
-    for each in job.edges:
-        producer, consumer = each.ends
-        count = replicas[producer] * (1 if each.how.paired else replicas[consumer])
-        pairs[f"stream {producer} -> {consumer} connects {count:,} pairs of replicas"] = count
-    worst = max(pairs, key=pairs.__getitem__)
-    if sum(pairs.values()) > MAX_PAIRS:
-        raise BadInput(f"the plan is too large to simulate: {worst}; use fewer replicas")
-    places = [each for event in events if isinstance(event, Scale) for each in event.locations]
-    places += [each for component in job.components for each in component.places]
-    for place, count in Counter(places).items():
-        if count > MAX_TOGETHER:
-            raise BadInput(
-                f"the plan is too large to simulate: '{place}' holds {count:,} replicas, more than {MAX_TOGETHER:,}, "
-                "which all share its processor; use fewer replicas"
-            )
+def _estimate(scenario: Scenario, job: Job, found: RateAnswer) -> Effort:
+    loads = [*_flows(job, scenario, found), *_arrivals(job, scenario), *_clocks(job, scenario)]
+    return Effort(tuple(sorted(loads, key=lambda load: -load.cpu_s)))
 
 
-# clocks --------------------------------------------------------------------------------------------------------------
+# what flows ----------------------------------------------------------------------------------------------------------
 
 
-def _clocks(job: Job, settings: RunSettings) -> list[Load]:
-    """What comes by itself again and again: statistics, drifting keys, pauses of hosts."""
+def _flows(job: Job, scenario: Scenario, found: RateAnswer) -> Iterator[Load]:
+    """Of each operator, what it takes in, looks at in windows, and sends from them."""
+    horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
+    each_s = KERNEL_S if native(job, scenario) else ENGINE_S
+    more = _raised(job, scenario.events, horizon_s)
+    for number, operator in enumerate(job.query.topological):
+        name = operator.name
+        taken = float(found.in_per_s[0, number]) * horizon_s * more
+        yield Load(taken, f"the {taken:.1e} tuples that {name!r} takes in", "lower rates or run.horizon_s", each_s)
+        usual = nominal[name]
+        if isinstance(operator, Windowed):
+            content = min(usual.window_tuples, usual.in_per_s * horizon_s)
+            share = float(found.in_per_s[0, number]) / max(usual.in_per_s, 1e-300)
+            fires = usual.fires_per_s * horizon_s
+            why = f"the {fires:.1e} evaluations of the window of {name!r}, of {content * share:.1e} tuples each"
+            yield Load(fires * (1.0 + VISIT * content * share), why, "make it shorter or its slide longer", each_s)
+            sent = float(found.out_per_s[0, number]) * horizon_s * more
+        else:  # what full channels drop was sent, too
+            sent = taken * usual.out_per_s / max(usual.in_per_s, 1e-300)
+        why = f"the {sent:.1e} tuples that {name!r} sends"
+        yield Load(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
+
+
+def _raised(job: Job, events: Sequence[AnyEvent], horizon_s: float) -> float:
+    """By how much events raise what is offered, averaged over the run and all sources."""
+    arrivals = job.deployment.workload.arrivals
+    offered = {name: law.mean_rate_per_s for name, law in arrivals.items()}
+    raised = sum(rate * _mean_factor(name, arrivals[name], events, horizon_s) for name, rate in offered.items())
+    return raised / max(sum(offered.values()), 1e-300)
+
+
+def _mean_factor(source: str, law: ArrivalLaw, events: Sequence[AnyEvent], horizon_s: float) -> float:
+    changes = [each for each in events if isinstance(each, RateChange) and each.source == source]
+    mean, factor, since_s = 0.0, 1.0, 0.0
+    for each in sorted(changes, key=lambda event: event.at_s):
+        until_s = min(each.at_s, horizon_s)
+        mean += factor * (until_s - since_s) / horizon_s
+        factor = each.factor or (each.rate_per_s or 1.0) / law.mean_rate_per_s
+        since_s = until_s
+    return mean + factor * (horizon_s - since_s) / horizon_s
+
+
+# what comes by itself ------------------------------------------------------------------------------------------------
+
+
+def _arrivals(job: Job, scenario: Scenario) -> Iterator[Load]:
+    for source in job.sources:
+        count = _phases(job.deployment.workload.arrivals[source.name], scenario.run.horizon_s) * source.replicas
+        cause = f"the {count:.1e} changes of rate in workload.arrivals.{source.name}"
+        yield Load(count, cause, "make its phases longer or run.horizon_s shorter")
+
+
+def _phases(law: ArrivalLaw, horizon_s: float) -> float:
+    count, now_s = 0, 0.0
+    for length_s, _ in islice(law.phases(stream(0, "effort")), PHASES_READ):
+        count, now_s = count + 1, now_s + length_s
+        if now_s >= horizon_s:
+            return count
+    return count if count < PHASES_READ else count * horizon_s / max(now_s, 1e-300)
+
+
+def _clocks(job: Job, scenario: Scenario) -> Iterator[Load]:
+    """Statistics, replicas that are made, drifting keys, pauses of hosts."""
+    settings, noise = scenario.run, job.engine.noise
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
-    loads = [Load(rows * ROW_STEPS, f"the {rows:.1e} rows of statistics", "make run.period_s longer")]
+    yield Load(rows * ROW, f"the {rows:.1e} rows of statistics", "make run.period_s longer")
+    tasks = sum(each.replicas for each in job.components)
+    yield Load(tasks * REPLICA, f"the {tasks:,} replicas that are made", "use fewer")
     for name, skew in job.deployment.workload.keys.items():
         if skew.drift_every_s is not None:
-            drifts = settings.horizon_s / skew.drift_every_s
-            groups = job.component(name).key_groups or 1
-            loads.append(
-                Load(
-                    drifts * (DRIFT_STEPS + DRIFT_STEPS_A_GROUP * groups),
-                    f"the {drifts:.1e} drifts of {groups:,} key groups in workload.keys.{name}",
-                    "make drift_every_s longer",
-                )
-            )
-    noise = job.engine.noise
+            drifts, groups = settings.horizon_s / skew.drift_every_s, job.component(name).key_groups or 1
+            cause = f"the {drifts:.1e} drifts of {groups:,} key groups in workload.keys.{name}"
+            yield Load(drifts * (DRIFT + DRIFTING_GROUP * groups), cause, "make drift_every_s longer")
     if settings.noise and noise.gc_interval_s is not None:
         pauses = settings.horizon_s / (noise.gc_interval_s + noise.gc_pause_s)
-        tasks = sum(each.replicas for each in job.components)
-        loads.append(Load(pauses * tasks, f"the {pauses:.1e} pauses a host", "make engine.noise.gc_interval_s longer"))
-    return loads
+        yield Load(pauses * tasks, f"the {pauses:.1e} pauses a host", "make engine.noise.gc_interval_s longer")
 
 
-def _replicas(job: Job, events: Sequence[AnyEvent]) -> list[Load]:
-    """What it takes to make them; each one that comes later is made known to all that share its processor."""
-    return [
-        Load(each.replicas * TASK_STEPS, f"the {each.replicas:,} replicas of {each.name!r} that are made", "use fewer")
-        for each in job.components
-    ] + [
-        Load(
-            len(event.placement) ** 2 / SCALE_SHARE,
-            f"the {len(event.placement):,} replicas that events.{index} (scale) makes one by one",
-            "scale to fewer",
-        )
-        for index, event in enumerate(events)
-        if isinstance(event, Scale)
-    ]
+def _duration(cpu_s: float) -> str:
+    if cpu_s < 120.0:
+        return f"{cpu_s:.0f} s"
+    return f"{cpu_s / 60:.0f} min" if cpu_s < 7200.0 else f"{cpu_s / 3600:.3g} h"

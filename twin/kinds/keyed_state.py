@@ -56,4 +56,4 @@ class KeyedState(Map):
     @property
     def mechanism(self) -> Remembering:  # type: ignore[override]
         """See OperatorBase."""
-        return Remembering(self.selectivity, self.keys, self.ttl_s, self.state_bytes_per_key)
+        return Remembering(self.selectivity, self.ttl_s, self.state_bytes_per_key)

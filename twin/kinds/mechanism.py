@@ -58,13 +58,9 @@ class Sessioning:
 
 @dataclass(frozen=True, slots=True)
 class Remembering:
-    """Passes `selectivity` tuples on for each, and keeps a state of a key for ttl_s after its last; None: for ever.
-
-    keys: over all replicas.
-    """
+    """Passes `selectivity` tuples on for each, and keeps a state of a key for ttl_s after its last; None: for ever."""
 
     selectivity: float
-    keys: int
     ttl_s: float | None
     bytes_each: float
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 
+from twin.engine.logics.sink import SinkLogic
 from twin.engine.measure.batches import Batches
 from twin.engine.measure.standard_errors import edges_s
 from twin.engine.measure.statistics import Statistics
 from twin.job import Job
-from twin.kinds.registry import SINKS
 from twin.precision.steadiness import memory_s, slides_s
 from twin.scenario import RunSettings
-from twin.wiring.resolution import resolution
 from twin.wiring.world import World
-
-SPANS_A_BATCH = 4.0
-"""Segments of a source: shorter batches would see one and then none."""
 
 
 def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statistics) -> Batches | None:
@@ -23,20 +19,19 @@ def batches_of(job: Job, settings: RunSettings, world: World, statistics: Statis
 
     Nor do they begin before windows are full: that they fill is no chance.
     """
-    span_s = 0.0 if settings.fidelity == "exact" else resolution(job, settings).span_s
     long_s = memory_s(job)
     start_s = math.ceil(settings.warmup_s / settings.period_s - 1e-9) * settings.period_s
     filled_s = min(2.0 * long_s, settings.horizon_s / 4)
-    ends_s = edges_s(
-        max(start_s, filled_s), settings.horizon_s, max(long_s, SPANS_A_BATCH * span_s), slides_s(job.deployment)
-    )
+    ends_s = edges_s(max(start_s, filled_s), settings.horizon_s, long_s, slides_s(job.deployment))
     if not ends_s:
         return None
+    batches = Batches(world.env, sinks_of(job, world), ends_s[:-1])
+    statistics.listeners.append(batches.period_ended)
+    return batches
+
+
+def sinks_of(job: Job, world: World) -> list[SinkLogic]:
+    """Where results of all replicas are counted."""
     tasks = [task for component in job.sinks for task in world.tasks[component.name]]
     logics = [task.logic.part(task.logic.operators() - 1) for task in tasks]
-    sinks = [sink for logic in logics if (sink := logic.sink()) is not None]
-    batches = Batches(world.env, sinks, ends_s[:-1])
-    statistics.listeners.append(
-        lambda operators, _hosts: batches.period_ended([row for row in operators if row["kind"] in SINKS])
-    )
-    return batches
+    return [sink for logic in logics if (sink := logic.sink()) is not None]

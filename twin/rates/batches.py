@@ -3,7 +3,7 @@
 A producer's tuples wait until a batch is full, or until the next flush, which comes periodically and knows nothing of
 them: where a batch does not fill in a period they wait half of one, as those of a real Flink do. What leaves together
 arrives together, so at the consumer a tuple has on average half the batch before it; and what the consumer makes of a
-batch comes to the next operator at the consumer's pace. The same laws as a fast run's (`twin.engine.streams.batching`).
+batch comes to the next operator at the consumer's pace.
 
 Replicas of a time window are evaluated at the same moments, so a consumer gets its share of all their results at once;
 of count windows, that of one replica's. Letters at the end of a name are the axes of `twin.rates.layout`.

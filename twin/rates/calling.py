@@ -25,7 +25,7 @@ def away_s(calls: Calls, in_per_s: np.ndarray, replicas: np.ndarray, blocked: np
 
 def turn_s(calls: Calls, sizes: np.ndarray) -> np.ndarray:
     """Mean wait of tuples that come together, so many at a time, for each other: for a place, as each becomes free in
-    turn, or for the gate. As a fast run has it. [K, N]"""
+    turn, or for the gate. [K, N]"""
     found = np.zeros_like(sizes)
     if np.isfinite(calls.replica_per_s):
         more = np.maximum(sizes - calls.servers, 0.0)

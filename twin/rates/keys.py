@@ -67,7 +67,7 @@ def crowding(
 
 def spreads(deployment: Deployment, names: Sequence[str]) -> dict[str, KeySpread]:
     """How an aggregate's window is spread over its groups, by name, where that matters: keys are skewed, or come to
-    several replicas. Key groups are put together as fast runs do: the most frequent, the next 2, 4 ..."""
+    several replicas. Key groups are put together: the most frequent, the next 2, 4 ..."""
     found = {}
     for name in names:
         operator, skew = deployment.query.operator(name), deployment.workload.keys.get(name, KeySkew())
@@ -89,14 +89,18 @@ def _places(deployment: Deployment, name: str) -> float:
     return max(1.0 if way.whole or way.keeps_keys else 2.0 if way.two_choices else np.inf for way in ways)
 
 
-def _spread(values: np.ndarray, skew: KeySkew, places: float) -> KeySpread:
+def key_shares(values: np.ndarray, skew: KeySkew) -> tuple[np.ndarray, np.ndarray]:
+    """Of key groups that have any, their shares of the input and distinct values, the most frequent first. [G]"""
     if skew.placed:
         shares = skew.by_group(len(values))
         order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
-        shares, values = shares[order], values[order]
-    else:
-        populated = values[values > 0]
-        shares, values = zipf_shares(len(populated), skew.zipf), np.full(len(populated), populated.mean())
+        return shares[order], values[order]
+    populated = values[values > 0]
+    return zipf_shares(len(populated), skew.zipf), np.full(len(populated), populated.mean())
+
+
+def _spread(values: np.ndarray, skew: KeySkew, places: float) -> KeySpread:
+    shares, values = key_shares(values, skew)
     edges = _edges(len(shares))
     return KeySpread(np.add.reduceat(shares, edges), np.add.reduceat(values, edges), places)
 

@@ -52,7 +52,8 @@ class Ages(NamedTuple):
 
     ages_s: of what operators emit, [3, O, N]; of that, channel_s, queue_s, line_s and window_s [O, N] (see RateAnswer).
     blocked_on: whether an operator's input channels are full, and jam_on those of which share of its replicas. [O, N]
-    filling_rn: how long that takes, by source [R, N]. full_sn: whether a stream's channels are. [S, N]
+    filling_rn: how long that takes, by source [R, N]. full_sn: whether a stream's channels are; way_sn: how long tuples
+    are on them, and link_sn how long of that on the network. [S, N]
     """
 
     results_s: np.ndarray
@@ -64,6 +65,8 @@ class Ages(NamedTuple):
     blocked_on: np.ndarray
     filling_rn: np.ndarray
     full_sn: np.ndarray
+    way_sn: np.ndarray
+    link_sn: np.ndarray
 
 
 def result_ages_s(
@@ -120,7 +123,7 @@ def result_ages_s(
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
     parts = channel_on, queue_on, waited_on, window_on
-    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, full_sn)
+    return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, full_sn, channel_sn, link_sn)
 
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
@@ -172,10 +175,11 @@ def _full(layout: Layout, found: Load, share: np.ndarray) -> Full:
 
 def _links_s(layout: Layout, found: Load) -> np.ndarray:
     """Latency, transmission and the wait for the network card and the links. [S, N]"""
+    if layout.links is not None:
+        waits_sn = np.where(found.nic_sn > 0.0, layout.links.waits_sn(layout.carried_sn(found.out_on)), 0.0)
+        return np.asarray(layout.latency_sn + layout.links.send_sn + waits_sn)
     rho = np.minimum(found.nic_sn, RHO_MAX)
-    waits = 1.0 + rho / (1.0 - rho) / 2.0
-    over_links = 0.0 if layout.links is None else layout.links.send_sn
-    return np.asarray(layout.latency_sn + (layout.send_sn + over_links) * waits)
+    return np.asarray(layout.latency_sn + layout.send_sn * (1.0 + rho / (1.0 - rho) / 2.0))
 
 
 def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, lines: Queues) -> np.ndarray:

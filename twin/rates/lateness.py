@@ -2,9 +2,9 @@
 
 What comes to a replica by a factor p too fast and leaves at a time t has come at t / p: it waited t (1 - 1 / p). If it
 was already a t' late when it came at t', it leaves t (1 - (1 - a) / p) late. All is means over the tuples of an
-operator, of which some came through replicas that keep up and others did not; a result of a window is as late as a
-tuple that comes first to it on average, as runs have it, and a match as late as the later side. Axes are those of
-`twin.rates.layout`; rows of [2, N] are time since ingestion and since generation, as in `twin.rates.latency`.
+operator, of which some came through replicas that keep up and others did not; a result of a window is as old as its
+oldest tuple, so as late as what comes through the latest replica, and a match as late as the later side. Axes are those
+of `twin.rates.layout`; rows of [2, N] are time since ingestion and since generation, as in `twin.rates.latency`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,23 @@ def lateness(layout: Layout, paces: Paces) -> np.ndarray:
     job, load = layout.job, paces.load
     sent_sn = layout.carried_sn(load.out_on)
     late: list[np.ndarray] = []
+    latest: list[np.ndarray] = []
     for o in range(len(job.names)):
         if job.inputs[o]:
-            coming = [_behind(late[job.producer_s[s]], paces.over_sn[s]) for s in job.inputs[o]]
-            if job.operators[o].joins:
+            before = latest if o in job.windowed and not job.operators[o].joins else late
+            coming = [_behind(before[job.producer_s[s]], paces.over_sn[s]) for s in job.inputs[o]]
+            if job.operators[o].joins or o in job.windowed:
                 met = np.max(coming, axis=0)
             else:
                 rates = np.array([sent_sn[s] / np.maximum(paces.over_sn[s], 1.0) for s in job.inputs[o]])
                 met = _mean(rates, coming)
-            late.append(_worked_off(layout, paces, o, met))
         else:
-            late.append(_worked_off(layout, paces, o, np.zeros((2, layout.size))))
-            late[o][INGESTED] = 0.0  # it waits at the broker
+            met = np.zeros((2, layout.size))
+        worked, leaving = _worked_off(layout, paces, o, met)
+        late.append(_mean(worked, leaving))
+        latest.append(np.max(np.where(worked[:, None] > 0.0, leaving, met), axis=0))
+        if not job.inputs[o]:  # it waits at the broker
+            late[o][INGESTED] = latest[o][INGESTED] = 0.0
     return _mean(load.in_on[job.sinks], [late[o] for o in job.sinks])
 
 
@@ -48,8 +53,8 @@ def _behind(late: np.ndarray, over: np.ndarray) -> np.ndarray:
     return np.asarray(1.0 - (1.0 - late) / np.maximum(over, 1.0))
 
 
-def _worked_off(layout: Layout, paces: Paces, o: int, late: np.ndarray) -> np.ndarray:
-    """What leaves the operator, of all of its parts."""
+def _worked_off(layout: Layout, paces: Paces, o: int, late: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """How much leaves each part of the operator [K, N], and how late: K times [2, N]."""
     cells = len(layout.operator_c)
     rows = [*range(*layout.cells(o).indices(cells)), *range(cells + o, len(paces.over_kn), len(layout.job.names))]
-    return _mean(paces.worked_kn[rows], [_behind(late, paces.over_kn[row]) for row in rows])
+    return paces.worked_kn[rows], [_behind(late, paces.over_kn[row]) for row in rows]

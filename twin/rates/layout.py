@@ -163,7 +163,7 @@ class Layout:
     def latency_sn(self) -> np.ndarray:
         """Mean network latency of a stream's tuples, 0 for those that stay on their host. [S, N]"""
         if self.links is not None:
-            return self.links.latency_sn if self.fusing is None else self.links.latency_sn * ~self.fusing.inner_sn
+            return self.links.latency_sn
         return self._mean_of_hosts(self.job.latency_h)
 
     @cached_property

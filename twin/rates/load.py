@@ -206,20 +206,28 @@ def _nics(layout: Layout, sent_sn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The highest utilisation among the cards and links that a stream crosses [S, N]; of all cards [H, N]."""
     job = layout.job
     bytes_sn = sent_sn * job.bytes_s[:, None] + np.zeros(layout.size)
-    if layout.fusing is not None:
-        bytes_sn *= ~layout.fusing.inner_sn
     leaving_cn = np.zeros(layout.count_cn.shape)
     for s, producer in enumerate(job.producer_s):
         leaving_cn[layout.cells(producer)] += bytes_sn[s] * layout.leaving[s]
     used_hn = layout.by_host(leaving_cn) / job.bandwidth_h[:, None]
+    if layout.links is not None:
+        return layout.links.utilisation_sn(bytes_sn), used_hn
     used_cn = layout.of_hosts(used_hn)
     cards = [
         np.where(layout.leaving[s] > 0, used_cn[layout.cells(producer)], 0.0).max(axis=0)
         for s, producer in enumerate(job.producer_s)
     ]
-    if layout.links is None:
-        return np.stack(cards), used_hn
-    return np.maximum(np.stack(cards), layout.links.utilisation_sn(bytes_sn)), used_hn
+    return np.stack(cards), used_hn
+
+
+def windows_on(layout: Layout, window_on: np.ndarray) -> np.ndarray:
+    """Tuples in the windows of all replicas, of those in one. [O, 1 or N]"""
+    slides = list(layout.job.slides)
+    if not any(layout.job.names[o] in layout.counted for o in slides):
+        return window_on
+    each_on = np.ones((len(layout.job.names), layout.size))
+    each_on[slides] = layout.replicas_on[slides]
+    return window_on * each_on
 
 
 def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -229,11 +237,7 @@ def memory(layout: Layout, flow: Mapping[str, Flow]) -> tuple[np.ndarray, np.nda
     """
     job, law = layout.job, layout.job.deployment.engine.memory
     state_bytes = [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
-    window_on = np.stack([flow[name].window_tuples for name in job.names])
-    if any(job.names[o] in layout.counted for o in job.slides):
-        each_on = np.ones((len(job.names), layout.size))
-        each_on[list(job.slides)] = layout.replicas_on[list(job.slides)]
-        window_on = window_on * each_on
+    window_on = windows_on(layout, np.stack([flow[name].window_tuples for name in job.names]))
     in_on, out_on = (np.stack([getattr(flow[name], each) for name in job.names]) for each in ("in_per_s", "out_per_s"))
     rows = zip(job.operators, in_on, strict=True)
     window_free_on = np.stack([each.state_bytes(mine, job.channels.horizon_s) for each, mine in rows])

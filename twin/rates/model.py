@@ -2,7 +2,8 @@
 
 In order: (1) nominal rates and loads; (2) every source is slowed by the most loaded resource that its tuples meet,
 until nothing is overloaded (`twin.rates.throttle`); (3) the age of results is added up along the streams
-(`twin.rates.latency`); (4) until channels have filled, sources are not slowed and queues grow (`twin.rates.early`).
+(`twin.rates.latency`); (4) until channels have filled, sources are not slowed and queues grow (`twin.rates.early`);
+(5) results of exactly-once sinks wait for their checkpoint (`twin.rates.commits`).
 Sockets count by distance, clock and memory bandwidth (`twin.rates.sockets`). Not in it: noise and `context_switch`.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twin.blindness import unseen_of
+from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.job import compile
 from twin.metrics import BACKPRESSURE_SHARE, Estimates
@@ -21,6 +23,7 @@ from twin.plan import ExecutionPlan
 from twin.rates.answer import RateAnswer, together
 from twin.rates.arrays import JobArrays
 from twin.rates.bursts import stalls
+from twin.rates.commits import commits
 from twin.rates.early import Reached, Results, results
 from twin.rates.filling import Measured, held_back
 from twin.rates.layout import Layout
@@ -35,7 +38,10 @@ need (`twin.rates.throttle`); their states must fit in memory."""
 PAIRS = 2**20
 """Of operators and plans estimated at a time, at most; neighbours on a socket are compared pair by pair."""
 SEEN = frozenset(
-    {"fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches", "counting"}
+    {
+        *("fusion", "sockets", "links", "skew", "assignment", "broadcast", "shared", "two-choice", "batches"),
+        *("counting", "commits"),
+    }
 )
 """Of what is beyond a plain job (`twin.blindness`)."""
 LASTING_S = 86_400.0
@@ -119,6 +125,9 @@ class RateModel:
         offered, reached, share = state.offered, state.reached, state.share
         ages = state.ages(measured)
         of_run, lasting = results(state, ages, measured)
+        if (spec := _exactly_once(job.deployment)) is not None:
+            waiting = commits(state, ages, spec)
+            of_run, lasting = waiting.seen(of_run, measured), waiting.seen(lasting, measured)
         offered_on = pressure(job, offered)
         tolerated = (1.0 + BACKPRESSURE_SHARE) ** SHARPNESS
         seen = np.minimum(offered_on.max(axis=0), _seen(share, ages.filling_rn, measured))
@@ -158,6 +167,12 @@ class RateModel:
             results=np.where(crashed, 0.0, lasting.per_s) * measured.length_s,
             chances=known[1],
         )
+
+
+def _exactly_once(deployment: Deployment) -> Checkpoints | None:
+    """The checkpoints that results wait for, if they do."""
+    spec = deployment.checkpoints if isinstance(deployment, Scenario) else None
+    return spec if spec is not None and spec.sinks == "exactly-once" else None
 
 
 def _costs(

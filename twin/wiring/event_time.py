@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from twin.engine.event_time.audit import Audit, Tally
+from twin.engine.event_time.audit import Audit
 from twin.engine.event_time.compute import ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.content import Content
@@ -93,25 +93,22 @@ def prepare(wiring: Wiring) -> None:
     world, times = wiring.world, wiring.event_times
     for name in times.timed:
         owners = world.owners[name] = Ownership(world.key_groups[name])
-        if wiring.exact:
-            world.audits[name] = Audit()
-        else:
-            world.tallies[name] = Tally()
+        audit = world.audits[name] = Audit()
         for task in world.tasks[name]:
             logic = task.logic
             assert isinstance(logic, TimedLogic)
-            logic.ownership, logic.audit, logic.tally = owners, world.audits.get(name), world.tallies.get(name)
+            logic.ownership, logic.audit = owners, audit
             if isinstance(logic, ConsolidateLogic):
                 logic.know_inputs(times.sides(name))
 
 
-def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int, producers: int) -> TimedDeal:
+def timed_deal(wiring: Wiring, each: Stream, draws: Draws, first: int) -> TimedDeal:
     """The deal of a producer replica."""
     world = wiring.world
     ends = each.producer, each.consumer
     copied = world.copied.setdefault(ends, Copied())
-    audit, tally = world.audits.get(each.consumer), world.tallies.get(each.consumer)
-    return TimedDeal(world.owners[each.consumer], draws, copied, audit, tally, first, producers, _mask(wiring, each))
+    audit = world.audits[each.consumer]
+    return TimedDeal(world.owners[each.consumer], draws, copied, audit, first, _mask(wiring, each))
 
 
 def _mask(wiring: Wiring, each: Stream) -> int:

@@ -25,12 +25,10 @@ from twin.engine.logics.source import ReplayableSource, SourceLogic
 from twin.engine.logics.table import TableLogic
 from twin.engine.windows.aggregate import GroupCombiner
 from twin.engine.windows.boundaries import TimeTrigger
-from twin.engine.windows.extent import extent_of
+from twin.engine.windows.extent import Extent, extent_of
 from twin.engine.windows.join import MatchCombiner
-from twin.engine.windows.merged import MergedTrigger
 from twin.engine.windows.session import SessionLogic
-from twin.engine.windows.store import Store
-from twin.engine.windows.trigger import CountTrigger
+from twin.engine.windows.trigger import CountTrigger, Trigger
 from twin.engine.windows.window import WindowLogic
 from twin.event_windows.window import US_PER_S
 from twin.job import Component, Stage
@@ -70,6 +68,16 @@ class Making(NamedTuple):
         given = self.component.operator.service_time_s is not None
         return 0.0 if given else self.wiring.engine.result_us * 1e-6
 
+    @property
+    def keyed(self) -> bool:
+        """Whether all records of a key come to the same replica; else each replica gets records of any key."""
+        inputs = self.wiring.job.inputs(self.component.name)
+        return bool(inputs) and all(edge.how.keeps_keys for edge in inputs)
+
+    def keys_of(self, keys: int) -> int:
+        """How many of so many keys the replica gets records of, at least 1, where the operator has no key groups."""
+        return max(1, groups_of(keys, self.replica, self.component.replicas)) if self.keyed else keys
+
 
 def _reading(making: Making, _: Reading) -> Logic:
     times = making.wiring.event_times
@@ -85,31 +93,28 @@ def _selecting(_: Making, does: Selecting) -> Logic:
 
 
 def _grouping(making: Making, does: Grouping) -> Logic:
-    each = making.stage
-    extent, store = extent_of(does.window), Store(1)
-    groups = max(1, groups_of(does.groups, making.replica, making.component.replicas))
-    trigger = TimeTrigger(extent, store) if extent.by_time else CountTrigger(extent, store)
-    return WindowLogic(trigger, GroupCombiner(extent, store, each.scan_s, each.result_s, groups))
+    each, extent = making.stage, extent_of(does.window)
+    combiner = GroupCombiner(extent, each.scan_s, each.result_s, making.keys_of(does.groups), making.keyed)
+    return WindowLogic(_trigger(extent), combiner)
+
+
+def _trigger(extent: Extent) -> Trigger:
+    return TimeTrigger(extent) if extent.by_time else CountTrigger(extent)
 
 
 def _matching(making: Making, does: Matching) -> Logic:
-    each = making.stage
+    each, extent = making.stage, extent_of(does.window)
     ways = [edge.how for edge in making.wiring.job.inputs(each.operator.name)]
-    extent, store = extent_of(does.window), Store(len(ways))
     combiner = MatchCombiner(
         extent,
-        store,
         each.scan_s,
         each.result_s,
-        keyed=sum(not way.whole for way in ways),
+        whole=[way.whole for way in ways],
         selectivity=does.selectivity,
         amplification=does.amplification,
-        share=1.0 / making.component.replicas,  # key groups, if there are any, will know better
+        share=1.0 / making.component.replicas,
     )
-    if extent.by_time:
-        return WindowLogic(TimeTrigger(extent, store), combiner)
-    counting = CountTrigger if making.wiring.exact else MergedTrigger
-    return WindowLogic(counting(extent, store), combiner)
+    return WindowLogic(_trigger(extent), combiner, len(ways))
 
 
 def _collecting(making: Making, _: Collecting) -> Logic:
@@ -118,14 +123,11 @@ def _collecting(making: Making, _: Collecting) -> Logic:
 
 
 def _sessioning(making: Making, does: Sessioning) -> Logic:
-    replicas = making.component.replicas
-    keys = max(1, groups_of(does.keys, making.replica, replicas))
-    return SessionLogic(does.gap_s, keys, making.wiring.job.rates[making.component.name].in_per_s, 1.0 / replicas)
+    return SessionLogic(does.gap_s, making.keys_of(does.keys), making.keyed)
 
 
-def _remembering(making: Making, does: Remembering) -> Logic:
-    keys = max(1, groups_of(does.keys, making.replica, making.component.replicas))
-    return RememberLogic(does.selectivity, keys, math.inf if does.ttl_s is None else does.ttl_s, does.bytes_each)
+def _remembering(_: Making, does: Remembering) -> Logic:
+    return RememberLogic(does.selectivity, math.inf if does.ttl_s is None else does.ttl_s, does.bytes_each)
 
 
 def _tabling(making: Making, does: Tabling) -> Logic:

@@ -51,8 +51,10 @@ class Network:
         if len(inboxes) < len(ends):  # a common queue: its tuples may be taken on any socket
             common = self.path(start, ends[0], inboxes[0], size)
             common.fetch_s = fmean(self.costs_s(start, end, size)[1] for end in ends)
-            return Paths(lambda _: common, send_s[:1])
-        return Paths(lambda replica: self.path(start, ends[replica], inboxes[replica], size), send_s)
+            return Paths(lambda _: common, send_s[:1], lambda _: inboxes[0])
+        return Paths(
+            lambda replica: self.path(start, ends[replica], inboxes[replica], size), send_s, inboxes.__getitem__
+        )
 
     def path(self, start: Location, end: Location, inbox: Inbox, size: float) -> Path:
         """From a place to an inbox at another, for tuples of `size` bytes."""

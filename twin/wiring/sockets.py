@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 GIGA = 1e9
 TICK_S = 0.05
-SEGMENTS_A_TICK = 20
-"""A tick of a fast run lasts at least as long as that many segments of a source: prices must not follow their noise."""
 
 
 def limit_sockets(wiring: Wiring) -> None:
@@ -44,9 +42,8 @@ def limit_sockets(wiring: Wiring) -> None:
     controls: list[BandwidthLimit | OverSubscription] = [*limits, *_switches(wiring)]
     if controls:
         env = wiring.world.env
-        spaced_s = SEGMENTS_A_TICK * wiring.span_s / len(wiring.job.sources)
         wiring.world.limits = limits
-        env.process(control(env, controls, max(TICK_S, spaced_s)))
+        env.process(control(env, controls, TICK_S))
 
 
 Limited = tuple[float, Sequence[Traffic]]

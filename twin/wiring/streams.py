@@ -16,11 +16,10 @@ from twin.engine.draws import Draws
 from twin.engine.measure.way import Way
 from twin.engine.station.task import Task
 from twin.engine.streams.alignment import AlignedKeys
-from twin.engine.streams.batching import FLUSH_DRIFT, Batching, DelayingPort, GatheringPort
+from twin.engine.streams.batching import FLUSH_DRIFT, Batching, GatheringPort
 from twin.engine.streams.channel import UNBOUNDED, Inbox, Paths, Port
 from twin.engine.streams.pool import Pool
 from twin.engine.streams.shedding import SheddingPort
-from twin.engine.streams.telling import tell_all
 from twin.job import Edge
 from twin.plan import Location
 from twin.query import Stream, Windowed
@@ -28,17 +27,10 @@ from twin.randomness import stream
 from twin.rates.arrays import JobArrays
 from twin.rates.load import flow_at
 from twin.wiring.event_time import timed_deal
-from twin.wiring.meeting import flushed
 
 if TYPE_CHECKING:
     from twin.engine.measure.ledger import Buffer
     from twin.wiring.wiring import Wiring
-
-SHED_PARTS = 4
-"""Where a full channel drops, segments are this much smaller, or they would drop more than single tuples do."""
-
-SIDE_TURNS = 2
-"""Of a slide, in which sides take turns at a window that is always busy, where they would take them tuple by tuple."""
 
 
 def connect(wiring: Wiring, edge: Edge) -> None:
@@ -49,36 +41,14 @@ def connect(wiring: Wiring, edge: Edge) -> None:
     wiring.world.inboxes[each.producer, each.consumer] = inboxes
     groups = wiring.world.key_groups.get(each.consumer)
     align(wiring, edge)
-    apart = wiring.exact or edge.how.paired or each.alignment is not None
     paths: dict[Location, Paths] = {}
-    dealt: Deal | None = None
     for index, task in enumerate(producers):
         start = wiring.locations[each.producer][index]
         if start not in paths:
             paths[start] = wiring.network.paths(start, wiring.locations[each.consumer], inboxes, edge.bytes_each)
-        if dealt is None or apart:  # else all producers deal together
-            dealt = _deal(wiring, edge, index)
-        task.ports.append(make_port(wiring, task, paths[start], dealt, each))
-    if not wiring.exact and not _batched(wiring, each):
-        _tell_evaluated(wiring, edge, inboxes)
+        task.ports.append(make_port(wiring, task, paths[start], _deal(wiring, edge, index), each))
     if groups is not None:
         groups.watch(partial(_resend, producers, len(producers[0].ports) - 1))
-
-
-def _batched(wiring: Wiring, each: Stream) -> bool:
-    return wiring.engine.batch_of(wiring.job.edge(each).bytes_each) > 1 and wiring.engine.flush_s is not None
-
-
-def _tell_evaluated(wiring: Wiring, edge: Edge, inboxes: Sequence[Inbox]) -> None:
-    """Tells consumers that they get the results of windows at one moment, where they leave at once: of all replicas."""
-    operators = wiring.job.components[edge.producer].operators
-    windowed = [each for each in operators if isinstance(each, Windowed) and each.window.policy == "time"]
-    if windowed:
-        rates = wiring.job.rates
-        per_fire = (
-            rates[edge.stream.producer].out_per_s * edge.share / max(rates[windowed[-1].name].fires_per_s, 1e-300)
-        )
-        tell_all(inboxes, per_fire / len(inboxes))
 
 
 def align(wiring: Wiring, edge: Edge) -> None:
@@ -103,7 +73,7 @@ def _expected_per_s(wiring: Wiring, each: Stream) -> float:
 
 
 def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
-    """The deal of a producer replica; in a fast run, of all of them unless each sends to other key groups."""
+    """The deal of a producer replica."""
     each = edge.stream
     producers, consumers = wiring.tasks_of(each.producer), len(wiring.world.tasks[each.consumer])
     groups = wiring.world.key_groups.get(each.consumer)
@@ -112,24 +82,22 @@ def _deal(wiring: Wiring, edge: Edge, index: int) -> Deal:
         return Draws(stream(wiring.settings.seed, f"keys:{producers[index].name}->{each.consumer}"))
 
     if each.consumer in wiring.world.owners:
-        return timed_deal(wiring, each, draws(), index * consumers // len(producers), len(producers))
+        return timed_deal(wiring, each, draws(), index * consumers // len(producers))
     if groups is None:
         consumer = wiring.query.operator(each.consumer)
         return deal(edge.how, consumer, len(producers), index, consumers, draws)
     aligned = wiring.world.alignments.get(edge.ends)
     if aligned is not None:
         return AlignedDeal(aligned, producers[index], draws(), index * consumers // len(producers))
-    return KeyedDeal(groups, draws(), index * consumers // len(producers), len(producers))
+    return KeyedDeal(groups, draws(), index * consumers // len(producers))
 
 
 def _inboxes(wiring: Wiring, each: Stream) -> list[Inbox]:
-    """One a replica; a common queue has one in all, or of its replicas in a fast run, a part each."""
+    """One a replica; a common queue has one in all."""
     consumers, room = wiring.world.tasks[each.consumer], room_of(wiring, each)
     pool = wiring.world.pools.get(each.consumer)
     if pool is not None:
         return make_inboxes(wiring, each, [pool], room)
-    if wiring.servers(each.consumer) > 1:
-        room = -(-room // len(consumers))
     return make_inboxes(wiring, each, consumers, room)
 
 
@@ -145,11 +113,7 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
     side = wiring.job.inputs(each.consumer).index(edge)
     beyond_s = edge.service_s - wiring.job.components[edge.consumer].service_s
     way = wiring.world.ways.setdefault(edge.ends, Way())
-    inboxes = [
-        Inbox(receiver, side, room, wiring.rounds[edge.ends], beyond_s, edge.bytes_each, way) for receiver in receivers
-    ]
-    for inbox in inboxes:
-        inbox.lane.batch, inbox.lane.flush_s = flushed(wiring, edge)
+    inboxes = [Inbox(receiver, side, room, beyond_s, edge.bytes_each, way) for receiver in receivers]
     for receiver, inbox in zip(receivers, inboxes, strict=True):
         takers = receiver.members if isinstance(receiver, Pool) else [receiver]
         for taker in takers:
@@ -161,32 +125,14 @@ def make_inboxes(wiring: Wiring, each: Stream, receivers: Sequence[Task | Pool |
 def make_port(wiring: Wiring, task: Task, paths: Paths, dealt: Deal, each: Stream) -> Port:
     """One that sends at once, in batches, or drops what finds no room."""
     batch = wiring.engine.batch_of(wiring.job.edge(each).bytes_each)
-    cap = max(1, wiring.cap // wiring.servers(each.consumer))  # the largest segment that may travel
     if each.overflow == "drop":
-        return SheddingPort(task, paths, dealt, max(1, cap // SHED_PARTS))
+        return SheddingPort(task, paths, dealt)
     if batch == 1 or wiring.engine.flush_s is None:
-        return Port(task, paths, dealt, cap, _fine(wiring, each))
+        return Port(task, paths, dealt)
     rng = stream(wiring.settings.seed, f"batches:{task.name}->{each.consumer}")
     flush_s = wiring.engine.flush_s * (1.0 + FLUSH_DRIFT * float(rng.uniform(-1.0, 1.0)))
     batching = Batching(batch, flush_s, float(rng.random()) * flush_s)
-    if wiring.exact:
-        return GatheringPort(task, paths, dealt, cap, batching)
-    return DelayingPort(task, paths, dealt, cap, batching, wiring.bursts, Draws(rng))
-
-
-def _fine(wiring: Wiring, each: Stream) -> int:
-    """Tuples that may go together where they had to wait for room in front of a window of several sides.
-
-    A channel that is always full hands its tuples on as fast as they are served; those of several sides take turns.
-    """
-    component = wiring.job.component(each.consumer)
-    sides = len(wiring.job.inputs(component.name))
-    if wiring.exact or sides < 2:
-        return UNBOUNDED
-    service_s = max(wiring.job.service_s(component), 1e-9)
-    windows = [it.window for it in component.operators if isinstance(it, Windowed)]
-    spans = [it.slide / service_s if it.policy == "time" else it.size for it in windows]
-    return max(1, round(min(spans) / SIDE_TURNS / sides)) if spans else UNBOUNDED
+    return GatheringPort(task, paths, dealt, batching)
 
 
 def _resend(producers: Sequence[Task], number: int, shares: Sequence[float]) -> None:

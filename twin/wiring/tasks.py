@@ -14,9 +14,9 @@ from twin.engine.station.polling import PollingTask
 from twin.engine.station.setup import Setup
 from twin.engine.station.task import Task
 from twin.engine.streams.keys import KeyGroups, drift, skewed
-from twin.engine.streams.pool import PoolDraws
 from twin.job import Component, Stage
 from twin.keys import contiguous, distinct_values
+from twin.kinds.mechanism import Matching
 from twin.plan import Location
 from twin.query import Windowed
 from twin.randomness import stream
@@ -30,9 +30,9 @@ def make_task(wiring: Wiring, component: Component, replica: int, place: Locatio
     """A task of a component at a place. `replica`: its number, which names its random numbers."""
     if len(component.stages) > 1 and component.name in wiring.event_times.heeding:
         return _with_tail(wiring, component, replica, place)
-    draws = _draws(wiring, component, component.stages[0], replica)
-    name, scv = f"{component.name}#{replica}", _service_scv(wiring, component)
-    setup = Setup(wiring.world.env, name, wiring.processor(place), draws, component.service_s, scv, wiring.exact)
+    draws = _draws(wiring, component.stages[0], replica)
+    name = f"{component.name}#{replica}"
+    setup = Setup(wiring.world.env, name, wiring.processor(place), draws, component.service_s)
     other = Task if wiring.checkpoints is None else GatedTask
     station = PollingTask if component.operator.is_source else other
     return station(setup, _logic(wiring, component, replica, draws))
@@ -48,15 +48,8 @@ def _with_tail(wiring: Wiring, component: Component, replica: int, place: Locati
     noise = 1.0 if wiring.settings.noise else 0.0
     scv = _service_scv(wiring, component) if at_once else noise * first.service_scv
     rng = stream(wiring.settings.seed, f"task:{component.name}#{replica}")
-    setup = Setup(
-        wiring.world.env,
-        f"{component.name}#{replica}",
-        wiring.processor(place),
-        Draws(rng, scv),
-        service_s,
-        scv,
-        wiring.exact,
-    )
+    name = f"{component.name}#{replica}"
+    setup = Setup(wiring.world.env, name, wiring.processor(place), Draws(rng, scv), service_s)
     making = [made(Making(wiring, component, stage, replica)) for stage in component.stages]
     task = (PollingTask if component.operator.is_source else Task)(setup, making[0])
     rates = [wiring.job.rates[stage.operator.name] for stage in component.stages]
@@ -74,16 +67,14 @@ def _logic(wiring: Wiring, component: Component, replica: int, draws: Draws) -> 
         return logics[0]
     steps = [Step(logics[0], draws, component.service_s, 0.0)]
     for logic, stage in zip(logics[1:], component.stages[1:], strict=True):
-        steps.append(Step(logic, _draws(wiring, component, stage, replica), stage.service_s, stage.bytes_in))
-    return Chain(steps, wiring.job.service_s(component) - component.service_s)
+        steps.append(Step(logic, _draws(wiring, stage, replica), stage.service_s, stage.bytes_in))
+    return Chain(steps)
 
 
-def _draws(wiring: Wiring, component: Component, stage: Stage, replica: int) -> Draws:
+def _draws(wiring: Wiring, stage: Stage, replica: int) -> Draws:
     """The random numbers of one operator of a replica."""
     rng = stream(wiring.settings.seed, f"task:{stage.operator.name}#{replica}")
-    scv = stage.service_scv if wiring.settings.noise else 0.0
-    servers = wiring.servers(component.name)
-    return PoolDraws(rng, scv, servers) if servers > 1 and not wiring.exact else Draws(rng, scv)
+    return Draws(rng, stage.service_scv if wiring.settings.noise else 0.0)
 
 
 def _service_scv(wiring: Wiring, component: Component) -> float:
@@ -119,6 +110,14 @@ def _becomes(wiring: Wiring, stage: Stage) -> tuple[float, float]:
     return min(1.0, rates.fires_per_s / rates.in_per_s), rates.out_per_s / rates.fires_per_s
 
 
+def _selective(wiring: Wiring, component: Component) -> tuple[float, int] | None:
+    """Of a join by selectivity: that, and its number of sides."""
+    does = component.operator.mechanism
+    if not isinstance(does, Matching) or not does.selectivity:
+        return None
+    return does.selectivity, len(wiring.job.inputs(component.name))
+
+
 def make_key_groups(wiring: Wiring, component: Component) -> None:
     """The key groups of an operator whose tasks there are, if it has any."""
     name, operator, count = component.name, component.operator, component.key_groups
@@ -132,6 +131,8 @@ def make_key_groups(wiring: Wiring, component: Component) -> None:
         distinct_values(operator, skew, count),
         state_bytes_each=getattr(operator, "state_bytes_per_group", 0.0),
         two_choice=any(each.how.two_choices for each in wiring.job.inputs(name)),
+        key_weights=None if skew is None else skew.key_weights(count),
+        selective=_selective(wiring, component),
     )
     if skew is None:
         return

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import cast
 
-import simpy
-
 from twin.engine.arrival.broker import Broker
+from twin.engine.calendar import Calendar
 from twin.engine.calling.gate import Gate
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.compute.sockets import BandwidthLimit
-from twin.engine.event_time.audit import Audit, History, Tally
+from twin.engine.event_time.audit import Audit, History
 from twin.engine.event_time.deal import Copied
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.event_time.timed import TimedLogic
 from twin.engine.measure.ledger import Ledger
 from twin.engine.measure.way import Way
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.station.task import Task
 from twin.engine.streams.alignment import AlignedKeys
 from twin.engine.streams.channel import Inbox
@@ -32,7 +31,7 @@ from twin.plan import Location
 class World:
     """What `twin.wiring.wiring` builds and a run consists of."""
 
-    env: simpy.Environment
+    env: Calendar
     processors: dict[Location, Processor] = field(default_factory=dict)
     nics: dict[str, Nic] = field(default_factory=dict)
     links: dict[str, Nic] = field(default_factory=dict)  # one a direction: "a->b"
@@ -46,12 +45,15 @@ class World:
     pools: dict[str, Pool] = field(default_factory=dict)
     owners: dict[str, Ownership] = field(default_factory=dict)  # of operators over event time
     copied: dict[tuple[str, str], Copied] = field(default_factory=dict)  # by stream into those
-    audits: dict[str, Audit] = field(default_factory=dict)  # of those, in an exact run
-    tallies: dict[str, Tally] = field(default_factory=dict)  # of those, in a fast run
+    audits: dict[str, Audit] = field(default_factory=dict)  # of those
     undone: list[History] = field(default_factory=list)  # what failures undid of those
     gates: dict[str, Gate] = field(default_factory=dict)  # of operators whose system outside takes so much
     limits: list[BandwidthLimit] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
+
+    def every_task(self) -> list[Task]:
+        """Of all operators."""
+        return [task for tasks in self.tasks.values() for task in tasks]
 
     def history(self) -> History:
         """Of operators over event time, so far."""
@@ -59,10 +61,9 @@ class World:
             name: [task.logic.watermark_us for task in self.tasks[name] if isinstance(task.logic, TimedLogic)]
             for name in self.owners
         }
-        audits = {name: audit.copy() for name, audit in self.audits.items()}
-        return History(audits, {name: tally.copy() for name, tally in self.tallies.items()}, far_us)
+        return History({name: audit.copy() for name, audit in self.audits.items()}, far_us)
 
-    def in_flight(self) -> list[Segment]:
-        """Segments on the network, in order of arrival: those that a pending event will deliver."""
-        pending = sorted(entry for entry in self.env._queue if isinstance(entry[3]._value, Segment))
-        return [cast(Segment, entry[3]._value) for entry in pending if entry[3].callbacks]
+    def in_flight(self) -> list[Record]:
+        """Records on the network, in order of arrival: those that a pending event will deliver."""
+        pending = sorted(entry for entry in self.env._queue if isinstance(entry[3]._value, Record))
+        return [cast(Record, entry[3]._value) for entry in pending if entry[3].callbacks]

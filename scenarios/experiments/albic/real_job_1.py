@@ -32,8 +32,8 @@ def course(change: Change, seed: int, rounds: int = ROUNDS) -> dict[str, list[fl
     and `found`, that of the next round; `migrations`, their `pauses` in seconds together, and `cpu` of the workers in
     percent."""
     job = load(JOB)
-    length_s, segments = job.run.period_s, (job.run.segments or 0) * (rounds + 1) // (ROUNDS + 1)
-    result = simulate(change(job.with_run(seed=seed, horizon_s=(rounds + 1) * length_s, segments=segments)))
+    length_s = job.run.period_s
+    result = simulate(change(job.with_run(seed=seed, horizon_s=(rounds + 1) * length_s)))
     load_th = _loads(result)
     distance = np.abs(load_th - load_th.mean(axis=1, keepdims=True)).max(axis=1)
     planned, migrations, pauses = distance[:-1].copy(), np.zeros(rounds), np.zeros(rounds)

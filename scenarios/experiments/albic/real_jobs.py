@@ -79,8 +79,7 @@ def course(name: str, way: str, rounds: int, seed: int) -> dict[str, list[float]
     workers in percent, `planned` load distance (that measured where nothing moved), `migrations` and `pauses` (s)."""
     job = load(name)
     length_s = job.run.period_s
-    segments = (job.run.segments or 0) * (rounds + 1) // (ROUNDS + 1)
-    job = job.with_run(seed=seed, horizon_s=(rounds + 1) * length_s, segments=max(100, segments))
+    job = job.with_run(seed=seed, horizon_s=(rounds + 1) * length_s)
     options = WAYS[way]
     watching = Watching(job, None if options is None else policy_spec(dict(options)).start(job))
     result = simulate(job, watching)

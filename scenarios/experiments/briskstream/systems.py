@@ -23,8 +23,6 @@ SYSTEMS = {BRISK: BRISK, STORM_BY_RATIOS: "storm", "storm": "storm", "flink": "f
 """Engine -> the paper's system."""
 DISTRIBUTED = "WC"
 """The application whose latencies are drawn."""
-FINE = 32_000
-"""Segments a run: where each tuple is sent alone and hardly queues, coarser ones are longer than what they wait."""
 
 COLUMNS = {
     "application": "application",
@@ -98,7 +96,7 @@ def _rows(workspace: Workspace, application: str) -> list[dict[str, Any]]:
 
 def _run(workspace: Workspace, case: Case) -> dict[str, Any]:
     plan = plan_as_engine(workspace, case)
-    settings = case.settings.model_copy(update={"seed": workspace.seed, "segments": FINE})
+    settings = case.settings.model_copy(update={"seed": workspace.seed})
     key = {**case.key, "settings": settings.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
     job = case.job.with_plan(plan)
     return dict(workspace.cached("briskstream-latencies", key, lambda: distribution(job, settings)))

@@ -27,7 +27,6 @@ HANDLE_S, MERGE_S = 8e-6, 2e-6
 TWO, SIX = (5, 10), (5, 10, 15, 20, 25, 30)
 """Windows in minutes, in Section 7.1."""
 CAPACITY_PER_S = 40_000.0
-SEGMENTS = 4000
 COMPUTE = "compute"
 """The operator of that name."""
 
@@ -116,7 +115,7 @@ def simple_job(
         "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s}}},
         "engine": {**engine()},
         "events": list(events),
-        "run": {"horizon_s": horizon_s, "segments": SEGMENTS, "fidelity": "fast", "seed": seed, **more},
+        "run": {"horizon_s": horizon_s, "seed": seed, **more},
     }
     return parse(Scenario, document if policy is None else {**document, "policy": policy})
 

@@ -70,7 +70,7 @@ def shop(**run: Any) -> Scenario:
                 "clicks": {"law": "poisson", "rate_per_s": 400},
             }
         },
-        "run": {"horizon_s": 12, "warmup_s": 2, "period_s": 1, "segments": 200} | run,
+        "run": {"horizon_s": 12, "warmup_s": 2, "period_s": 1} | run,
     }  # fmt: skip
     return parse(Scenario, data)
 

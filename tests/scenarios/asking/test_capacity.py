@@ -98,7 +98,7 @@ def close(answer, theory, share):
 @pytest.mark.slow
 def test_a_queue_bears_its_service_rate_and_the_tolerated_hundredth():
     """RO is set once the backlog grows by 1 % of what arrives: at mu / 0.99, in runs so long that channels are full."""
-    answer = asked(queue(segments=400, horizon_s=300, period_s=10), "max", RATE, "not backpressured")
+    answer = asked(queue(horizon_s=300, period_s=10), "max", RATE, "not backpressured")
     assert close(answer, MU / 0.99, 0.005)
     assert answer["monotone"] and answer["longer_runs_fail"] <= 1
     assert answer["binds"].startswith("operator work on big")
@@ -107,7 +107,7 @@ def test_a_queue_bears_its_service_rate_and_the_tolerated_hundredth():
 
 
 def test_runs_that_are_too_short_are_said_to_be():
-    answer = asked(queue(segments=400, horizon_s=20), "max", RATE, "not backpressured", replications=3)
+    answer = asked(queue(horizon_s=20), "max", RATE, "not backpressured", replications=3)
     assert answer["value"] > 1.03 * MU
     assert answer["longer_runs_fail"] >= 2
     assert any("too short" in line for line in sentences(answer))
@@ -127,7 +127,7 @@ def test_longer_runs_are_as_near_to_the_border_as_what_is_claimed():
 @pytest.mark.slow
 def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
     """M/M/1: the mean time in system is 1 / (mu - lambda); 4 ms at 750 a second. Nothing is full there."""
-    answer = asked(queue(segments=4000, horizon_s=25), "max", RATE, "e2e_latency_s < 0.004", precision=0.005)
+    answer = asked(queue(horizon_s=25), "max", RATE, "e2e_latency_s < 0.004", precision=0.005)
     assert close(answer, 750.0, 0.01)
     assert answer["fails_first"] == {"e2e_latency_s < 0.004": 4}
     assert any("nothing is full" in line for line in sentences(answer))
@@ -137,7 +137,7 @@ def test_a_queue_keeps_its_latency_up_to_the_rate_of_theory():
 
 def test_replicas_are_as_many_as_the_load_is():
     """2500 a second at 1 ms: three replicas, which are 83 % busy; and two are too few."""
-    answer = asked(queue(rate_per_s=2500, segments=1000, horizon_s=40), "min", "replicas of work", "not backpressured")
+    answer = asked(queue(rate_per_s=2500, horizon_s=40), "min", "replicas of work", "not backpressured")
     assert answer["value"] == 3 and answer["borders"] == [3] * 4
     assert answer["share_that_holds95"] == pytest.approx(0.05**0.25)
     assert answer["resources"][0]["used"] == pytest.approx(2.5 / 3, abs=0.02)
@@ -146,7 +146,7 @@ def test_replicas_are_as_many_as_the_load_is():
 @pytest.mark.slow
 def test_a_rate_that_needs_more_cores_than_replicas_have():
     """Four replicas on two cores of 1 ms each: no more than 2000 a second, and the CPU binds."""
-    crowded = queue(segments=400, horizon_s=100, period_s=5, cores=2)
+    crowded = queue(horizon_s=100, period_s=5, cores=2)
     plan = crowded.plan.model_copy(update={"placement": {**crowded.plan.placement, "work": ("small",) * 4}})
     answer = asked(crowded.with_plan(plan), "max", RATE, "not backpressured", replications=3)
     assert close(answer, 2 * MU / 0.99, 0.02)
@@ -154,20 +154,20 @@ def test_a_rate_that_needs_more_cores_than_replicas_have():
 
 
 def test_conditions_that_always_or_never_hold_are_said_to():
-    scenario = shop(segments=100, horizon_s=4)
+    scenario = shop(horizon_s=4)
     always = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s >= 0", replications=2)
     assert always["status"] == "always" and always["value"] is None
     assert "it always holds" in sentences(always)[0]
     never = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s > 1e9", replications=2)
     assert never["status"] == "never"
     assert "it never holds" in sentences(never)[0]
-    wrong = asked(queue(segments=100, horizon_s=4), "max", RATE, "throughput_per_s > 400", replications=2)
+    wrong = asked(queue(horizon_s=4), "max", RATE, "throughput_per_s > 400", replications=2)
     assert wrong["monotone"] is False
     assert any("more than one border" in line for line in sentences(wrong))
 
 
 def test_the_end_of_what_is_valid_is_a_border_with_a_reason():
-    scenario = shop(segments=100, horizon_s=4)
+    scenario = shop(horizon_s=4)
     answer = asked(scenario, "max", "replicas of per-page", "not crashed", replications=2)
     assert answer["value"] == 16
     assert "16 key groups for 17 replicas" in answer["not_valid"].replace("'", "")
@@ -186,7 +186,7 @@ def test_hosts_are_the_strongest_and_planned_anew():
 @pytest.mark.slow
 def test_the_command_answers_goes_on_and_is_the_same_by_any_number_of_workers(tmp_path):
     file = tmp_path / "queue.yaml"
-    file.write_text(scenario_file.dump(queue(segments=100, horizon_s=4)))
+    file.write_text(scenario_file.dump(queue(horizon_s=4)))
     words = ["capacity", file, "--find-max", RATE, "--while", "e2e_latency_s.p99 < 0.05", "--replications", 3]
     first = twin(*words, "--json", "--out", tmp_path / "a", "--workers", 1)
     assert first.returncode == 0, first.stderr
@@ -207,7 +207,7 @@ def test_what_is_no_question_is_refused(tmp_path, capsys):
     assert "give either" in refused(capsys, "capacity", file, *rate, "--find-min", "hosts")
     assert "did you mean" in refused(capsys, "capacity", file, "--find-max", "workload.arrivals.order.rate_per_s")
     assert "say where to look" in refused(
-        capsys, "capacity", file, "--find-max", "run.segments", "--set", "run.segments=null"
+        capsys, "capacity", file, "--find-max", "run.precision", "--set", "run.precision=null"
     )
     assert "seeds of their own" in refused(capsys, "capacity", file, "--find-max", "run.seed")
     assert "stands at 'shop'" in refused(capsys, "capacity", file, "--find-max", "name")

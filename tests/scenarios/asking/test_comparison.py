@@ -33,7 +33,7 @@ MEAN, RATE, P99 = "e2e_latency_s.mean", "throughput_per_s", "e2e_latency_s.p99"
 @pytest.fixture(scope="module")
 def two_queues():
     """Runs of M/M/1 queues at loads 0.50 and 0.55, on the same random numbers: enough for `GROUPS` experiments."""
-    cases = [queue(rate, segments=100, horizon_s=6) for rate in (500, 550)]
+    cases = [queue(rate, horizon_s=6) for rate in (500, 550)]
     with Bench(Processes(1)) as bench:
         return replicate(bench, cases, [RATE], Wanted(GROUPS * GROUP), 1, SILENT)
 
@@ -123,7 +123,7 @@ def test_quantiles_are_no_better_known_than_their_histogram():
 
 
 def test_runs_go_on_until_every_interval_is_narrow_enough():
-    cases = [queue(rate, segments=100, horizon_s=4) for rate in (500, 800)]
+    cases = [queue(rate, horizon_s=4) for rate in (500, 800)]
     with Bench(Processes(1)) as bench:
         samples = replicate(bench, cases, [MEAN], Wanted(4, 0.12), 1, SILENT)
     assert 4 < samples.runs <= MOST and not samples.needed

@@ -23,7 +23,7 @@ from twin.spec import parse
 
 def job(**checkpoints: object) -> Scenario:
     """Two lines of 100 tuples a second, each served in five milliseconds."""
-    settings = RunSettings(horizon_s=26, period_s=1, fidelity="fast", segments=1300)
+    settings = RunSettings(horizon_s=26, period_s=1)
     data = dict(Scenario.of(lines(2, service_s=5e-3), settings))
     return parse(Scenario, data | {"checkpoints": {"interval_s": 4, "sync_ms": 0} | checkpoints})
 
@@ -95,7 +95,7 @@ def test_without_checkpoints_there_are_no_regions() -> None:
 @pytest.mark.slow
 def test_the_command_puts_both_side_by_side(tmp_path, capfd) -> None:
     file = tmp_path / "job.yaml"
-    file.write_text(scenario_file.dump(job().with_run(horizon_s=12, segments=200)))
+    file.write_text(scenario_file.dump(job().with_run(horizon_s=12)))
     asked = ["dry-run", file, "--fail", "h1", "--recover-after", 1, "--replications", 2, "--workers", 1]
     done(*asked, "--failover", "both", "--json")
     document = json.loads(capfd.readouterr().out)

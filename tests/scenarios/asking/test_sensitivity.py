@@ -22,7 +22,7 @@ SILENT = Lines(lambda _text: None)
 
 def chain():
     """in on a, work on b, out on c: a result is as old as both hosts' latencies together, and hardly more."""
-    base = queue(rate_per_s=20, segments=100, horizon_s=5)
+    base = queue(rate_per_s=20, horizon_s=5)
     data = base.model_dump(mode="json")
     data["cluster"] = {"hosts": [host(name) for name in "abc"]}
     data["plan"] = {"placement": {"in": "a", "work": "b", "out": "c"}}
@@ -86,7 +86,7 @@ def test_what_is_no_input_is_refused(words):
 @pytest.mark.slow
 def test_the_command_goes_on_and_refuses(tmp_path, capsys):
     file = tmp_path / "queue.yaml"
-    file.write_text(scenario_file.dump(queue(segments=100, horizon_s=4)))
+    file.write_text(scenario_file.dump(queue(horizon_s=4)))
     rate, cores = "workload.arrivals.in.rate_per_s=100..800", "replicas of work=1..3"
     words = ["sensitivity", file, "--input", rate, "--input", cores, "--trajectories", 3, "--samples", 8]
     done = twin(*words, "--out", tmp_path / "a", "--json", "--replications", 1)

@@ -58,7 +58,7 @@ def test_one_document_one_table_one_figure(job, tmp_path):
     assert "holds the answer to another question" in other.stderr
 
 
-INTERRUPTED = ("--vary", f"{RATE}=200..900:4", "--replications", "4", "--set", "run.segments=1000")
+INTERRUPTED = ("--vary", f"{RATE}=200..900:4", "--replications", "4")
 RUNS = 5 * 4
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_question_is_refused(job, tmp_path, capsys):
     assert "did you mean 'hosts.w-1.cpu'" in refused(capsys, "whatif", job, *vary, "--metric", "hosts.w1.cpu")
     assert "unknown metric 'latency'" in refused(capsys, "whatif", job, *vary, "--metric", "latency")
     words = refused(capsys, "whatif", job, "--vary", "run.horizon_s=100,1e6")
-    assert "twin: run.horizon_s 1,000,000: " in words and "make it at least" in words
+    assert "twin: run.horizon_s 1,000,000: " in words and "make run.period_s (1) longer" in words
     assert "nothing to compare it with" in refused(capsys, "compare", job)
     assert "is the same as" in refused(capsys, "compare", job, job)
     assert "unknown metric 'operators.human.busy'" in refused(

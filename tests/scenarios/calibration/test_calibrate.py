@@ -19,7 +19,7 @@ from tests.scenarios.calibration.engines import at_rates, formula, hidden_engine
 from twin.profiles import STORM
 from twin.scenario import RunSettings
 
-SPACE = RandomScenarios("costream", 11, RunSettings(horizon_s=60, segments=300))
+SPACE = RandomScenarios("costream", 11, RunSettings(horizon_s=60))
 
 
 @given(

@@ -38,7 +38,7 @@ def test_how_long_calls_take_is_told_apart_by_what_a_full_operator_lets_through(
     """One operator's calls limit the job, to 10 of 80 ms a replica; what is left of the latency is the other's."""
     points = []
     for factor in (1.0, 4.0, 40.0):
-        known = at_rates(KNOWN, factor)
+        known = at_rates(KNOWN, factor).with_run(horizon_s=90, warmup_s=30)  # channels are full by then
         points.append(simulated(f"x{factor:g}", known, hidden(known), cpu={}))
     found = calibrate(points)
     estimates = {each.name: each for each in found.estimates}

@@ -1,10 +1,9 @@
-"""One tiny workspace for all experiments: coarse simulations without Spark, networks that hardly learn."""
+"""One tiny workspace for all experiments: simulations without Spark, networks that hardly learn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,6 @@ from scenarios.experiments.simulating import Job, in_process
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
 from scenarios.telling.progress import Audience, Lines
-from twin.run import Run
-from twin.scenario import Scenario
-from twin.simulation import simulate
 
 HERE = Path(__file__).parent
 SEED = 1
@@ -35,14 +31,9 @@ TINY = Sizes(
 )
 
 
-def coarse(scenario: Scenario) -> Run:
-    """A twentieth of the usual segments."""
-    return simulate(scenario.with_run(segments=100))
-
-
 def coarsely(jobs: Sequence[Job], audience: Audience) -> None:
     """A fan-out for tests."""
-    partial(in_process, simulate=coarse)(jobs, audience)
+    in_process(jobs, audience)
 
 
 def silent() -> Audience:

@@ -12,17 +12,11 @@ from scenarios.experiments.costream import fig9, fig10, planners
 from scenarios.experiments.sizes import SMALL
 from scenarios.experiments.workspace import Workspace
 from scenarios.experiments.writing import markdown
-from scenarios.spaces.generator import random_scenario
 from scenarios.telling.progress import Lines
 from twin.rates.model import RateModel
 from twin.scenario import RunSettings
 
 TINY = replace(SMALL, queries=2, candidates=20, horizon_s=40.0)
-
-
-def coarse(settings: RunSettings) -> RunSettings:
-    """Segments so large that a run takes milliseconds."""
-    return settings.model_copy(update={"segments": 100})
 
 
 @pytest.fixture
@@ -38,10 +32,6 @@ def workspace(tmp_path, monkeypatch):
     monkeypatch.setattr(fig9, "TYPES", {"linear": 1})
     monkeypatch.setattr(fig9, "REFERENCES", 2)
     monkeypatch.setattr(fig9, "JUDGED", 1)
-    monkeypatch.setattr(
-        fig9, "random_scenario", lambda space, seed, settings: random_scenario(space, seed, coarse(settings))
-    )
-    monkeypatch.setattr(fig10, "RunSettings", lambda **given: coarse(RunSettings(**given)))
     monkeypatch.setattr(fig10, "RATES_PER_S", (800, 6400))
     monkeypatch.setattr(fig10, "SELECTIVITIES", (0.3,))
     return Workspace(tmp_path, TINY, 3, Lines(lambda _: None))

@@ -13,8 +13,9 @@ from scenarios.experiments.recipes import CorpusRecipe, evaluation_corpus, label
 from scenarios.experiments.sizes import PAPER
 from scenarios.experiments.workspace import Workspace
 from scenarios.learning import corpora
-from tests.scenarios.experiments.conftest import SEED, TINY, coarse, coarsely, silent
+from tests.scenarios.experiments.conftest import SEED, TINY, coarsely, silent
 from twin.corpus.manifest import CHUNKS
+from twin.simulation import simulate
 from twin.trace import TRAINING_ROWS
 
 RECIPE = CorpusRecipe(runs=6, seed=3, replicates=2, horizon_s=20.0)
@@ -60,7 +61,7 @@ def test_an_interrupted_corpus_goes_on_where_it_was(fresh: Workspace):
         calls.append(scenario.run.seed)
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return coarse(scenario)
+        return simulate(scenario)
 
     from scenarios.experiments.simulating import in_process
 

@@ -17,7 +17,7 @@ from twin.change.transfer import PIECE_BYTES, PIECES, carry
 from twin.control import PeriodStatistics, Reconfiguration
 from twin.engine.measure.ledger import Buffer
 from twin.engine.measure.statistics import Statistics
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox
 from twin.events import AnyEvent, Failure, LinkDegradation, Migration, Move, RateChange, SlowDown
 from twin.plan import Location
@@ -34,7 +34,7 @@ class Tiny:
         middle = [{"kind": "map", "name": "m", "service_time_s": 0.1}]
         law = {"law": "constant", "rate_per_s": rate}
         job = chain(middle, law, hosts=HOSTS, placement=dict.fromkeys(("source", "m", "sink"), "h0") | placement)
-        settings = RunSettings(horizon_s=100, warmup_s=0, period_s=1, fidelity="exact", noise=False)
+        settings = RunSettings(horizon_s=100, warmup_s=0, period_s=1, noise=False)
         self.wiring = Rewiring(job, settings, replayable=True)
         self.world = self.wiring.build()
         self.env = self.world.env
@@ -44,9 +44,9 @@ class Tiny:
         sink = self.world.tasks["sink"][0]
         take = sink.deliver
 
-        def deliver(segment: Segment) -> None:
+        def deliver(record: Record) -> None:
             self.arrived.append(round(self.env.now, 9))
-            take(segment)
+            take(record)
 
         for inbox in self.world.inboxes["m", "sink"]:
             inbox.task = _Noted(deliver)
@@ -146,7 +146,7 @@ def test_tuples_get_their_turn_between_the_pieces_of_state() -> None:
     tiny = Tiny(rate=0.01, m="h1")
 
     class Here:
-        def deliver(self, segment: Segment) -> None:
+        def deliver(self, record: Record) -> None:
             arrivals.append(round(tiny.env.now, 9))
 
     arrivals: list[float] = []
@@ -154,9 +154,9 @@ def test_tuples_get_their_turn_between_the_pieces_of_state() -> None:
 
     def send() -> Any:
         yield tiny.env.timeout(0.5)
-        segment = Segment(1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
-        segment.inbox = path.inbox
-        path.nic.transmit(segment, path)  # type: ignore[union-attr]
+        record = Record(0.5, 0.5, 0.5)
+        record.inbox = path.inbox
+        path.nic.transmit(record, path)  # type: ignore[union-attr]
 
     tiny.env.process(send())
     seen = carried(tiny, 200_000, "h0", "h1")

@@ -9,9 +9,9 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twin.engine.tiny import Listener, aggregate, burst, connect, deliver_at, inbox_of, map_task, window
+from tests.twin.engine.tiny import Listener, aggregate, connect, deliver_at, inbox_of, map_task, record, window
 from twin.engine.dealing.in_turn import Deal
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.station.task import Task
 from twin.engine.streams.batching import Batching, GatheringPort
 from twin.engine.streams.channel import Path, Paths, Port
@@ -22,23 +22,23 @@ from twin.engine.streams.route import Leg
 
 
 class Order(Listener):
-    """Notes tuples by their number, in `came_s`, and marks by their value."""
+    """Notes tuples by their number, in `key`, and marks by their value."""
 
     def __init__(self, env: simpy.Environment) -> None:
         super().__init__(env)
         self.order: list[Any] = []
 
-    def deliver(self, segment: Segment) -> None:
-        super().deliver(segment)
-        self.order.append(("mark", segment.value) if isinstance(segment, Mark) else segment.came_s)
+    def deliver(self, record: Record) -> None:
+        super().deliver(record)
+        self.order.append(("mark", record.value) if isinstance(record, Mark) else record.key)
 
 
-def numbered(task: Task, numbers: range, n: int = 1, span_s: float = 0.0) -> None:
-    """Sends tuples that bear these numbers, now; n of them each, that came in that time."""
+def numbered(task: Task, numbers: range) -> None:
+    """Sends records that bear these numbers, now."""
     for number in numbers:
-        segment = burst(task.env.now, n, since_s=task.env.now - (span_s if n > 1 else 0.0))
-        segment.came_s = float(number)
-        task.send(segment)
+        item = record(task.env.now)
+        item.key = number
+        task.send(item)
 
 
 def hearing(task: Task, inputs: list[tuple[int, str]]) -> list[tuple[float, str, float]]:
@@ -92,41 +92,41 @@ def test_a_mark_waits_behind_what_a_full_channel_holds_back() -> None:
 
 @pytest.mark.parametrize("hops", [1, 3])
 @given(
-    sizes=st.lists(st.integers(0, 6), min_size=1, max_size=30),
+    records=st.lists(st.booleans(), min_size=1, max_size=30),
     gap_s=st.sampled_from([0.0, 0.01, 0.2]),
-    span_s=st.sampled_from([0.0, 0.2, 1.0]),
 )
-def test_nothing_overtakes_on_the_network(hops: int, sizes: list[int], gap_s: float, span_s: float) -> None:
-    """A size of 0 is a mark. 1,000 bytes a second, 20 a tuple."""
+def test_nothing_overtakes_on_the_network(hops: int, records: list[bool], gap_s: float) -> None:
+    """Records and marks. 1,000 bytes a second, 20 a record."""
     env = simpy.Environment()
-    task, out = map_task(env, 0.0, False), Order(env)
+    task, out = map_task(env, 0.0), Order(env)
     inbox, way = inbox_of(out, 10**6), None
     for _ in range(hops):
         way = Leg(Nic(env, 8e-3), 20.0, 0.3, way, inbox)
     nic: Any = way
     if hops == 1:
         nic = Nic(env, 8e-3)
-    task.ports.append(Port(task, Paths(lambda _: Path(inbox, nic, 0.3, 20.0, 0.0, 0.0), [0.0]), Deal([1.0]), 1000))
+    task.ports.append(
+        Port(task, Paths(lambda _: Path(inbox, nic, 0.3, 20.0, 0.0, 0.0), [0.0], lambda _: inbox), Deal([1.0]))
+    )
 
     def run() -> Any:
-        for number, n in enumerate(sizes):
-            task.free_s = env.now
-            if n:
-                numbered(task, range(number, number + 1), n, span_s)
+        for number, is_record in enumerate(records):
+            if is_record:
+                numbered(task, range(number, number + 1))
             else:
                 task.mark("watermark", float(number))
             yield env.timeout(gap_s)
 
     env.process(run())
     env.run()
-    assert out.order == [number if n else ("mark", number) for number, n in enumerate(sizes)]
+    assert out.order == [number if each else ("mark", number) for number, each in enumerate(records)]
 
 
 def test_a_batch_leaves_before_a_mark() -> None:
     env = simpy.Environment()
     task, out = map_task(env), Order(env)
     plain = connect(task, [inbox_of(out)])
-    task.ports[0] = GatheringPort(task, plain.paths, plain.deal, 1000, Batching(100, 5.0, 0.0))
+    task.ports[0] = GatheringPort(task, plain.paths, plain.deal, Batching(100, 5.0, 0.0))
     numbered(task, range(3))
     assert not out.order
     task.mark("watermark", 1.0)
@@ -187,15 +187,14 @@ def test_alignment_is_the_least_of_the_greatest(marks: list[tuple[int, int]]) ->
         assert alignment.least("watermark") == min(best.values())
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_a_window_heeds_marks_between_its_tuples(exact: bool) -> None:
+def test_a_window_heeds_marks_between_its_records() -> None:
     env = simpy.Environment()
-    task, out = aggregate(env, window("time", 1.0, 1.0), exact, groups=1), Order(env)
+    task, out = aggregate(env, window("time", 1.0, 1.0), groups=1), Order(env)
     connect(task, [inbox_of(out)])
     feeder = map_task(env, 0.0, name="feeder")
     connect(feeder, [inbox_of(task)])
     heard = hearing(task, [(0, "feeder")])
-    deliver_at(env, feeder, [burst(0.2), burst(0.4)])
+    deliver_at(env, feeder, [record(0.2), record(0.4)])
     env.run(until=0.5)
     feeder.mark("watermark", 0.4)
     env.run(until=2.5)
@@ -211,12 +210,12 @@ def test_a_snapshot_knows_how_far_the_inputs_were_and_what_waits() -> None:
     hearing(task, [(0, "x")])
     assert task.alignment is not None
     task.alignment.take(0, Mark("watermark", 2.0, "x", 0.0))
-    task.deliver(burst(0.0, 1, inbox))
+    task.deliver(record(0.0, inbox))
     mark = Mark("watermark", 3.0, "x", 0.0)
     mark.inbox = inbox
     task.deliver(mark)
     snapshot = task.snapshot()
-    assert [type(each) for each in snapshot.queue] == [Segment, Mark] and snapshot.queued == 1
+    assert [type(each) for each in snapshot.queue] == [Record, Mark] and snapshot.queued == 1
     env.run()
     assert task.alignment.least("watermark") == 3.0
     task.restore(snapshot, 0.0, 5.0)

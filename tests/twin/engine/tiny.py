@@ -13,7 +13,7 @@ from twin.engine.dealing.in_turn import Deal
 from twin.engine.draws import Draws
 from twin.engine.logic import Logic
 from twin.engine.logics.select import SelectLogic
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.station.setup import Setup
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Inbox, Path, Paths, Port
@@ -21,8 +21,6 @@ from twin.engine.windows.aggregate import GroupCombiner
 from twin.engine.windows.boundaries import TimeTrigger
 from twin.engine.windows.extent import extent_of
 from twin.engine.windows.join import MatchCombiner
-from twin.engine.windows.merged import MergedTrigger
-from twin.engine.windows.store import Store
 from twin.engine.windows.trigger import CountTrigger
 from twin.engine.windows.window import WindowLogic
 from twin.query import CountWindow, TimeWindow
@@ -35,16 +33,16 @@ class Listener:
     def __init__(self, env: simpy.Environment) -> None:
         self.env = env
         self.heard: list[tuple[float, int]] = []
-        self.segments: list[Segment] = []
+        self.records: list[Record] = []
 
-    def deliver(self, segment: Segment) -> None:
-        self.heard.append((round(self.env.now, 9), segment.n))
-        self.segments.append(segment)
+    def deliver(self, record: Record) -> None:
+        self.heard.append((round(self.env.now, 9), record.n))
+        self.records.append(record)
 
 
-def setup(env: simpy.Environment, service_s: float, exact: bool, name: str = "task", seed: int = 1) -> Setup:
+def setup(env: simpy.Environment, service_s: float, name: str = "task", seed: int = 1) -> Setup:
     """A core of its own, and services that do not vary."""
-    return Setup(env, name, Processor(env, 1.0), Draws(np.random.default_rng(seed), 0.0), service_s, 0.0, exact)
+    return Setup(env, name, Processor(env, 1.0), Draws(np.random.default_rng(seed), 0.0), service_s)
 
 
 def map_logic() -> Logic:
@@ -52,9 +50,9 @@ def map_logic() -> Logic:
     return SelectLogic(1.0, thins=False)
 
 
-def map_task(env: simpy.Environment, service_s: float = 1.0, exact: bool = True, name: str = "task") -> Task:
+def map_task(env: simpy.Environment, service_s: float = 1.0, name: str = "task") -> Task:
     """A station of a map."""
-    return Task(setup(env, service_s, exact, name), map_logic())
+    return Task(setup(env, service_s, name), map_logic())
 
 
 def window(policy: str, size: float, slide: float) -> CountWindow | TimeWindow:
@@ -64,56 +62,54 @@ def window(policy: str, size: float, slide: float) -> CountWindow | TimeWindow:
     return parse(TimeWindow, {"policy": "time", "size_s": size, "slide_s": slide})
 
 
-def aggregate(env: simpy.Environment, over: CountWindow | TimeWindow, exact: bool, groups: int = 3) -> Task:
+def aggregate(env: simpy.Environment, over: CountWindow | TimeWindow, groups: int = 3) -> Task:
     """A grouped window."""
-    extent, store = extent_of(over), Store(1)
-    trigger = TimeTrigger(extent, store) if extent.by_time else CountTrigger(extent, store)
-    return Task(setup(env, 0.001, exact), WindowLogic(trigger, GroupCombiner(extent, store, 0.0, 0.0, groups)))
+    extent = extent_of(over)
+    trigger = TimeTrigger(extent) if extent.by_time else CountTrigger(extent)
+    return Task(setup(env, 0.001), WindowLogic(trigger, GroupCombiner(extent, 0.0, 0.0, groups)))
 
 
-def join(env: simpy.Environment, over: CountWindow | TimeWindow, exact: bool, selectivity: float = 0.02) -> Task:
+def join(env: simpy.Environment, over: CountWindow | TimeWindow, selectivity: float = 0.02) -> Task:
     """Two sides, by key."""
-    extent, store = extent_of(over), Store(2)
-    counting = CountTrigger if exact else MergedTrigger
-    trigger = TimeTrigger(extent, store) if extent.by_time else counting(extent, store)
-    combiner = MatchCombiner(extent, store, 0.0, 0.0, keyed=2, selectivity=selectivity, amplification=None)
-    return Task(setup(env, 0.001, exact), WindowLogic(trigger, combiner))
+    extent = extent_of(over)
+    trigger = TimeTrigger(extent) if extent.by_time else CountTrigger(extent)
+    combiner = MatchCombiner(extent, 0.0, 0.0, (False, False), selectivity=selectivity, amplification=None)
+    return Task(setup(env, 0.001), WindowLogic(trigger, combiner, 2))
 
 
 def inbox_of(task: Any, capacity: int = 1000, side: int = 0) -> Inbox:
-    """A stream into a task, or into whatever takes segments."""
+    """A stream into a task, or into whatever takes records."""
     inbox = Inbox(task, side, capacity)
     if isinstance(task, Task):
         task.inputs.add(inbox)
     return inbox
 
 
-def connect(producer: Task, inboxes: Sequence[Inbox], cap: int = 1000, deal: Deal | None = None) -> Port:
+def connect(producer: Task, inboxes: Sequence[Inbox], deal: Deal | None = None) -> Port:
     """A stream within a host, dealt evenly in turn."""
-    paths = Paths(lambda k: Path(inboxes[k], None, 0.0, 0.0, 0.0, 0.0), [0.0] * len(inboxes))
-    port = Port(producer, paths, deal or Deal([1.0 / len(inboxes)] * len(inboxes)), cap)
+    paths = Paths(lambda k: Path(inboxes[k], None, 0.0, 0.0, 0.0, 0.0), [0.0] * len(inboxes), inboxes.__getitem__)
+    port = Port(producer, paths, deal or Deal([1.0 / len(inboxes)] * len(inboxes)))
     producer.ports.append(port)
     return port
 
 
-def burst(at_s: float, n: int = 1, inbox: Inbox | None = None, since_s: float | None = None) -> Segment:
-    """n tuples that were born when they came, at one moment or since another."""
-    from_s = at_s if since_s is None else since_s
-    segment = Segment(n, from_s, at_s, from_s, at_s, from_s, at_s)
+def record(at_s: float, inbox: Inbox | None = None) -> Record:
+    """One that was born when it came."""
+    made = Record(at_s, at_s, at_s)
     if inbox is not None:
-        segment.inbox = inbox
-        inbox.credits -= n
-        inbox.sent += n
-    return segment
+        made.inbox = inbox
+        inbox.credits -= 1
+        inbox.sent += 1
+    return made
 
 
-def deliver_at(env: simpy.Environment, task: Any, segments: Sequence[Segment]) -> None:
-    """Hands segments over as their last tuples come."""
+def deliver_at(env: simpy.Environment, task: Any, records: Sequence[Record]) -> None:
+    """Hands records over as they come."""
 
     def run() -> Any:
-        for segment in sorted(segments, key=lambda each: each.b_s):
-            if segment.b_s > env.now:
-                yield env.timeout(segment.b_s - env.now)
-            task.deliver(segment)
+        for record in sorted(records, key=lambda each: each.at_s):
+            if record.at_s > env.now:
+                yield env.timeout(record.at_s - env.now)
+            task.deliver(record)
 
     env.process(run())

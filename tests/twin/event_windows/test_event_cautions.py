@@ -13,15 +13,14 @@ from twin.simulation import simulate
 BOTH = [("source", "compute"), ("other", "compute"), ("compute", "merge"), ("merge", "sink")]
 
 
-@pytest.mark.parametrize("fidelity", ["exact", "fast"])
-def test_late_tuples_are_told(fidelity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_tuples_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as the computes left out; none where the slack covers the disorder."""
     operators = [source(disorder_s=0.8, slack_s=0.1), compute(), consolidate(), sink()]
-    run, world = ended(job(operators, fidelity=fidelity), monkeypatch)
+    run, world = ended(job(operators), monkeypatch)
     late = sum(task.logic.dropped_late for task in world.tasks["compute"])  # type: ignore[attr-defined]
     assert late and any(f"compute: {late:,} of " in each and "larger slack_s" in each for each in run.warnings)
     operators[0] = source(disorder_s=0.8, slack_s=0.8)
-    assert not any("slack_s" in each for each in simulate(job(operators, fidelity=fidelity)).warnings)
+    assert not any("slack_s" in each for each in simulate(job(operators)).warnings)
 
 
 def two_sources(other: dict[str, Any], **run: Any) -> Scenario:

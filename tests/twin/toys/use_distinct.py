@@ -23,19 +23,17 @@ from twin.wiring.wiring import Wiring
 job = parse(Deployment, json.loads(sys.argv[1]))
 saved = parse(EngineProfile, json.loads(sys.argv[2]))
 spec = job.query.operator("distinct")
-settings = {fidelity: RunSettings(horizon_s=60.0, warmup_s=12.0, fidelity=fidelity) for fidelity in ("exact", "fast")}
+settings = RunSettings(horizon_s=60.0, warmup_s=12.0)
 streams = tuple(each.model_copy(update={"partitioning": None}) for each in job.query.streams)
 evenly = Deployment(**{**dict(job), "query": Query(operators=job.query.operators, streams=streams)})
-world = Wiring(job, settings["fast"]).build()
+world = Wiring(job, settings).build()
 world.env.run(until=5.0)
 found = {
     "at_sinks": [task.tuples_in for task in world.tasks["sink"]],
-    "simulated_per_s": {
-        name: simulate(Scenario.of(job, each)).metrics.throughput_per_s for name, each in settings.items()
-    },
+    "simulated_per_s": simulate(Scenario.of(job, settings)).metrics.throughput_per_s,
     "predicted_per_s": float(RateModel(horizon_s=60.0).answer(job, [job.plan]).costs["throughput_per_s"][0]),
     "on_sockets_per_s": NumaJob(evenly).results_per_s,
-    "steps": estimate(job, settings["fast"]).steps,
+    "services": estimate(Scenario.of(job, settings)).services,
     "service_s": saved.service_s(job.query, spec),
     "partitioning": str(job.query.partitioning(job.query.inputs("distinct")[0])),
     "saved_again": saved.model_dump(mode="json"),

@@ -62,13 +62,12 @@ def _send_again(member: Member, flows: Sequence[Flow], cut: Cut, record: EventRe
             compute = task.logic
             assert isinstance(compute, ComputeLogic)
             shipping = next(each for each in compute.shippings if each.port is task.ports[position])
-            at_s = compute.now_s if task.exact else max(task.free_s, compute.now_s)
             before = shipping.copied.n
             for flow in flows:
                 held = compute.sent_spans(list(flow.groups), cut.at_us - longest_us)
                 for span, content in held.items():
-                    if content.tuples > 0.0 and cut.needed(span, longest_us)[1]:
-                        compute.owed.work_s += shipping.to(flow.target, span, content, at_s)
+                    if content.keys and cut.needed(span, longest_us)[1]:
+                        compute.owed.work_s += shipping.to(flow.target, span, content, compute.now_s)
             record.bytes = (record.bytes or 0.0) + (shipping.copied.n - before) * compute.key_bytes
             sent += shipping.copied.n - before
     record.detail["sent_again"] = sent

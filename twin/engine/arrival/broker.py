@@ -1,149 +1,95 @@
-"""The message broker in front of a source replica: tuples arrive by a law and wait without bound."""
+"""The message broker in front of a source replica: records arrive by a law and wait without bound."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable
+from array import array
+from bisect import bisect_right
 from typing import Protocol
 
 import simpy
 
-from twin.engine.alarm import Alarm
-from twin.engine.arrival.backlog import Piece
 from twin.engine.arrival.clock import Clock
-from twin.engine.segment import Segment
 
-FAR = 32
-"""So many segments wait: the source is far behind, and segments are gathered before they are handed over."""
-REFILL = 16
-"""Segments that the source gets at a time from what was gathered."""
+TRIM = 4096
+"""Arrivals that were taken are forgotten in pieces of so many or more."""
 
 
 class Poller(Protocol):
-    """A source: see twin.engine.station.polling.PollingTask."""
+    """A source: see twin.engine.station.polling.PollingTask. queued: records that it will read again."""
 
     name: str
-    queue: deque[Segment]
     queued: int
     tuples_in: int
-    behind: bool
-    refill: Callable[[], None]
 
-    def deliver(self, segment: Segment) -> None:
-        """Takes a segment whose last tuple has arrived."""
+    def poll_anew(self) -> None:
+        """What was to come has changed."""
 
 
 class Broker:
-    """Feeds one source replica with segments of `n` tuples; each is handed over when its last tuple has arrived.
+    """Arrivals are drawn when somebody asks for them: nothing happens here while the source is busy.
 
-    While the source is far behind, an event brings many segments' tuples at once, and they are kept together until the
-    source gets to them: a backlog of millions costs neither events nor memory. If the source gets through all that
-    before the gathered tuples are complete, it is given those that have come.
+    ahead: arrivals that are drawn, in seconds, of which the source has taken those before `place`. drawn: how many of
+    them are of the last block. taken: records that the source has taken, each counted once.
     """
 
-    __slots__ = ("_alarm", "_counted", "_far", "_gathers", "_pieces", "clock", "env", "gap_scv", "least", "n", "source")
+    __slots__ = ("ahead", "clock", "drawn", "env", "place", "source", "taken")
 
-    def __init__(
-        self, env: simpy.Environment, source: Poller, clock: Clock, gap_scv: float, n: int, least: int = 1
-    ) -> None:
+    def __init__(self, env: simpy.Environment, source: Poller, clock: Clock) -> None:
         self.env = env
         self.source = source
         self.clock = clock
-        self.gap_scv = gap_scv
-        self.n = n
-        self.least = least
-        self._far = FAR * n
-        self._counted = 0  # tuples handed over
-        self._gathers = False
-        self._pieces: deque[Piece] = deque()
-        self._alarm = Alarm(env, self._arrive)
-        source.refill = self._refill
-        self._plan()
+        self.ahead = array("d")
+        self.place = 0
+        self.drawn = 0
+        self.taken = 0
+
+    @property
+    def next_s(self) -> float:
+        """When the first record comes, or came, that the source has not taken."""
+        if self.place == len(self.ahead):
+            self.draw()
+        return self.ahead[self.place]
+
+    def draw(self) -> None:
+        """One block of arrivals more."""
+        if self.place >= TRIM and 2 * self.place >= len(self.ahead):
+            del self.ahead[: self.place]
+            self.place = 0
+        block = self.clock.block()
+        self.ahead.frombytes(block.tobytes())
+        self.drawn = len(block)
+
+    def take(self) -> float:
+        """Takes the first record; when it came."""
+        at_s = self.next_s
+        self.place += 1
+        self.taken += 1
+        return at_s
+
+    def _waiting(self) -> int:
+        """Records that have come and were not taken."""
+        now_s: float = self.env.now
+        while self.place == len(self.ahead) or self.ahead[-1] <= now_s:
+            self.draw()
+        return bisect_right(self.ahead, now_s, self.place) - self.place
 
     @property
     def arrived(self) -> int:
-        """Tuples that have come; of those that are being gathered, an estimate."""
-        return self._counted + self._came
-
-    @property
-    def _came(self) -> int:
-        return self.clock.came(self.env.now) if self._gathers else 0
+        """Records so far."""
+        return self.taken + self._waiting()
 
     @property
     def backlog(self) -> int:
-        """Tuples that wait."""
-        return self.source.queued + self._came
+        """Records that wait, also those that will be read again."""
+        return self.source.queued + self._waiting()
 
     def scale(self, factor: float) -> None:
         """Multiplies the rate from now on. Raises ValueError unless the factor is finite and > 0."""
         if not (math.isfinite(factor) and factor > 0.0):
             raise ValueError(f"a rate's factor must be finite and > 0, got {factor}")
-        self.clock.cut(self.env.now)
-        self.clock.scale(factor)
-        self._restart()
-
-    def _restart(self) -> None:
-        """Hands over what a cut left and goes on; the alarm that is pending is forgotten."""
-        self._alarm = Alarm(self.env, self._arrive)
-        self._hand_over()
-
-    def _arrive(self, alarm: Alarm) -> None:
-        """The planned group is complete."""
-        if alarm is self._alarm:
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        clock, source = self.clock, self.source
-        n = clock.n
-        self._counted += n
-        if source.behind:  # it works on what came earlier
-            if n:
-                self._pieces.append(clock.piece())
-                source.queued += n
-            self._plan()
-            return
-        now, since_s = self.env.now, clock.since_s
-        last_s = now if clock.last_s == clock.due_s else clock.last_s
-        if source.queued < self._far:
-            clock.plan(now, 1)
-            if clock.due_s < math.inf:
-                self._alarm.set(clock.due_s)
-        else:
-            self._plan()
-        if n:
-            first_s = since_s + (last_s - since_s) / n
-            source.deliver(Segment(n, first_s, last_s, first_s, last_s, 0.0, 0.0, self.gap_scv))
-
-    def _plan(self) -> None:
-        """The next group: a large one if the source is far behind, which it stays until all is in its queue."""
-        source = self.source
-        groups = max(1, source.queued // (4 * self.n)) if source.queued >= self._far else 1
-        self._gathers = groups > 1
-        source.behind = self._gathers or bool(self._pieces)
-        self.clock.plan(self.env.now, groups)
-        if self.clock.due_s < math.inf:
-            self._alarm.set(self.clock.due_s)
-
-    def _size(self) -> int:
-        """Tuples a segment, so that those which are taken make as many segments a second as those which arrive would.
-
-        Backpressure slows the source down; segments as large as at the offered rate would be coarse in its channels.
-        Below `least`, a small part of a channel, nothing is gained.
-        """
-        taken = self.source.tuples_in / self._counted if self._counted else 1.0
-        return min(self.n, max(self.least, math.ceil(self.n * taken)))
-
-    def _refill(self) -> None:
-        """The source has nothing in its queue: more of what was gathered, or what has come since."""
-        if not self._pieces:
-            self.clock.cut(self.env.now)
-            self._restart()
-            return
-        piece = self._pieces[0]
-        queue, scv = self.source.queue, self.gap_scv
-        for n, first_s, last_s in piece.take(self._size(), REFILL):
-            queue.append(Segment(n, first_s, last_s, first_s, last_s, 0.0, 0.0, scv, 0.0, True))
-        if not piece.n:
-            self._pieces.popleft()
-        self.source.behind = self._gathers or bool(self._pieces)
+        come = self.place + self._waiting()
+        self.clock.scale(factor, self.env.now, come - (len(self.ahead) - self.drawn))
+        del self.ahead[come:]
+        self.drawn = 0
+        self.source.poll_anew()

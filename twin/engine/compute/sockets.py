@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import simpy
 
+from twin.engine.calendar import Calendar
 from twin.engine.compute.processor import Processor
 from twin.engine.station.task import Task
 from twin.engine.streams.channel import Port
@@ -133,10 +134,10 @@ class OverSubscription:
 
 
 def control(
-    env: simpy.Environment, controls: Sequence[BandwidthLimit | OverSubscription], tick_s: float
+    env: Calendar, controls: Sequence[BandwidthLimit | OverSubscription], tick_s: float
 ) -> Generator[simpy.Event, object, None]:
     """The SimPy process that ticks them."""
     while True:
-        yield env.timeout(tick_s)
+        yield env.look(tick_s)
         for each in controls:
             each.tick(tick_s)

@@ -1,63 +1,65 @@
-"""Dealing by key groups, which move from replica to replica while a job runs."""
+"""Dealing by key: a uniform number decides the key of each record, and its key group who gets it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.dealing.at_random import RandomDeal
 from twin.engine.dealing.in_turn import Deal
 from twin.engine.dealing.two_choice import Chooser
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 
 if TYPE_CHECKING:
     from twin.engine.draws import Draws
+    from twin.engine.station.task import Task
     from twin.engine.streams.alignment import AlignedKeys
     from twin.engine.streams.keys import KeyGroups
-    from twin.engine.streams.sender import Sender
 
 
-class KeyedDeal(RandomDeal):
-    """By key groups, whose replicas and shares may change; or by the less loaded of two choices, nearly in turn."""
+class KeyedDeal(Deal):
+    """By key groups, whose replicas and shares may change; or to the less loaded of two choices."""
 
-    __slots__ = ("_chooser", "_groups", "_version")
+    __slots__ = ("_chooser", "_draws", "_groups", "_version")
 
-    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0, producers: int = 1) -> None:
-        super().__init__(groups.shares(), draws, first=first, producers=producers)
+    gives_keys = True
+
+    def __init__(self, groups: KeyGroups, draws: Draws, first: int = 0) -> None:
+        super().__init__(groups.shares(), first=first)
+        self._draws = draws
         self._groups = groups
         self._version = groups.version
         self._chooser = Chooser(groups) if groups.two_choice else None
 
-    def another(self, draws: Draws, producer: Sender) -> Deal:
+    def another(self, draws: Draws, producer: Task) -> Deal:
         """See Deal."""
         return KeyedDeal(self._groups, draws)
 
-    def parts(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
+    @property
+    def stale(self) -> bool:
+        """Whether key groups have moved since the last record."""
+        return self._version != self._groups.version
+
+    def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
         """See Deal."""
         groups = self._groups
         if self._version != groups.version:
             self._version = groups.version
             self.reweigh(self.due(groups.shares()))
-        if segment.n == 1 and self._chooser is not None:
-            return ((self._chooser.choose(self._draws.uniform()), segment),)
-        return super().parts(segment)
+        group, record.key = self._key(record, self._draws.uniform())
+        chooser = self._chooser
+        return ((groups.owner[group] if chooser is None else chooser.choose(group), record),)
 
-    def _split(self, segment: Segment) -> Iterable[tuple[int, Segment]]:
-        return super()._split(segment) if self._chooser is None else Deal._split(self, segment)
-
-    def _thin(self, segment: Segment, index: int) -> None:
-        if self._chooser is None:
-            super()._thin(segment, index)
-        else:
-            Deal._thin(self, segment, index)
+    def _key(self, record: Record, uniform: float) -> tuple[int, int]:
+        """The key group of a record, and its key."""
+        return self._groups.pick(uniform)
 
 
 class AlignedDeal(KeyedDeal):
-    """By key groups that hear of those of the producer: each producer replica deals by shares of its own."""
+    """By the key group that a record was of at the producer, which knows those that it goes to."""
 
     __slots__ = ("_aligned", "_producer")
 
-    def __init__(self, aligned: AlignedKeys, producer: Sender, draws: Draws, first: int = 0) -> None:
+    def __init__(self, aligned: AlignedKeys, producer: Task, draws: Draws, first: int = 0) -> None:
         self._aligned = aligned
         self._producer = producer
         super().__init__(aligned.consumer, draws, first)
@@ -67,6 +69,16 @@ class AlignedDeal(KeyedDeal):
         """See Deal."""
         return self._aligned.shares(self._producer)
 
-    def another(self, draws: Draws, producer: Sender) -> Deal:
+    def another(self, draws: Draws, producer: Task) -> Deal:
         """See Deal."""
         return AlignedDeal(self._aligned, producer, draws)
+
+    def _key(self, record: Record, uniform: float) -> tuple[int, int]:
+        """See KeyedDeal."""
+        key = record.key
+        group = self._aligned.producer.group_of(key) if key >= 0 else self._unknown()
+        return self._aligned.pick(group, uniform)
+
+    def _unknown(self) -> int:
+        """The key group of a record whose key nobody noted: one of the producer's, by what they send."""
+        return self._aligned.sends(self._producer, self._draws.uniform())

@@ -33,5 +33,5 @@ def deal(
     first = index * consumers // producers
     weights = how.shares(Ends(index, consumers, consumer.values(consumers)))
     if how.by_key and consumers > 1:
-        return RandomDeal(weights, draws(), first, producers)
-    return Deal(weights, copies=how.copies and consumers > 1, first=first, producers=producers)
+        return RandomDeal(weights, draws(), first)
+    return Deal(weights, copies=how.copies and consumers > 1, first=first)

@@ -6,7 +6,6 @@ itself. Results of a key come from two replicas; an operator after this one has 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -63,7 +62,7 @@ def settled_shares(weights: np.ndarray, first: Sequence[int], second: Sequence[i
 
 
 class Chooser:
-    """Chooses the replica of one tuple after another, for one producer of an exact run."""
+    """Chooses the replica of one record after another, for one producer."""
 
     __slots__ = ("_groups", "_sent")
 
@@ -71,11 +70,9 @@ class Chooser:
         self._groups = groups
         self._sent = [0] * groups.places
 
-    def choose(self, uniform: float) -> int:
-        """uniform: a random number in [0, 1), which decides the key group."""
-        groups = self._groups
-        group = bisect_right(groups.group_steps, uniform)
-        first, second = groups.owner[group], groups.second[group]
+    def choose(self, group: int) -> int:
+        """Of a record of a key group."""
+        first, second = self._groups.owner[group], self._groups.second[group]
         chosen = first if self._sent[first] <= self._sent[second] else second
         self._sent[chosen] += 1
         return chosen

@@ -1,9 +1,13 @@
-"""What a run notes of tuples with event time, so that each window can be checked against all that came: an exact run
-notes every tuple, a fast one how many there are."""
+"""What a run notes of each record with event time, so that windows can be checked against all that came."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twin.engine.event_time.content import Content
+    from twin.event_windows.instances import Span
 
 
 @dataclass(slots=True)
@@ -11,7 +15,6 @@ class History:
     """What was noted of all operators, and how far their replicas were. What a failure undoes was one, too."""
 
     audits: dict[str, Audit]
-    tallies: dict[str, Tally]
     far_us: dict[str, list[float]]
 
 
@@ -31,6 +34,11 @@ class Audit:
     emitted: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     keys: dict[int, int] = field(default_factory=dict)
 
+    def emit(self, span: Span, content: Content) -> None:
+        """A window is complete."""
+        for key, found in content.held.items():
+            self.emitted.append((span.start, span.end, key, found[0], found[1]))
+
     def copy(self) -> Audit:
         """What is noted so far."""
         taken, kept, late = self.taken.copy(), self.kept.copy(), self.late.copy()
@@ -41,36 +49,3 @@ class Audit:
         again = kept.copy()
         self.came, self.taken, self.kept, self.late = again.came, again.taken, again.kept, again.late
         self.emitted = again.emitted
-
-
-@dataclass(slots=True)
-class Tally:
-    """Of one operator in a fast run. came: by event time in microseconds, the tuples that were sent to it, once however
-    many copies; late: of these, those that it dropped. emitted: by start and end of a window, tuples in it, over all
-    replicas."""
-
-    came: dict[int, int] = field(default_factory=dict)
-    late: dict[int, int] = field(default_factory=dict)
-    emitted: dict[tuple[int, int], float] = field(default_factory=dict)
-
-    def copy(self) -> Tally:
-        """What is noted so far."""
-        return Tally(self.came.copy(), self.late.copy(), self.emitted.copy())
-
-    def become(self, kept: Tally) -> None:
-        """Goes back to that."""
-        again = kept.copy()
-        self.came, self.late, self.emitted = again.came, again.late, again.emitted
-
-    def arrive(self, at_us: int, n: int) -> None:
-        """So many are sent to it."""
-        self.came[at_us] = self.came.get(at_us, 0) + n
-
-    def drop(self, at_us: int, n: int) -> None:
-        """So many are too late."""
-        self.late[at_us] = self.late.get(at_us, 0) + n
-
-    def emit(self, start_us: int, end_us: int, tuples: float) -> None:
-        """A replica emits a window."""
-        window = start_us, end_us
-        self.emitted[window] = self.emitted.get(window, 0.0) + tuples

@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 from typing import cast
 
-import numpy as np
-
-from twin.engine.event_time.content import Content, Expected, Known
-from twin.engine.event_time.dated import Dated, dated
+from twin.engine.event_time.content import Content
+from twin.engine.event_time.dated import Dated
 from twin.engine.event_time.forms import WINDOWS, Forms
 from twin.engine.event_time.timed import MODIFICATION, GroupState, TimedLogic
-from twin.engine.logic import depart
 from twin.engine.logics.sink import SinkLogic
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.event_windows.instances import Span, completed
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
@@ -37,7 +34,6 @@ class ComputeLogic(TimedLogic):
         "panes",
         "result_s",
         "results",
-        "seats",
         "taken_in",
         "windows",
     )
@@ -65,7 +61,6 @@ class ComputeLogic(TimedLogic):
         self.dropped_late = 0
         self.taken_in = SinkLogic()
         self.taken_in.repeats = False  # what is taken in again is no result
-        self.seats: dict[tuple[int, int], np.ndarray] = {}  # by law and seat
         self._panes_held: dict[int, Content] = {}
 
     def sink(self) -> SinkLogic | None:
@@ -74,53 +69,34 @@ class ComputeLogic(TimedLogic):
 
     # tuples -----------------------------------------------------------------------------------------------------------
 
-    def plan(self, segment: Segment) -> float:
+    def plan(self, record: Record) -> float:
         """The user's logic for each state, and what the sending thread does meanwhile."""
-        assert isinstance(segment, Dated)
-        work_s = segment.n * self.out.send_s if self.eager else 0.0
-        if self.execute_s > 0.0 and not segment.at_us < self.watermark_us:
-            work_s += segment.n * self.execute_s * self.forms.executions(segment.at_us)
-        return work_s + (self.owed.pay(segment.n * self.station.service_s + work_s) if self.owed.work_s else 0.0)
+        assert isinstance(record, Dated)
+        work_s = self.out.send_s if self.eager else 0.0
+        if self.execute_s > 0.0 and not record.at_us < self.watermark_us:
+            work_s += self.execute_s * self.forms.executions(record.at_us)
+        return work_s + (self.owed.pay(self.station.service_s + work_s) if self.owed.work_s else 0.0)
 
-    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+    def emit(self, record: Record, at_s: float) -> None:
         """The state is there; eager ones send the tuples on."""
-        assert isinstance(segment, Dated)
-        if self.audit is not None:
-            self.audit.taken.add(segment.digest)
+        assert isinstance(record, Dated)
+        self.audit.taken.add(record.digest)
         if self.panes is None:
-            self.out.send(depart(segment, segment.n, first_s, last_s))
-        elif segment.at_us < self.watermark_us:
-            self.dropped_late += segment.n
-            self.dropped += segment.n
-            if self.audit is not None:
-                self.audit.late.add(segment.digest)
-            if self.tally is not None:
-                self.tally.drop(segment.at_us, segment.n)
+            super().emit(record, at_s)
+        elif record.at_us < self.watermark_us:
+            self.dropped_late += 1
+            self.dropped += 1
+            self.audit.late.add(record.digest)
         else:
-            if self.audit is not None:
-                self.audit.kept.add(segment.digest)
-            self.taken_in.emit(segment, first_s, last_s)
-            self._remember(self.panes.pane(segment.at_us), segment)
+            self.audit.kept.add(record.digest)
+            self.taken_in.emit(record, at_s)
+            self._remember(self.panes.pane(record.at_us), record)
 
-    def _remember(self, pane: int, segment: Dated) -> None:
+    def _remember(self, pane: int, record: Dated) -> None:
         content = self._panes_held.get(pane)
         if content is None:
             content = self._panes_held[pane] = self.nothing()
-        if isinstance(content, Known):
-            content.add(segment.key, (segment.n, segment.digest, segment.born0_s, segment.taken0_s))
-            return
-        assert isinstance(content, Expected)
-        part = self.seats.get((segment.law, segment.seat))
-        if part is None:
-            part = self.seats[segment.law, segment.seat] = self.ownership.laws[segment.law].parts(segment.seat)
-        content.add(segment.n, part)
-        assert self.panes is not None
-        span = self.panes.bounds(pane)
-        content.first_s = min(content.first_s, max(segment.born0_s, span.start / 1e6))
-        content.last_s = max(content.last_s, min(segment.born1_s, span.end / 1e6))
-        content.lag_s += segment.n * max(
-            0.0, (segment.taken0_s + segment.taken1_s - segment.born0_s - segment.born1_s) / 2
-        )
+        content.add(record.key, (1, record.digest, record.born_s, record.taken_s))
 
     def modify(self, cut_us: int) -> None:
         """See TimedLogic: another form from then on."""
@@ -128,10 +104,10 @@ class ComputeLogic(TimedLogic):
 
     # punctuations -----------------------------------------------------------------------------------------------------
 
-    def reach(self, before_us: float, now_us: int, at_s: float) -> float:
+    def reach(self, before_us: float, now_us: int) -> None:
         """Sends all panes and windows that have become complete."""
         if self.panes is None:
-            return at_s
+            return
         since_us = now_us if before_us == -math.inf else int(before_us)
         first = min(self._panes_held, default=None)
         if before_us == -math.inf and first is not None:
@@ -139,13 +115,11 @@ class ComputeLogic(TimedLogic):
         work_s = 0.0
         for span in self._due(since_us, now_us):
             content = self.allowed(span, self.over(span), own=self.results)
-            if content.tuples > 0.0:
-                work_s += self._hand_over(span, content, at_s)
+            if content.keys:
+                work_s += self._hand_over(span, content)
         self._forget(now_us)
-        if self.results:
-            return at_s
-        self.owed.work_s += work_s
-        return at_s if self.station.exact else at_s + work_s / self.station.processor.speed
+        if not self.results:
+            self.owed.work_s += work_s
 
     def _due(self, since_us: int, now_us: int) -> list[Span]:
         """Spans that are handed over, in the order of their ends."""
@@ -171,24 +145,19 @@ class ComputeLogic(TimedLogic):
                 merged.merge(content)
         return merged
 
-    def _hand_over(self, span: Span, content: Content, at_s: float) -> float:
-        n = self.keys_in(content)
+    def _hand_over(self, span: Span, content: Content) -> float:
         if self.results:
-            self._emit_results(span, content, n, at_s)
+            self._emit_results(span, content)
             return 0.0
-        self.station.tuples_out += n
-        return sum([shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings])
+        self.station.tuples_out += content.keys
+        return sum([shipping.ship(span, content, self.now_s, self.index) for shipping in self.shippings])
 
-    def _emit_results(self, span: Span, content: Content, n: int, at_s: float) -> None:
-        """Complete windows leave as tuples; the work of it is the thread's, as that of partial results."""
-        self.owed.work_s += n * (self.result_s + self.out.send_s)
-        for piece in results_of(span, content, n, at_s):
-            self.out.send(piece)
-        if self.tally is not None:
-            self.tally.emit(span.start, span.end, content.tuples)
-        if self.audit is not None and isinstance(content, Known):
-            for key, found in content.held.items():
-                self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
+    def _emit_results(self, span: Span, content: Content) -> None:
+        """Complete windows leave as records; the work of it is the thread's, as that of partial results."""
+        self.owed.work_s += content.keys * (self.result_s + self.out.send_s)
+        for result in results_of(span, content, content.keys, self.now_s):
+            self.out.send(result)
+        self.audit.emit(span, content)
 
     def _forget(self, now_us: int) -> None:
         """What is in no window any more; until then consolidates may ask for it again."""
@@ -274,14 +243,9 @@ class ComputeLogic(TimedLogic):
 
 
 def results_of(span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
-    """Results of a window as tuples, whose event time is the last of the window; in an exact run one a key."""
-    if isinstance(content, Known) and n == len(content.held):
-        parts: list[tuple[int, Content]] = [(1, content.single(key)) for key in sorted(content.held)]
+    """n results of a window, whose event time is its last: one a key, or others, as old as those are on average."""
+    if n == content.keys:
+        stamps = [content.held[key][2:] for key in sorted(content.held)]
     else:
-        parts = [(n, content)]
-    found = []
-    for count, part in parts:
-        born, taken = part.ages(count)
-        segment = Segment(count, at_s, at_s, born[0], born[1], taken[0], taken[1])
-        found.append(dated(segment, span.end - 1))
-    return found
+        stamps = [content.stamps()] * n
+    return [Dated(born_s, taken_s, at_s, span.end - 1) for born_s, taken_s in stamps]

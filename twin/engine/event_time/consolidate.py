@@ -7,23 +7,20 @@ it (`Ownership`).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from twin.engine.event_time.compute import results_of
-from twin.engine.event_time.content import Content, Known
+from twin.engine.event_time.content import Content
 from twin.engine.event_time.dated import Dated, Partial
 from twin.engine.event_time.pieces import Pieces
 from twin.engine.event_time.timed import WATERMARK, GroupState, TimedLogic
 from twin.engine.outcome import Outcome
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.station.task import Task
 from twin.engine.streams.control import Mark
 from twin.event_windows.instances import Span, completed
 from twin.event_windows.panes import Panes
 from twin.event_windows.window import EventWindow
-
-if TYPE_CHECKING:
-    from twin.engine.draws import Draws
 
 State = list[dict[Span, Content]]
 """Of key groups: their pieces by input."""
@@ -40,11 +37,11 @@ class Complete(Outcome):
         self.watermark_us = watermark_us
         self.station = station
 
-    def leave(self, draws: Draws, at_s: float) -> None:
+    def leave(self, at_s: float) -> None:
         """See Outcome. Nothing that comes later overtakes them, and they do not overtake the punctuation before."""
         for each in self.windows:
             result = each.copy()  # a restart may send it again
-            result.a_s = result.b_s = at_s
+            result.at_s = at_s
             self.out.send(result)
         for port in self.station.ports:
             port.mark(Mark(WATERMARK, float(self.watermark_us), self.station.name, at_s))
@@ -94,14 +91,14 @@ class ConsolidateLogic(TimedLogic):
 
     # partial results --------------------------------------------------------------------------------------------------
 
-    def plan(self, segment: Segment) -> float:
+    def plan(self, record: Record) -> float:
         """Merging a result into its piece is the service."""
-        return self.owed.pay(segment.n * self.station.service_s) if self.owed.work_s else 0.0
+        return self.owed.pay(self.station.service_s) if self.owed.work_s else 0.0
 
-    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+    def emit(self, record: Record, at_s: float) -> None:
         """Nothing leaves before a window is complete."""
-        assert isinstance(segment, Partial) and segment.inbox is not None
-        self.add(segment.inbox.side, segment.span, segment.content)
+        assert isinstance(record, Partial) and record.inbox is not None
+        self.add(record.inbox.side, record.span, record.content)
 
     def add(self, side: int, span: Span, content: Content) -> None:
         """Results over a span are there."""
@@ -109,7 +106,7 @@ class ConsolidateLogic(TimedLogic):
 
     # windows ----------------------------------------------------------------------------------------------------------
 
-    def reach(self, before_us: float, now_us: int, at_s: float) -> float:
+    def reach(self, before_us: float, now_us: int) -> None:
         """See TimedLogic: a job, if there is anything to form; then it tells its consumers itself."""
         since_us = before_us
         if before_us == -math.inf:
@@ -117,10 +114,9 @@ class ConsolidateLogic(TimedLogic):
             since_us = float(min([now_us, *[self.panes.bounds(first).start for first in starts]]))
         ready, work_s = self._due(int(since_us), now_us)
         self._forget(now_us)
-        self._form(ready, work_s, at_s)
-        return at_s
+        self._form(ready, work_s)
 
-    def tell(self, watermark_us: int, at_s: float) -> None:
+    def tell(self, watermark_us: int) -> None:
         """When what was formed has left."""
 
     def _due(self, since_us: int, now_us: int) -> tuple[list[tuple[Span, Content]], float]:
@@ -150,45 +146,38 @@ class ConsolidateLogic(TimedLogic):
                 self.merged += count
                 self.merged_keys += keys
             mine = self.allowed(span, total, own=True)
-            if mine.tuples > 0.0:
+            if mine.keys:
                 found.append((span, mine))
         return found, work_s
 
-    def _form(self, ready: list[tuple[Span, Content]], work_s: float, at_s: float) -> None:
+    def _form(self, ready: list[tuple[Span, Content]], work_s: float) -> None:
         """Does the work, sends the windows, and tells how far it is."""
+        at_s = self.now_s
         results = list[Dated]()
         watermark_us = int(self.watermark_us)
         for span, content in ready:
-            n = self.keys_in(content)
             self.formed += 1
-            work_s += self._ship(span, content, n, at_s)
-            if self.audit is not None and isinstance(content, Known):
-                for key, found in content.held.items():
-                    self.audit.emitted.append((span.start, span.end, key, found[0], found[1]))
-            if self.tally is not None:
-                self.tally.emit(span.start, span.end, content.tuples)
-            results += self._results(span, content, n, at_s)
-        work_s += sum([each.n for each in results]) * (self.result_s + self.out.send_s)
-        station, complete = self.station, Complete(results, watermark_us, self.station)
-        if station.processor.shared:  # the next partial result may be long in coming: the work is done now
-            station.job(complete, work_s)
-        else:
-            station.evaluate(complete, work_s, max(at_s, station.free_s), False)
+            work_s += self._ship(span, content, at_s)
+            self.audit.emit(span, content)
+            results += self._results(span, content, at_s)
+        work_s += len(results) * (self.result_s + self.out.send_s)
+        self.station.job(Complete(results, watermark_us, self.station), work_s)
 
-    def _ship(self, span: Span, content: Content, n: int, at_s: float) -> float:
+    def _ship(self, span: Span, content: Content, at_s: float) -> float:
         """To consolidates of longer windows."""
         if not self.shippings:
             return 0.0
-        self.station.tuples_out += n
-        return sum([shipping.ship(span, content, n, at_s, self.index) for shipping in self.shippings])
+        self.station.tuples_out += content.keys
+        return sum([shipping.ship(span, content, at_s, self.index) for shipping in self.shippings])
 
-    def _results(self, span: Span, content: Content, n: int, at_s: float) -> list[Dated]:
+    def _results(self, span: Span, content: Content, at_s: float) -> list[Dated]:
         """To all others."""
         if self.shippings and len(self.shippings) == len(self.station.ports):
             return []
+        n = content.keys
         if self.results_per_key != 1.0:
             n = self.station.draws.rounded(n * self.results_per_key)
-        return results_of(span, content, n, at_s) if n else []
+        return results_of(span, content, n, at_s)
 
     def _forget(self, now_us: int) -> None:
         before = self.panes.pane(now_us - self.longest_us)

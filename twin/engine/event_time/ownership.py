@@ -27,7 +27,6 @@ class Cut:
     old: dict[int, int]
     new: dict[int, int]
     by_end: bool = False
-    dealt: tuple[int, int] = (-1, -1)  # version of the key groups, and the law of the copies under it
 
     def after(self, span: Span) -> bool:
         """Whether a window is the new owner's."""
@@ -40,38 +39,19 @@ class Cut:
         return piece.end - longest_us < self.at_us, piece.start >= self.at_us
 
 
-@dataclass(slots=True)
-class Law:
-    """Under which tuples were dealt: owner and weight of each key group. [G] each"""
-
-    owner_g: np.ndarray
-    weight_g: np.ndarray
-
-    def shares(self, places: int) -> np.ndarray:
-        """Of the tuples, by owner. [places]"""
-        return np.bincount(self.owner_g, self.weight_g, minlength=places)
-
-    def parts(self, owner: int) -> np.ndarray:
-        """Of an owner's tuples, by key group; sum 1. [G]"""
-        mine = np.where(self.owner_g == owner, self.weight_g, 0.0)
-        total = mine.sum()
-        return np.asarray(mine / total) if total > 0.0 else mine
-
-
 class Ownership:
     """Of one operator. cuts: those that are not over, by their times. leaving: key groups whose state is on its way
     to their new owner, at a cut by end that all tuples and pieces before it had passed already."""
 
-    __slots__ = ("_now", "_seen", "cuts", "groups", "keys", "laws", "leaving")
+    __slots__ = ("_now", "_seen", "cuts", "groups", "keys", "leaving")
 
     def __init__(self, keys: KeyGroups) -> None:
         self.keys = keys
         self.groups = Groups(keys.distinct)
         self.cuts: list[Cut] = []
         self.leaving: list[Cut] = []
-        self.laws: list[Law] = []
         self._seen = -1
-        self._now: list[int] = []
+        self._now: list[list[int]] = []  # by key group; by cuts that have passed
 
     def cut(self, cut: Cut) -> None:
         """Plans a change of hands."""
@@ -83,45 +63,32 @@ class Ownership:
         self.cuts = [each for each in self.cuts if each is not cut]
         self._seen = -1
 
-    # tuples ----------------------------------------------------------------------------------------------------------
+    # records ---------------------------------------------------------------------------------------------------------
 
-    def law(self, at_us: int) -> int:
-        """The number of the law for tuples of that event time."""
+    def owner(self, at_us: int, group: int) -> int:
+        """Who gets records of a key group and of that event time."""
         if self._seen != self.keys.version:
             self._renew()
         passed = 0
         for cut in self.cuts:
             if at_us >= cut.at_us:
                 passed += 1
-        return self._now[passed]
+        return self._now[passed][group]
 
     def _renew(self) -> None:
-        """A law for now, and one from each cut on."""
+        """Owners now, and from each cut on."""
         self._seen = self.keys.version
-        owner_g = self.keys.owners().copy()
-        self._now = [self._add(owner_g, self.keys.weights.copy())]
+        owners = list(self.keys.owner)
+        self._now = [owners]
         for cut in self.cuts:
-            owner_g = owner_g.copy()
-            owner_g[list(cut.new)] = list(cut.new.values())
-            self._now.append(self._add(owner_g, self.keys.weights.copy()))
-
-    def _add(self, owner_g: np.ndarray, weight_g: np.ndarray) -> int:
-        self.laws.append(Law(owner_g, weight_g))
-        return len(self.laws) - 1
+            owners = owners.copy()
+            for group, owner in cut.new.items():
+                owners[group] = owner
+            self._now.append(owners)
 
     def copies(self, at_us: int) -> list[Cut]:
         """Cuts after which tuples of that time go to the old owners too."""
         return [cut for cut in self.cuts if cut.at_us <= at_us < cut.over_us]
-
-    def copy_law(self, cut: Cut) -> int:
-        """The number of a law by which the cut's key groups alone are dealt, to their old owners."""
-        if cut.dealt[0] == self.keys.version:
-            return cut.dealt[1]
-        owner_g, weight_g = self.keys.owners().copy(), np.zeros(len(self.keys))
-        groups = list(cut.old)
-        owner_g[groups], weight_g[groups] = list(cut.old.values()), self.keys.weights[groups]
-        cut.dealt = self.keys.version, self._add(owner_g, weight_g)
-        return cut.dealt[1]
 
     # windows ---------------------------------------------------------------------------------------------------------
 

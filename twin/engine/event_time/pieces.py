@@ -30,7 +30,7 @@ class Pieces:
         self.windows = windows
         self._held: dict[Span, Content] = {}
         self._ends: defaultdict[int, set[int]] = defaultdict(set)
-        self._keys: dict[Span, float] = {}  # of windows formed, and of pieces whose keys were counted
+        self._keys: dict[Span, int] = {}  # of windows formed, and of pieces whose keys were counted
 
     @property
     def first(self) -> int | None:
@@ -38,7 +38,7 @@ class Pieces:
         return min(self._held).start if self._held else None
 
     @property
-    def keys(self) -> float:
+    def keys(self) -> int:
         """In all pieces."""
         return sum([content.keys for content in self._held.values()])
 
@@ -68,7 +68,7 @@ class Pieces:
     def of(self, groups: list[int]) -> dict[Span, Content]:
         """What there is of key groups."""
         found = {span: content.only(groups) for span, content in self._held.items()}
-        return {span: content for span, content in found.items() if content.tuples > 0.0}
+        return {span: content for span, content in found.items() if content.keys}
 
     def drop(self, groups: list[int]) -> None:
         """Without these key groups."""
@@ -92,8 +92,8 @@ class Pieces:
             self._ends[span.start].add(span.end)
         found: Merged = {}
         for each in form(due, self._ends, self._keys_of):
-            there = [piece for piece in each.pieces if self._keys_of(piece) > 0.0]
-            found[each.window] = self._over(each.window), each.keys if len(there) > 1 else 0.0, len(there)
+            there = [piece for piece in each.pieces if self._keys_of(piece)]
+            found[each.window] = self._over(each.window), each.keys if len(there) > 1 else 0, len(there)
         for window, (content, _, _) in found.items():
             self._ends[window.start].add(window.end)
             if window not in self._held:
@@ -108,11 +108,11 @@ class Pieces:
         spans = [self.panes.of(each) for window in self.windows for each in completed(window, since_us, end_us)]
         return [span for span in spans if span.start >= first]
 
-    def _keys_of(self, span: Span) -> float:
+    def _keys_of(self, span: Span) -> int:
         keys = self._keys.get(span)
         if keys is None:
             content = self._held.get(span)
-            keys = self._keys[span] = content.keys if content is not None else 0.0
+            keys = self._keys[span] = content.keys if content is not None else 0
         return keys
 
     def _over(self, window: Span) -> Content:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.engine.event_time.content import Content, Known
+from twin.engine.event_time.content import Content
 from twin.engine.event_time.dated import Partial
 from twin.engine.event_time.deal import Copied
 from twin.engine.event_time.ownership import Ownership
@@ -57,38 +57,36 @@ class Shipping:
         self.longest_us = longest_us
         self.together = False
 
-    def ship(self, span: Span, content: Content, n: int, at_s: float, sender: int) -> float:
-        """Sends results of n keys over a span; returns the CPU seconds that it takes to send them."""
+    def ship(self, span: Span, content: Content, at_s: float, sender: int) -> float:
+        """Sends the results over a span; returns the CPU seconds that it takes to send them."""
         sent, work_s = 0, 0.0
         for owner, part in self._parts(span, content, sender):
-            if part.tuples <= 0.0:
+            if not part.keys:
                 continue
             if self.together and owner == sender and self.here is not None:
                 self.here(span, part)
                 continue
             for piece in self._pieces(span, part, at_s):
-                sent += piece.n
+                sent += 1
                 work_s += self._send(piece, owner)
-        self.copied.n += sent - n
+        self.copied.n += sent - content.keys
         return work_s
 
     def to(self, owner: int, span: Span, content: Content, at_s: float) -> float:
         """Sends results again, to one owner; returns the CPU seconds that it takes."""
         work_s = 0.0
         for piece in self._pieces(span, content, at_s):
-            self.copied.n += piece.n
+            self.copied.n += 1
             work_s += self._send(piece, owner)
         return work_s
 
     def _pieces(self, span: Span, content: Content, at_s: float) -> list[Partial]:
-        if isinstance(content, Known):
-            return [Partial(1, at_s, span, content.single(key)) for key in sorted(content.held)]
-        return [Partial(max(1, self.task.draws.rounded(content.keys)), at_s, span, content)]
+        return [Partial(at_s, span, content.single(key)) for key in sorted(content.held)]
 
     def _send(self, piece: Partial, owner: int) -> float:
         path = self.port.paths[owner]
-        self.port._transfer(path, piece)
-        return piece.n * (self.made_s + path.send_s)
+        self.port.transfer(path, piece)
+        return self.made_s + path.send_s
 
     def _parts(self, span: Span, content: Content, sender: int) -> list[tuple[int, Content]]:
         """What goes to whom. A new owner may have had a key group before: of windows that are still the old owner's it
@@ -98,7 +96,7 @@ class Shipping:
             return parts
         for cut in self.ownership.cuts:
             back = [group for group, new in cut.new.items() if new == sender and not cut.after(span)]
-            back = [group for group in back if content.only([group]).tuples > 0.0]
+            back = [group for group in back if content.only([group]).keys]
             if back:
                 early = self.held(Span(span.start, min(span.end, cut.at_us)))
                 parts += [(cut.old[group], early.only([group])) for group in back]

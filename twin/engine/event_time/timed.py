@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from twin.engine.event_time.audit import Audit, Tally
-from twin.engine.event_time.content import Content, Groups, empty
+from twin.engine.event_time.audit import Audit
+from twin.engine.event_time.content import Content, Groups
 from twin.engine.event_time.ownership import Ownership
 from twin.engine.event_time.shipping import Owed, Shipping
 from twin.engine.logic import Logic
@@ -25,14 +25,13 @@ GroupState = Mapping[int, Content] | Sequence[Mapping[Span, Content]]
 class TimedKept:
     """What a logic over event time was at a checkpoint."""
 
-    __slots__ = ("emitted_us", "held_us", "owed_s", "sent_off", "state", "told_s", "watermark_us")
+    __slots__ = ("emitted_us", "held_us", "owed_s", "sent_off", "state", "watermark_us")
 
     def __init__(self, logic: TimedLogic) -> None:
         self.watermark_us = logic.watermark_us
         self.emitted_us = logic.emitted_us.copy()
         self.held_us = logic.held_us.copy()
         self.owed_s = logic.owed.work_s
-        self.told_s = logic._told_s.copy()
         self.sent_off = logic.sent_off.copy()
         self.state = logic.state()
 
@@ -43,7 +42,6 @@ class TimedLogic(Logic):
     over there. sent_off: state of its key groups that is on its way elsewhere, and back here if the job fails."""
 
     __slots__ = (
-        "_told_s",
         "audit",
         "emitted_us",
         "held_us",
@@ -53,12 +51,12 @@ class TimedLogic(Logic):
         "ownership",
         "sent_off",
         "shippings",
-        "tally",
         "watermark_us",
     )
 
     ownership: Ownership
     """Who has which of its operator's key groups; set when all tasks are there."""
+    audit: Audit
 
     def __init__(self, key_bytes: float) -> None:
         super().__init__()
@@ -70,15 +68,12 @@ class TimedLogic(Logic):
         self.sent_off: list[GroupState] = []
         self.index = 0
         self.owed = Owed()
-        self.audit: Audit | None = None
-        self.tally: Tally | None = None
         self.shippings: list[Shipping] = []
-        self._told_s: dict[float, float] = {}
 
     # what subclasses say -------------------------------------------------------------------------------------------
 
-    def reach(self, before_us: float, now_us: int, at_s: float) -> float:
-        """Does what is due as the watermark moves; returns when the last result left."""
+    def reach(self, before_us: float, now_us: int) -> None:
+        """Does what is due as the watermark moves."""
         raise NotImplementedError
 
     def modify(self, cut_us: int) -> None:
@@ -98,7 +93,7 @@ class TimedLogic(Logic):
 
     def come(self, sibling: TimedLogic, values: dict[str, float]) -> None:
         """Goes to work beside a sibling, as far as what it will get, by kind of mark."""
-        self.ownership, self.audit, self.tally = sibling.ownership, sibling.audit, sibling.tally
+        self.ownership, self.audit = sibling.ownership, sibling.audit
         self.watermark_us = values.get(WATERMARK, -math.inf)
 
     def add_state(self, state: GroupState) -> None:
@@ -116,7 +111,6 @@ class TimedLogic(Logic):
             self.proceed()
             return
         assert mark.inbox is not None
-        self._told_s[mark.value] = max(mark.b_s, self._told_s.get(mark.value, -math.inf))
         if not alignment.take(mark.inbox.side, mark):
             return
         least = alignment.least(mark.kind)
@@ -137,17 +131,14 @@ class TimedLogic(Logic):
         least, before_us = min(alignment.least(WATERMARK), *self.held_us, math.inf), self.watermark_us
         if least <= before_us:
             return
-        told_s = [at_s for value, at_s in self._told_s.items() if value <= least]
-        self._told_s = {value: at_s for value, at_s in self._told_s.items() if value > least}
-        at_s = self.now_s if self.station.exact else max(self.station.free_s, *told_s)
         self.watermark_us = least
-        self.tell(int(least), self.reach(before_us, int(least), at_s))
+        self.reach(before_us, int(least))
+        self.tell(int(least))
         self.emitted_us = {group: us for group, us in self.emitted_us.items() if us > least}
 
-    def tell(self, watermark_us: int, at_s: float) -> None:
+    def tell(self, watermark_us: int) -> None:
         """Tells all consumers, behind what was sent so far."""
-        for port in self.station.ports:
-            port.mark(Mark(WATERMARK, float(watermark_us), self.station.name, at_s))
+        self.station.mark(WATERMARK, float(watermark_us))
 
     # failures --------------------------------------------------------------------------------------------------------
 
@@ -160,7 +151,6 @@ class TimedLogic(Logic):
         assert isinstance(kept, TimedKept)
         self.watermark_us, self.owed.work_s = kept.watermark_us, kept.owed_s
         self.emitted_us, self.held_us = kept.emitted_us.copy(), kept.held_us.copy()
-        self._told_s = kept.told_s.copy()
         self.become(kept.state)
         self.sent_off = []
         for state in kept.sent_off:
@@ -185,7 +175,7 @@ class TimedLogic(Logic):
 
     def nothing(self) -> Content:
         """An empty piece of event time."""
-        return empty(self.groups, self.station.exact)
+        return Content(self.groups)
 
     def held_bytes(self) -> float:
         """See Logic."""
@@ -206,9 +196,3 @@ class TimedLogic(Logic):
         if not refused:
             return content
         return content.only([group for group in range(len(self.groups)) if group not in refused])
-
-    # sending ---------------------------------------------------------------------------------------------------------
-
-    def keys_in(self, content: Content) -> int:
-        """A whole number of them, one at least."""
-        return max(1, round(content.keys) if self.station.exact else self.station.draws.rounded(content.keys))

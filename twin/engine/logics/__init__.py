@@ -1,1 +1,1 @@
-"""Logics: what a segment becomes at a station. Those of windows have a room of their own."""
+"""Logics: what a record becomes at a station. Those of windows have a room of their own."""

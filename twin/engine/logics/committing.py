@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from twin.engine.logics.sink import SinkLogic
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 
 
 class CommittingSink(SinkLogic):
@@ -19,17 +19,17 @@ class CommittingSink(SinkLogic):
         self.made = 0
         self.held_results = 0
         self.undone = 0
-        self.waiting: deque[tuple[int, Segment]] = deque()
+        self.waiting: deque[tuple[int, Record]] = deque()
 
     def ended(self) -> int:
         """Also what is not seen yet, or never will be."""
         return self.counted + self.held_results + self.undone
 
-    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+    def emit(self, record: Record, at_s: float) -> None:
         """They wait."""
-        self.made += segment.n
-        self.held_results += segment.n
-        self.waiting.append((self.made, segment))
+        self.made += 1
+        self.held_results += 1
+        self.waiting.append((self.made, record))
 
     def snapshot(self, again: bool) -> object:
         """How many results belong to the checkpoint."""
@@ -39,9 +39,9 @@ class CommittingSink(SinkLogic):
         """Those are seen, now."""
         assert isinstance(kept, int)
         while self.waiting and self.waiting[0][0] <= kept:
-            _, segment = self.waiting.popleft()
-            self.held_results -= segment.n
-            super().emit(segment, now_s, now_s)
+            _, record = self.waiting.popleft()
+            self.held_results -= 1
+            super().emit(record, now_s)
 
     def restore(self, kept: object, at_s: float, now_s: float) -> int:
         """What was not committed never was."""

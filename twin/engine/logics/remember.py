@@ -1,109 +1,84 @@
-"""Keyed state with a time to live: how many keys live follows from how many tuples came lately."""
+"""Keyed state with a time to live: a key's is there until nothing of it has come for that long."""
 
 from __future__ import annotations
 
-from math import expm1, inf
-from typing import TYPE_CHECKING
+from collections import OrderedDict
 
 from twin.engine.logics.select import SelectLogic
-from twin.engine.segment import Segment
-from twin.engine.windows.state import Piece, State
-from twin.engine.windows.store import divided
-
-if TYPE_CHECKING:
-    from twin.engine.streams.keys import KeyGroups
-
-PARTS = 64
-"""Of a time to live, in which tuples are counted together."""
-UNDATED = (0.0, 0.0, 0.0, 0.0)
+from twin.engine.record import Record
+from twin.engine.windows.content import Every, Leaves, State, parted
 
 
 class RememberLogic(SelectLogic):
-    """`recent`: tuples by the part of time in which they came, the oldest first; those beyond ttl_s count no more.
-
-    strata: (share of the tuples, keys) of classes of like keys.
+    """`seen_s`: when a record of each key that has a state last came, the one that came longest ago first.
+    elsewhere: how many there are while something else holds them.
     """
 
-    __slots__ = ("bytes_each", "recent", "strata", "ttl_s")
+    __slots__ = ("bytes_each", "elsewhere", "seen_s", "ttl_s")
 
-    def __init__(self, selectivity: float, keys: float, ttl_s: float, bytes_each: float) -> None:
-        """keys: of this replica. ttl_s: may be infinite."""
+    def __init__(self, selectivity: float, ttl_s: float, bytes_each: float) -> None:
+        """ttl_s: may be infinite. bytes_each: of a key's state."""
         super().__init__(selectivity, selectivity <= 1.0)
-        self.strata: tuple[tuple[float, float], ...] = ((1.0, keys),)
         self.ttl_s = ttl_s
         self.bytes_each = bytes_each
-        self.recent: list[Piece] = []
+        self.elsewhere = 0
+        self.seen_s: OrderedDict[int, float] = OrderedDict()
 
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
-        strata = keys.strata(replica) or ((1.0, keys.distinct_of(replica)),)
-        self.strata = tuple([each for each in strata if each[1] > 0.0])
+    def emit(self, record: Record, at_s: float) -> None:
+        """The state of its key is there, and young."""
+        self.seen_s[record.key] = at_s
+        self.seen_s.move_to_end(record.key)
+        self._expire()
+        super().emit(record, at_s)
 
-    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
-        """The states of its keys are there, and young."""
-        self._count(float(segment.n), last_s)
-        super().emit(segment, first_s, last_s)
+    def _expire(self) -> None:
+        since_s = self.station.env.now - self.ttl_s
+        while self.seen_s:
+            key = next(iter(self.seen_s))
+            if self.seen_s[key] > since_s:
+                return
+            del self.seen_s[key]
 
-    def _count(self, n: float, at_s: float) -> None:
-        width_s = self.ttl_s / PARTS
-        begin_s = 0.0 if self.ttl_s == inf else at_s // width_s * width_s
-        recent = self.recent
-        if recent and recent[-1][0] >= begin_s:
-            low, high, before, _ = recent[-1]
-            recent[-1] = (low, high, before + n, UNDATED)
-        else:
-            recent.append((begin_s, begin_s + width_s, n, UNDATED))
-            while recent[0][1] < at_s - self.ttl_s:
-                recent.pop(0)
-
-    def lately(self) -> float:
-        """Tuples within the time to live; the oldest part counts as far as it reaches."""
-        since_s, found = self.station.env.now - self.ttl_s, 0.0
-        for low, high, n, _ in self.recent:
-            if high > since_s:
-                found += n if low >= since_s else n * (high - since_s) / (high - low)
-        return found
-
-    def live(self) -> float:
+    def live(self) -> int:
         """Keys that have a state."""
-        tuples = self.lately()
-        return -sum([keys * expm1(-tuples * share / keys) for share, keys in self.strata])
+        self._expire()
+        return len(self.seen_s) + self.elsewhere
 
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def held(self) -> float:
-        """Tuples that it remembers having counted."""
-        return sum([n for _, _, n, _ in self.recent])
+        """Keys of which it remembers when a record came, also those that nobody has asked for since they died."""
+        return float(len(self.seen_s))
 
     def held_bytes(self) -> float:
         """Of the states of the keys that live."""
         return self.live() * self.bytes_each
 
-    def window_bytes(self) -> float:
+    def held_keys(self) -> list[tuple[list[int], float]]:
         """See Logic."""
-        return self.held_bytes()
+        self._expire()
+        return [(list(self.seen_s), self.bytes_each)]
 
     def snapshot(self, again: bool) -> object:
         """See Logic."""
-        return self.recent.copy()
+        return self.seen_s.copy()
 
     def restore(self, kept: object, at_s: float, now_s: float) -> int:
         """See Logic."""
-        assert isinstance(kept, list)
-        self.recent = kept.copy()
+        assert isinstance(kept, OrderedDict)
+        self.seen_s = kept.copy()
         return 0
 
-    def take(self, share: float) -> State:
+    def take(self, share: float, leaves: Leaves | None = None) -> State:
         """See Logic."""
-        taken, self.recent = divided(self.recent, share)
-        return State([taken])
+        gone, kept = parted([(at_s, key, 0.0, 0.0) for key, at_s in self.seen_s.items()], leaves or Every(share))
+        self.seen_s = OrderedDict((key, at_s) for at_s, key, _, _ in kept)
+        return State([gone], len(gone) * self.bytes_each)
 
     def give(self, state: State) -> None:
         """See Logic."""
-        counts: dict[float, tuple[float, float]] = {}
-        for low, high, n, _ in [*self.recent, *(piece for pieces in state.pieces for piece in pieces)]:
-            counts[low] = (high, counts.get(low, (high, 0.0))[1] + n)
-        self.recent = [(low, high, n, UNDATED) for low, (high, n) in sorted(counts.items())]
+        seen = [*self.seen_s.items(), *[(key, at_s) for at_s, key, _, _ in state.stores[0]]]
+        self.seen_s = OrderedDict(sorted(seen, key=lambda each: each[1]))
 
     def stores(self) -> int:
         """See Logic."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from twin.engine.logic import Logic
-from twin.engine.measure.sketch import add_linear
-from twin.engine.segment import Segment
+from twin.engine.measure.sketch import bucket
+from twin.engine.record import Record
 
 
 class SinkLogic(Logic):
@@ -35,29 +35,22 @@ class SinkLogic(Logic):
         """This one."""
         return self
 
-    def plan(self, segment: Segment) -> float:
+    def plan(self, record: Record) -> float:
         """Nothing leaves a sink."""
         return 0.0
 
-    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
-        """Notes the latencies: linear from the first tuple to the last."""
-        n = segment.n
-        # a sampled deviation of a service may exceed the rest of a tiny latency; none is negative
-        processing0, e2e0 = first_s - segment.taken0_s, first_s - segment.born0_s
-        if processing0 < 0.0:
-            processing0 = 0.0
-        if e2e0 < processing0:
-            e2e0 = processing0
-        processing1, e2e1 = processing0, e2e0
-        if n > 1:
-            processing1, e2e1 = last_s - segment.taken1_s, last_s - segment.born1_s
-            if processing1 < 0.0:
-                processing1 = 0.0
-            if e2e1 < processing1:
-                e2e1 = processing1
-        self.count += n
-        self.counted += n
-        self.processing_sum_s += n * (processing0 + processing1) / 2
-        self.e2e_sum_s += n * (e2e0 + e2e1) / 2
-        add_linear(self.processing, n, processing0, processing1)
-        add_linear(self.e2e, n, e2e0, e2e1)
+    def emit(self, record: Record, at_s: float) -> None:
+        """Notes the latencies. Windows' stamps may be rounded: none is negative."""
+        processing_s, e2e_s = at_s - record.taken_s, at_s - record.born_s
+        if processing_s < 0.0:
+            processing_s = 0.0
+        if e2e_s < processing_s:
+            e2e_s = processing_s
+        self.count += 1
+        self.counted += 1
+        self.processing_sum_s += processing_s
+        self.e2e_sum_s += e2e_s
+        place = bucket(processing_s)
+        self.processing[place] = self.processing.get(place, 0) + 1
+        place = bucket(e2e_s)
+        self.e2e[place] = self.e2e.get(place, 0) + 1

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from twin.engine.draws import Draws
 from twin.engine.logic import Logic
 from twin.engine.logics.sink import SinkLogic
-from twin.engine.windows.state import State
+from twin.engine.windows.content import Leaves, State
 
 if TYPE_CHECKING:
     from twin.engine.streams.keys import KeyGroups
 
 
 class Step:
-    """One logic of a chain. service_s: mean CPU seconds of a tuple that comes to it, of so many bytes; `came`: tuples.
+    """One logic of a chain. service_s: mean CPU seconds of a record that comes to it, of so many bytes. came: records.
 
     Of the first step, the station knows all this itself.
     """
@@ -28,28 +28,21 @@ class Step:
         self.came = 0
         logic.inner_bytes = tuple_bytes
 
-    def work_s(self, n: int) -> float:
-        """CPU seconds of n tuples that come to it."""
-        self.came += n
-        return self.draws.services(n) * self.service_s if self.service_s > 0.0 else 0.0
+    def work_s(self) -> float:
+        """CPU seconds of a record that comes to it."""
+        self.came += 1
+        return self.draws.service() * self.service_s if self.service_s > 0.0 else 0.0
 
 
 class Steps(Logic):
-    """From the first to the last. What a segment becomes is for those to say who take it through them."""
+    """From the first to the last. What a record becomes is for those to say who take it through them."""
 
     __slots__ = ("steps",)
 
     def __init__(self, steps: list[Step]) -> None:
         super().__init__()
         self.steps = steps
-        self.follows = steps[0].logic.follows
         self.keeps = any(step.logic.keeps for step in steps)
-        self.windowed = any(step.logic.windowed for step in steps)
-
-    def settle(self, now_s: float) -> None:
-        """See Logic."""
-        for step in self.steps:
-            step.logic.settle(now_s)
 
     def held(self) -> float:
         """See Logic."""
@@ -63,24 +56,27 @@ class Steps(Logic):
         """See Logic."""
         return sum([step.logic.window_bytes() for step in self.steps])
 
-    def take(self, share: float) -> State:
-        """See Logic. Histories of all windows, one after the other."""
+    def held_keys(self) -> list[tuple[list[int], float]]:
+        """See know_keys."""
+        return self.steps[0].logic.held_keys()
+
+    def take(self, share: float, leaves: Leaves | None = None) -> State:
+        """See Logic, and know_keys. Stores of all windows, one after the other."""
         state = State()
-        for step in self.steps:
-            taken = step.logic.take(share)
-            state.pieces += taken.pieces
-            if taken.pieces:
-                state.restarts, state.resumed_s = taken.restarts, taken.resumed_s
+        for number, step in enumerate(self.steps):
+            taken = step.logic.take(share, None if number else leaves)
+            state.stores += taken.stores
+            state.bytes += taken.bytes
         return state
 
     def give(self, state: State) -> None:
         """See Logic."""
-        pieces = state.pieces
+        stores = state.stores
         for step in self.steps:
             count = step.logic.stores()
             if count:
-                step.logic.give(State(pieces[:count], state.restarts, state.resumed_s))
-                pieces = pieces[count:]
+                step.logic.give(State(stores[:count]))
+                stores = stores[count:]
 
     def stores(self) -> int:
         """See Logic."""
@@ -96,10 +92,6 @@ class Steps(Logic):
             step.logic.know_share(share, values[number:])
 
     # what is counted -----------------------------------------------------------------------------------------------
-
-    def fired(self) -> int:
-        """Of the last window."""
-        return max([0, *[step.logic.fired() for step in self.steps if step.logic.windowed][-1:]])
 
     def sink(self) -> SinkLogic | None:
         """See Logic."""

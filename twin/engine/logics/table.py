@@ -1,9 +1,9 @@
-"""Joins with a table that one of the inputs changes: its tuples go no further, the others find rows."""
+"""Joins with a table that one of the inputs changes: its records go no further, the others find rows."""
 
 from __future__ import annotations
 
 from twin.engine.logics.select import SelectLogic
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 
 
 class TableLogic(SelectLogic):
@@ -15,11 +15,11 @@ class TableLogic(SelectLogic):
         super().__init__(selectivity, selectivity <= 1.0)
         self.side = side
 
-    def plan(self, segment: Segment) -> float:
+    def plan(self, record: Record) -> float:
         """What changes the table is kept."""
-        inbox = segment.inbox
+        inbox = record.inbox
         if inbox is None or inbox.side != self.side:
-            return super().plan(segment)
-        self._n_out = 0
-        self.dropped += segment.n
+            return super().plan(record)
+        self.n_out = 0
+        self.dropped += 1
         return 0.0

@@ -1,4 +1,4 @@
-"""Filters, maps and a sink at the station of another logic, in whose wake tuples pass them: nothing lies in between.
+"""Filters, maps and a sink at the station of another logic, in whose wake records pass them: nothing lies in between.
 
 For logics that tell those behind them how far they are, and send by themselves, not only as services end: what they
 send has passed all that follows before the next punctuation leaves. What the followers work is the head's (`send_s`).
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twin.engine.logic import Logic
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.streams.outlet import Outlet
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ class Onwards(Outlet):
         self.tail = tail
         self.number = number
 
-    def send(self, segment: Segment) -> None:
-        """Takes a segment over."""
-        self.tail.enter(self.number, segment)
+    def send(self, record: Record) -> None:
+        """Takes a record over."""
+        self.tail.enter(self.number, record)
 
 
 class Tail(Outlet):
@@ -51,19 +51,19 @@ class Tail(Outlet):
         """See Outlet."""
         self.send_s = self.each_s + self.gain * send_s
 
-    def send(self, segment: Segment) -> None:
-        """Takes a segment over."""
-        self.enter(0, segment)
+    def send(self, record: Record) -> None:
+        """Takes a record over."""
+        self.enter(0, record)
 
-    def enter(self, number: int, segment: Segment) -> None:
-        """A segment comes to the follower of that number."""
+    def enter(self, number: int, record: Record) -> None:
+        """A record comes to the follower of that number."""
         if number == len(self._logics):
-            self._station.send(segment)
+            self._station.send(record)
             return
-        self._came[number] += segment.n
+        self._came[number] += 1
         logic = self._logics[number]
-        logic.plan(segment)
-        logic.emit(segment, segment.a_s, segment.b_s)
+        logic.plan(record)
+        logic.emit(record, record.at_s)
 
     def followers(self) -> list[Logic]:
         """See Outlet."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import simpy
 
+from twin.engine.calendar import Calendar
 from twin.engine.logics.sink import SinkLogic
+from twin.engine.measure.statistics import Row
+from twin.kinds.registry import SINKS
 
 
 class Batches:
     """Reads the sinks whenever a batch ends. `period_ended` has to be called as soon as they begin to count anew."""
 
-    def __init__(self, env: simpy.Environment, sinks: Sequence[SinkLogic], edges_s: Sequence[float]) -> None:
+    def __init__(self, env: Calendar, sinks: Sequence[SinkLogic], edges_s: Iterable[float]) -> None:
         """edges_s: the ends of all batches but the last, which `table` ends; the first of them begins the first."""
         self.sinks = sinks
         self._before = np.zeros(3)
@@ -23,12 +25,11 @@ class Batches:
         self._env = env
         env.process(self._run(edges_s))
 
-    def period_ended(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """The sinks have been read into these rows, and emptied."""
-        keys = ("latencyCount", "processingLatencySum_s", "e2eLatencySum_s")
-        for row in rows:
-            if "latencyCount" in row:
-                self._before += [row[key] for key in keys]
+    def period_ended(self, operators: Sequence[Row], _hosts: Sequence[Row]) -> None:
+        """The sinks have been read into these rows, among others, and emptied."""
+        for row in operators:
+            if row["kind"] in SINKS:
+                self._before += [row["latencyCount"], row["processingLatencySum_s"], row["e2eLatencySum_s"]]
 
     def table(self) -> np.ndarray:
         """[4, B] By batch: seconds, results, and the sums of their processing and end-to-end latencies in seconds.
@@ -38,9 +39,9 @@ class Batches:
         ends = [*self._edges, self._now()]
         return np.array([[until - since, *(end - start)] for (since, start), (until, end) in pairwise(ends)]).T
 
-    def _run(self, edges_s: Sequence[float]) -> Generator[simpy.Event, object, None]:
+    def _run(self, edges_s: Iterable[float]) -> Generator[simpy.Event, object, None]:
         for edge_s in edges_s:
-            yield self._env.timeout(max(0.0, edge_s - self._env.now))
+            yield self._env.look(max(0.0, edge_s - self._env.now), first=True)
             self._edges.append(self._now())
 
     def _now(self) -> tuple[float, np.ndarray]:

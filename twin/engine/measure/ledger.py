@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox, Receiver
 from twin.engine.streams.route import Leg
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from twin.engine.station.task import Task
     from twin.engine.streams.keys import KeyGroups
     from twin.engine.streams.network import Nic
-    from twin.plan import Location
 
 
 @dataclass(slots=True)
@@ -49,9 +48,9 @@ class _Nowhere:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def deliver(self, segment: Segment) -> None:
+    def deliver(self, record: Record) -> None:
         """They are counted as lost already, and no longer on the network."""
-        self.ledger.transfers -= segment.n
+        self.ledger.transfers -= record.n
 
 
 class Buffer:
@@ -59,40 +58,44 @@ class Buffer:
     whether they went back to whom they came from, over other channels, in which control items do not overtake tuples.
     """
 
-    __slots__ = ("segments", "state_bytes", "target", "undone")
+    __slots__ = ("records", "state_bytes", "target", "undone")
 
     def __init__(self) -> None:
         self.state_bytes = 0.0  # of the key groups on the way here, which count at neither end
-        self.segments: list[Segment] = []
+        self.records: list[Record] = []
         self.target: Receiver | None = None
         self.undone = False
 
     @property
     def queued(self) -> int:
         """Tuples held."""
-        return sum([segment.n for segment in self.segments])
+        return sum([record.n for record in self.records])
 
     def window_bytes(self) -> float:
         """None: it has no windows."""
         return 0.0
 
+    def held_keys(self) -> list[tuple[list[int], float]]:
+        """See window_bytes."""
+        return []
+
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         """It only waits for their state."""
 
-    def deliver(self, segment: Segment) -> None:
-        """Takes a segment, as a task would."""
+    def deliver(self, record: Record) -> None:
+        """Takes a record, as a task would."""
         if self.target is None:
-            self.segments.append(segment)
-        elif segment.n or not self.undone:
-            self.target.deliver(segment)
+            self.records.append(record)
+        elif record.n or not self.undone:
+            self.target.deliver(record)
 
     def open(self, target: Receiver, now_s: float) -> None:
         """Hands over what is held, and from now on everything, to `target`. The tuples arrive now."""
         self.target = target
-        held, self.segments = self.segments, []
-        for segment in held:
-            segment.a_s = segment.b_s = now_s
-            target.deliver(segment)
+        held, self.records = self.records, []
+        for record in held:
+            record.at_s = now_s
+            target.deliver(record)
 
 
 @dataclass(slots=True)
@@ -103,8 +106,7 @@ class Ledger:
     which held so many that are due; of windows' content likewise.
     unsent: by stream, lost before they were sent. aborted: by task name, in service when the job stopped.
     replayed: by source task name, read from the broker again. transfers: pieces of state, and lost tuples, that
-    are still on the network. cut_short: by card or link, lost tuples that had more hops to go. overlap_s: by place,
-    core-seconds of segments in service while tasks came or went, which were planned for another sharing. moving_s: by
+    are still on the network. cut_short: by card or link, lost tuples that had more hops to go. moving_s: by
     processor, core-seconds of work on state that moves, booked as it begins and not yet done.
     """
 
@@ -119,21 +121,20 @@ class Ledger:
     unsent: Counter[tuple[str, str]] = field(default_factory=Counter)
     aborted: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
-    overlap_s: dict[Location, float] = field(default_factory=lambda: defaultdict(float))
     moving_s: dict[Processor, float] = field(default_factory=lambda: defaultdict(float))
     buffers: list[Buffer] = field(default_factory=list)
     retired: dict[str, list[Task]] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def lose(self, segment: Segment) -> None:
-        """A segment on the network will arrive nowhere."""
-        self.lost += segment.n
-        self.transfers += segment.n
-        stop: object = segment.inbox
+    def lose(self, record: Record) -> None:
+        """A record on the network will arrive nowhere."""
+        self.lost += record.n
+        self.transfers += record.n
+        stop: object = record.inbox
         if isinstance(stop, Leg):
-            self.cut_short[stop.nic] += segment.n
-        segment.inbox = Inbox(_Nowhere(self), 0, 0)
+            self.cut_short[stop.nic] += record.n
+        record.inbox = Inbox(_Nowhere(self), 0, 0)
 
     def record(self, kind: str, component: str, at_s: float, **detail: Any) -> EventRecord:
         """A new event; the caller fills in its end."""

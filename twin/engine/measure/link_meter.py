@@ -24,7 +24,7 @@ class LinkMeter:
     def row(self, period: int, start_s: float, end_s: float) -> dict[str, Any]:
         """The period's row; resets the meter.
 
-        Stamps of segments may run ahead of the clock by the service of a tuple, so what was sent may exceed what
+        Stamps of records may run ahead of the clock by the service of a tuple, so what was sent may exceed what
         could be sent by that much: the utilisation is held to 1.
         """
         now, before = self._counters(), self._before

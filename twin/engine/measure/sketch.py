@@ -15,7 +15,7 @@ def bucket(latency_s: float) -> int:
     """Index k of the bucket (lowest * growth^k, lowest * growth^(k+1)]; everything below goes to bucket 0."""
     if latency_s <= LOWEST_S:
         return 0
-    return int(math.log(latency_s / LOWEST_S) / _LOG_GROWTH)
+    return int(log(latency_s / LOWEST_S) / _LOG_GROWTH)
 
 
 def representative_s(index: int) -> float:
@@ -43,22 +43,3 @@ def quantile_s(histogram: Mapping[int, int], q: float) -> float:
         if seen >= q * total:
             return representative_s(index)
     return representative_s(max(histogram))
-
-
-def add_linear(histogram: dict[int, int], n: int, first_s: float, last_s: float, points: int = 8) -> None:
-    """Adds n latencies spaced evenly from `first_s` to `last_s`, as at most `points` equal groups."""
-    low = int(log(first_s / LOWEST_S) / _LOG_GROWTH) if first_s > LOWEST_S else 0
-    if n == 1:
-        histogram[low] = histogram.get(low, 0) + 1
-        return
-    apart = abs((int(log(last_s / LOWEST_S) / _LOG_GROWTH) if last_s > LOWEST_S else 0) - low)
-    if not apart:
-        histogram[low] = histogram.get(low, 0) + n
-        return
-    groups = min(points, n, apart + 1)
-    share, rest = divmod(n, groups)
-    step = (last_s - first_s) / groups
-    for k in range(groups):
-        middle_s = first_s + (k + 0.5) * step
-        index = int(log(middle_s / LOWEST_S) / _LOG_GROWTH) if middle_s > LOWEST_S else 0
-        histogram[index] = histogram.get(index, 0) + share + (1 if k < rest else 0)

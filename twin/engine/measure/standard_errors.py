@@ -41,18 +41,26 @@ UNKNOWN = StandardErrors()
 def edges_s(start_s: float, end_s: float, memory_s: float, slides_s: Sequence[float]) -> tuple[float, ...]:
     """When batches of equal length begin and end, from `start_s` or later to `end_s`; empty if they would be too few.
 
-    memory_s: no batch is shorter. slides_s: how often windows are evaluated; each batch should see as many evaluations
-    as the others, or their number is taken for chance: it is a multiple of the longest slide, and of all if it can be.
+    memory_s: no batch is shorter. slides_s: see `whole_slides_s`.
     """
     measured_s = end_s - start_s
-    length_s = max(memory_s, measured_s / MOST_BATCHES)
-    beats = [max(1, round(each * MICROS)) for each in slides_s]
-    all_s = math.lcm(*beats) / MICROS
-    beat_s = all_s if all_s <= 2.0 * length_s else max(beats) / MICROS
-    if beats:
-        length_s = math.ceil(length_s / beat_s - 1e-9) * beat_s
+    length_s = whole_slides_s(max(memory_s, measured_s / MOST_BATCHES), slides_s)
     count = int(measured_s / length_s + 1e-9)
     return tuple(end_s - k * length_s for k in range(count, -1, -1)) if count >= FEWEST_BATCHES else ()
+
+
+def whole_slides_s(length_s: float, slides_s: Sequence[float]) -> float:
+    """The length of a batch that is no shorter. slides_s: how often windows are evaluated.
+
+    Each batch should see as many evaluations as the others, or their number is taken for chance: it is a multiple of
+    the longest slide, and of all if it can be.
+    """
+    beats = [max(1, round(each * MICROS)) for each in slides_s]
+    if not beats:
+        return length_s
+    all_s = math.lcm(*beats) / MICROS
+    beat_s = all_s if all_s <= 2.0 * length_s else max(beats) / MICROS
+    return math.ceil(length_s / beat_s - 1e-9) * beat_s
 
 
 def standard_errors(batches: np.ndarray, *, growing: bool) -> StandardErrors:

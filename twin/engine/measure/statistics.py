@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import simpy
-
 from twin.engine.arrival.broker import Broker
+from twin.engine.calendar import Calendar
 from twin.engine.compute.memory import HostMemory
 from twin.engine.compute.processor import Processor
 from twin.engine.measure.link_meter import LinkMeter
@@ -38,7 +37,7 @@ class OperatorMeter:
         self.since_s = [0.0] * len(tasks)
         self.until_s = [math.inf] * len(tasks)
         self._busy_debt_s = [0.0] * len(tasks)
-        self._before = self._counters()
+        self._before = self._counters() | {"arrived": 0}  # what comes as the run begins is of the first period
 
     def joined(self, task: Task, now_s: float) -> None:
         """A new replica."""
@@ -157,10 +156,13 @@ class HostMeter:
         self._bytes = 0.0
 
     def row(self, period: int, start_s: float, end_s: float) -> Row:
-        """The period's row; resets the meter. Work is booked when its service begins and carried over, as for tasks."""
+        """The period's row; resets the meter. Of services under way what is still to be done counts when it is done."""
         capacity_s = sum([processor.capacity for processor in self.processors]) * (end_s - start_s)
-        due_s = sum([processor.work_s for processor in self.processors]) - self._work_s
-        done_s = max(0.0, min(due_s, capacity_s))  # work of a service that was stopped is taken back
+        taken_s = sum([processor.work_s for processor in self.processors])
+        due_s = (
+            taken_s - sum([task.left_s() for processor in self.processors for task in processor.tasks]) - self._work_s
+        )
+        done_s = max(0.0, min(due_s, capacity_s))  # a task that moves takes all of its work up at once
         self._work_s += done_s
         sent = self.nic.bytes_out - self._bytes
         self._bytes = self.nic.bytes_out
@@ -181,7 +183,7 @@ class Statistics:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Calendar,
         operators: Sequence[OperatorMeter],
         hosts: Sequence[HostMeter],
         links: Sequence[LinkMeter],
@@ -224,7 +226,7 @@ class Statistics:
 
     def _run(self) -> Any:
         while True:
-            yield self.env.timeout((self._period + 1) * self._period_s - self.env.now)
+            yield self.env.look((self._period + 1) * self._period_s - self.env.now)
             self.close(self.env.now)
 
     def close(self, now_s: float) -> None:

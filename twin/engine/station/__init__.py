@@ -1,4 +1,4 @@
 """A replica's station: it queues, has credits, takes CPU and aligns control items.
 
-What a segment becomes, its logic says.
+What a record becomes, its logic says.
 """

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.logic import Logic
-from twin.engine.outcome import Outcome
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.snapshot import Snapshot
+from twin.engine.station.chore import occupy
 from twin.engine.streams.control import Mark
 
 if TYPE_CHECKING:
@@ -22,19 +21,6 @@ if TYPE_CHECKING:
 BARRIER = "barrier"
 Way = tuple[int, object]
 """Side of the stream, and the task that sends."""
-
-
-class Synchronous(Logic):
-    """Work that a station does once it has time."""
-
-    def __init__(self, station: Task, work_s: float) -> None:
-        super().__init__()
-        self.station = station
-        self.work_s = work_s
-
-    def due(self, at_s: float, from_s: float) -> None:
-        """Nothing comes of it but that it takes time."""
-        self.station.evaluate(Outcome([], self.station, []), self.work_s, from_s, False)
 
 
 class BarrierGate:
@@ -80,14 +66,14 @@ class BarrierGate:
         self.ways: set[Way] = set()
         self.outs: Sequence[Sequence[int]] = ()
         self.came: set[Way] = set()
-        self.aside: list[Segment] = []
+        self.aside: list[Record] = []
         self.held: dict[object, int] = {}  # tuples put aside, by sender
         self.corked: list[Task] = []
         self.put_aside = 0
         self.since_s = 0.0
         self.reached_s = 0.0
         self.snapshot: Snapshot | None = None
-        self.flying: list[Segment] = []
+        self.flying: list[Record] = []
 
     @property
     def waited_s(self) -> float:
@@ -114,7 +100,7 @@ class BarrierGate:
         if not self.station.busy:
             self.station.work()
 
-    def heed(self, mark: Segment) -> None:
+    def heed(self, mark: Record) -> None:
         """An aligned barrier's turn in the queue has come."""
         assert isinstance(mark, Mark)
         if mark.value != self.number:
@@ -129,21 +115,21 @@ class BarrierGate:
 
     # aligned -------------------------------------------------------------------------------------------------------
 
-    def holds(self, segment: Segment) -> bool:
-        """Whether a segment comes after a barrier that others have still to send."""
-        return (segment.inbox.side, segment.sender) in self.came
+    def holds(self, record: Record) -> bool:
+        """Whether a record comes after a barrier that others have still to send."""
+        return (record.inbox.side, record.sender) in self.came
 
-    def put(self, segment: Segment) -> None:
+    def put(self, record: Record) -> None:
         """Puts it aside: other senders get its room in the channel, and its own stands still when it had its share."""
-        inbox, sender, station = segment.inbox, segment.sender, self.station
-        self.aside.append(segment)
-        self.put_aside += segment.n
-        self.held[sender] = held = self.held.get(sender, 0) + segment.n
+        inbox, sender, station = record.inbox, record.sender, self.station
+        self.aside.append(record)
+        self.put_aside += record.n
+        self.held[sender] = held = self.held.get(sender, 0) + record.n
         senders = len([side for side, _ in self.ways if side == inbox.side])
         if held * senders >= inbox.capacity and sender not in self.corked:
             self.corked.append(sender)
             sender.block()
-        inbox.credits += segment.n
+        inbox.credits += record.n
         if inbox.waiters:
             station.busy = True  # what arrives now waits for its turn
             inbox.wake()
@@ -153,26 +139,25 @@ class BarrierGate:
         """What was put aside comes now, in order, before what is queued."""
         now: float = self.station.env.now
         aside, self.aside, self.came, self.held = self.aside, [], set(), {}
-        for segment in reversed(aside):
-            segment.inbox.credits -= segment.n
-            segment.a_s = segment.b_s = now
-            segment.waited = True
-            self.station.queue.appendleft(segment)
+        for record in reversed(aside):
+            record.inbox.credits -= record.n
+            record.at_s = now
+            self.station.queue.appendleft(record)
         corked, self.corked = self.corked, []
         for sender in corked:
             sender.unblock()
 
     # unaligned -----------------------------------------------------------------------------------------------------
 
-    def arrived(self, segment: Segment) -> bool:
+    def arrived(self, record: Record) -> bool:
         """Looks at what arrives; whether it was a barrier, which waits for nobody."""
-        way = (segment.inbox.side, segment.sender)
-        if not segment.n and isinstance(segment, Mark) and segment.kind == BARRIER:
-            if segment.value == self.number:
+        way = (record.inbox.side, record.sender)
+        if not record.n and isinstance(record, Mark) and record.kind == BARRIER:
+            if record.value == self.number:
                 self._overtaken(way)
             return True
         if self.came and way not in self.came:
-            self._fly(segment)
+            self._fly(record)
         return False
 
     def _overtaken(self, way: Way) -> None:
@@ -185,9 +170,9 @@ class BarrierGate:
             self.came = set()
             self._end()
 
-    def _fly(self, segment: Segment) -> None:
-        if segment.n:
-            self.flying.append(segment.copy())
+    def _fly(self, record: Record) -> None:
+        if record.n:
+            self.flying.append(record.copy())
 
     # both ----------------------------------------------------------------------------------------------------------
 
@@ -196,7 +181,6 @@ class BarrierGate:
         station = self.station
         now: float = station.env.now
         self.reached_s = now
-        station.logic.settle(now)
         self.snapshot = station.snapshot()
         if self.overtakes:
             self._keep_unsent()
@@ -207,19 +191,15 @@ class BarrierGate:
             port.barrier(replicas, mark, self.overtakes)
         work_s = self.work_s(self)
         if work_s > 0.0:
-            work = Synchronous(station, work_s)
-            if station.busy or station.blocked:
-                station.errands.append((work, now))
-            else:
-                work.due(now, now)
+            occupy(station, work_s)
 
     def _keep_unsent(self) -> None:
         assert self.snapshot is not None
-        self.snapshot.queue = [segment for segment in self.snapshot.queue if segment.n]
+        self.snapshot.queue = [record for record in self.snapshot.queue if record.n]
         for port in self.station.ports:
-            for path, segment in port.unsent():
-                if segment.n:
-                    unsent = segment.copy()
+            for path, record in port.unsent():
+                if record.n:
+                    unsent = record.copy()
                     unsent.inbox, unsent.fetch_s = path.inbox, path.fetch_s
                     self.flying.append(unsent)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.station.task import Task
 
 
@@ -11,17 +11,17 @@ class GatedTask(Task):
 
     __slots__ = ()
 
-    def deliver(self, segment: Segment) -> None:
+    def deliver(self, record: Record) -> None:
         """Unaligned barriers are heeded as they arrive."""
         gate = self.gate
-        if gate is not None and gate.overtakes and gate.arrived(segment):
+        if gate is not None and gate.overtakes and gate.arrived(record):
             return
-        Task.deliver(self, segment)
+        Task.deliver(self, record)
 
-    def begin(self, segment: Segment) -> None:
+    def begin(self, record: Record) -> None:
         """What comes behind an aligned barrier waits for the others."""
         gate = self.gate
-        if gate is not None and gate.came and not gate.overtakes and gate.holds(segment):
-            gate.put(segment)
+        if gate is not None and gate.came and not gate.overtakes and gate.holds(record):
+            gate.put(record)
         else:
-            Task.begin(self, segment)
+            Task.begin(self, record)

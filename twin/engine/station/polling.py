@@ -2,55 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
-from twin.engine.segment import Segment
+from twin.engine.alarm import Alarm
+from twin.engine.record import Record
 from twin.engine.snapshot import Snapshot
 from twin.engine.station.task import Task
 
 if TYPE_CHECKING:
+    from twin.engine.arrival.broker import Broker
     from twin.engine.logic import Logic
     from twin.engine.station.setup import Setup
 
 
-def _nothing() -> None:
-    """What a source without a broker gets."""
-
-
 class PollingTask(Task):
-    """A tuple is taken when its service starts.
-
-    A source that is far `behind` has only the next few segments in its queue, and gets more by `refill`.
+    """A record is taken when its service starts. queue: records that it reads again, which come first. poll_alarm: the
+    next arrival, while it has nothing to do.
     """
 
-    __slots__ = ("behind", "refill")
+    __slots__ = ("broker", "poll_alarm")
 
     def __init__(self, setup: Setup, logic: Logic) -> None:
         super().__init__(setup, logic)
         self.polls = True
-        self.behind = False
-        self.refill: Callable[[], None] = _nothing
+        self.broker: Broker | None = None
+        self.poll_alarm = Alarm(self.env, self._polled)
+
+    def _polled(self, _: object) -> None:
+        self.work()
 
     def work(self) -> None:
-        """Serves what is there, and what the broker keeps besides."""
-        Task.work(self)
-        while self.behind and not (self.queue or self.busy or self.blocked or self.halted):
-            self.refill()
-            Task.work(self)
+        """Serves what is there, and then what the broker has; or waits for what comes next."""
+        super().work()
+        broker = self.broker
+        while broker is not None and not (self.busy or self.blocked or self.halted):
+            next_s = broker.next_s
+            if next_s > self.env.now:
+                if next_s < inf and not self.poll_alarm.pending:
+                    self.poll_alarm.set(next_s)
+                return
+            at_s = broker.take()
+            self.queued += 1
+            self.begin(Record(at_s, 0.0, at_s))
+            super().work()
 
-    def held_back(self, segment: Segment, since_s: float) -> None:
-        """A tuple is taken when the one before it has left: those that are held back are taken later."""
-        a_s, b_s = segment.a_s, segment.b_s
-        super().held_back(segment, since_s)
-        segment.taken0_s += segment.a_s - a_s
-        segment.taken1_s += segment.b_s - b_s
+    def begin(self, record: Record) -> None:
+        """See Task."""
+        self._forget()
+        super().begin(record)
 
-    def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:
-        """A wait in front of the source is a wait in the broker: tuples are older, but not taken earlier."""
-        segment.born0_s -= wait_s + varied_s
-        segment.born1_s -= wait_s + varied_s
-        segment.taken0_s = varied_s
+    def poll_anew(self) -> None:
+        """What was to come has changed."""
+        self._forget()
+        self.work()
+
+    def _forget(self) -> None:
+        if self.poll_alarm.pending:
+            self.poll_alarm.silence()
+            self.poll_alarm = Alarm(self.env, self._polled)
+
+    def held_back(self, record: Record) -> None:
+        """A record is taken when the one before it has left: one that is held back is taken later."""
+        at_s = record.at_s
+        super().held_back(record)
+        record.taken_s += record.at_s - at_s
 
     def snapshot(self) -> Snapshot:
         """Without the queue, and without what is in service: it notes what it takes, and reads it again."""

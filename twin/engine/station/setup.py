@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A replica by name, on a processor. service_s: mean CPU seconds a tuple, of squared variation service_scv."""
+    """A replica by name, on a processor. service_s: mean CPU seconds a record."""
 
     env: simpy.Environment
     name: str
     processor: Processor
     draws: Draws
     service_s: float
-    service_scv: float
-    exact: bool

@@ -1,132 +1,64 @@
-"""A replica of an operator: takes segments in order, holds the CPU for their work, and sends what they become."""
+"""A replica of an operator: takes records in order, holds the CPU for their work, and sends what they become."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from twin.engine.segment import Segment
+from twin.engine.alarm import Alarm
+from twin.engine.outcome import Outcome
+from twin.engine.record import Record
 from twin.engine.snapshot import Snapshot
-from twin.engine.station.interruptions import Interruptible
+from twin.engine.station.station import Station
 
 if TYPE_CHECKING:
     from twin.engine.logic import Logic
     from twin.engine.station.setup import Setup
-    from twin.engine.streams.keys import KeyGroups
+
+_NOTHING = (Record(0.0, 0.0, 0.0), 0.0, 0.0, 0.0)
 
 
-class Task(Interruptible):
-    """A station with its logic.
+class Task(Station):
+    """A station with its logic, which serves one record at a time.
 
-    Times in a segment may lie up to one segment in the past: the clock lags, the stamps do not. `free_s` is when, on
-    that virtual axis, the last service ended.
+    `current`: the record in service; when that began and ends; how long it takes. `evaluating`: what other work, now
+    under way as a job, comes to. in_service_work_s: core-seconds of the last work taken up.
     """
 
-    __slots__ = ("state_bytes",)
+    __slots__ = ("_job_since_s", "busy_s", "current", "evaluating", "finish_alarm", "in_service_work_s")
+
+    exact: ClassVar[bool] = True
 
     def __init__(self, setup: Setup, logic: Logic) -> None:
         super().__init__(setup, logic)
-        self.state_bytes = 0.0  # held beside the content of a window
+        self.current: tuple[Record, float, float, float] = _NOTHING
+        self.finish_alarm = Alarm(self.env, self._finish)
+        self.evaluating: Outcome | None = None
+        self.busy_s = 0.0
+        self.in_service_work_s = 0.0
+        self._job_since_s = 0.0
+        self.processor.attach(self)
         logic.start(self, self)
 
-    def know_ports(self) -> None:
-        """See Sender; those who follow its logic hear of it."""
-        super().know_ports()
-        if self.logic.out is not self:
-            self.logic.out.know_send(self.send_s)
+    @property
+    def in_service(self) -> int:
+        """Records taken up and not yet emitted."""
+        return 1 if self.busy and self.evaluating is None else 0
 
-    # how a service begins --------------------------------------------------------------------------------------------
+    # a service -------------------------------------------------------------------------------------------------------
 
-    def begin(self, segment: Segment) -> None:
-        """Takes a segment up. The hottest function of all: its usual case is written out, without calls."""
-        if self.exact:
-            self._begin_one(segment)
-            return
-        self.busy = True
-        now: float = self.env.now
-        n = segment.n
-        self.queued -= n
-        self.tuples_in += n
-        inbox, each_s = segment.inbox, self.service_s
-        if inbox is not None:
-            each_s += inbox.beyond_s
-            inbox.credits += n - n // 2
-            if inbox.waiters:
-                inbox.wake()
-        processor, draws, logic = self.processor, self.draws, self.logic
-        work_s = draws.services(n) * each_s + n * segment.fetch_s + logic.plan(segment) + self.debt_s
-        work_s *= processor.slowdown
-        self.debt_s = 0.0
-        speed = processor.speed
-        if processor.shared:
-            speed = processor.available(self.share)
-        time_s = busy_s = work_s / speed
-        if self.hidden.faster > 1.0:  # its line moves on by the processor's clock
-            speed *= self.hidden.faster
-            if speed > 1.0:
-                speed = 1.0
-            time_s = work_s / speed
-        a_s, b_s = segment.a_s, segment.b_s
-        width_s, older_s = b_s - a_s, 0.0
-        if self.confluence is not None and inbox is not None:
-            lane = inbox.lane
-            width_s = lane.width_s(a_s, b_s) if segment.beyond is None else lane.burst_s(n, width_s)
-            start_s, end_s, older_s = self._among(segment, time_s, width_s, speed)
-        else:
-            start_s = a_s if a_s > self.free_s else self.free_s
-            end_s = start_s + time_s
-        self.last_s = b_s
-        keeps_up = False
-        if b_s > a_s:
-            together = self.hidden.together  # that come with the last one, and are all still to be served
-            last = together if together < n else float(n)
-            earliest_s = b_s + time_s * last / n
-            if end_s <= earliest_s:
-                end_s, keeps_up = earliest_s, True
-        processor.work_s += work_s
-        self.in_service_work_s = work_s
-        load = self.load
-        load.tuples += n
-        load.work_s += work_s
-        load.gaps += n * segment.gap_scv
-        if segment.unseen_scv:
-            load.unseen += n * segment.unseen_scv
-        load.last_s = b_s
-        if b_s > a_s:
-            hidden = self.hidden
-            wait_s, varied_s = hidden.sample(draws, n, width_s, speed, now, busy_s / n)
-            self.shift(segment, wait_s + older_s, varied_s)
-            segment.gap_scv = hidden.gap_scv_after
-            segment.unseen_scv = hidden.unseen_scv_after
-        elif older_s > 0.0:
-            self.shift(segment, older_s, 0.0)
-        if logic.follows:
-            logic.served(segment, start_s, end_s)
-        if inbox is not None:
-            way, last_s = inbox.way, end_s - time_s / n
-            way.tuples += n
-            way.took_s += n * ((start_s + last_s - segment.taken0_s - segment.taken1_s) / 2 - segment.left_s)
-        self.current = (segment, start_s, end_s, busy_s)
-        if processor.shared:
-            self.share_out(segment, work_s, speed, keeps_up)
-        elif keeps_up or end_s <= now:
-            # served as it came: all that lies ahead is the last tuple's service, which is not worth an event
-            self.complete()
-        else:
-            self.finish_alarm.set(end_s)
-
-    def _begin_one(self, segment: Segment) -> None:
-        """The same for a single tuple in an exact run, where the clock does not lag and nothing is hidden."""
+    def begin(self, record: Record) -> None:
+        """Takes a record up. The hottest function of all: it is written out, with few calls."""
         self.busy = True
         self.queued -= 1
         self.tuples_in += 1
-        inbox, each_s = segment.inbox, self.service_s
+        inbox, each_s = record.inbox, self.service_s
         if inbox is not None:
             each_s += inbox.beyond_s
             inbox.credits += 1
             if inbox.waiters:
                 inbox.wake()
         processor, logic = self.processor, self.logic
-        work_s = segment.fetch_s + logic.plan(segment)
+        work_s = record.fetch_s + logic.plan(record)
         if each_s > 0.0:
             work_s += self.draws.service() * each_s
         work_s *= processor.slowdown
@@ -136,57 +68,117 @@ class Task(Interruptible):
         if self.free_s > start_s:  # a pause
             start_s = self.free_s
         if inbox is not None:
-            inbox.way.tuples += 1
-            inbox.way.took_s += start_s - segment.taken0_s - segment.left_s
+            way = inbox.way
+            way.tuples += 1
+            way.took_s += start_s - record.taken_s - record.left_s
         time_s = work_s / processor.speed
         end_s = start_s + time_s
-        if logic.follows:
-            logic.served(segment, start_s, end_s)
-        self.current = (segment, start_s, end_s, time_s)
         if end_s <= start_s:
+            self.current = (record, start_s, end_s, time_s)
             self.complete()
         elif processor.shared:
-            self.current = (segment, start_s, end_s, 0.0)
-            self.start_job(work_s)
+            self.current = (record, start_s, end_s, 0.0)
+            self._job_since_s = self.env.now
+            processor.start(self, work_s, self.work_done)
         else:
+            self.current = (record, start_s, end_s, time_s)
             self.finish_alarm.set(end_s)
 
-    def _among(self, segment: Segment, time_s: float, width_s: float, speed: float) -> tuple[float, float, float]:
-        """Start of the first and end of the last tuple's service, and what more they waited, among other streams'."""
-        confluence, b_s = self.confluence, segment.b_s
-        assert confluence is not None
-        confluence.add(b_s - width_s, b_s, time_s, min(1.0, self.load.work_per_s / speed))
-        behind_s = confluence.clock_s
-        older_s = confluence.wait_s - behind_s
-        if older_s < 0.0:
-            older_s = 0.0
-        if width_s > 0.0:
-            a_s = segment.a_s
-            start_s, end_s = a_s + behind_s, b_s + behind_s
-            burst = segment.beyond is not None
-            if burst and width_s < time_s - time_s / segment.n:  # it came faster than it is served, one by one
-                if end_s < a_s + time_s:
-                    end_s = a_s + time_s
-                start_s = end_s - time_s
-            able_s = min(confluence.able_s, end_s - time_s)  # before, none of what waited was served
-            return (start_s if start_s > able_s else able_s), end_s, older_s
-        return b_s + behind_s, b_s + behind_s + time_s, older_s
+    def work_done(self) -> None:
+        """Its processor has done the work: when, was not known before."""
+        if self.evaluating is None:
+            record, start_s, _, _ = self.current
+            now: float = self.env.now
+            self.current = (record, start_s, now, now - self._job_since_s)
+        self._finish(None)
 
-    def shift(self, segment: Segment, wait_s: float, varied_s: float) -> None:
-        """Makes the tuples look older by a wait before, and a variation during, their service."""
-        older_s = wait_s + varied_s
-        segment.born0_s -= older_s
-        segment.born1_s -= older_s
-        segment.taken0_s -= older_s
-        segment.taken1_s -= older_s
+    def _finish(self, _: object) -> None:
+        if self.evaluating is None:
+            self.complete()
+        else:
+            self._leave()
+        self.work()
+
+    def complete(self) -> None:
+        """The service ends: what it comes to leaves."""
+        record, _, end_s, time_s = self.current
+        if end_s > self.free_s:
+            self.free_s = end_s
+        self.busy_s += time_s
+        self.logic.emit(record, end_s)  # may send the very record on
+        self.busy = False
+
+    # work that no record asks for ------------------------------------------------------------------------------------
+
+    def job(self, outcome: Outcome, work_s: float) -> None:
+        """Does other work from now on, and nothing else until it is done; then its outcome leaves."""
+        work_s *= self.processor.slowdown
+        self.processor.work_s += work_s
+        now: float = self.env.now
+        self._job_since_s = now
+        self.busy = True
+        self.in_service_work_s = work_s
+        self.evaluating = outcome
+        if work_s <= 0.0:  # whoever evaluates goes on with what is queued
+            self._leave()
+        elif self.processor.shared:
+            self.processor.start(self, work_s, self.work_done)
+        else:
+            self.finish_alarm.set(now + work_s / self.processor.speed)
+
+    def _leave(self) -> None:
+        outcome, self.evaluating = self.evaluating, None
+        assert outcome is not None
+        now: float = self.env.now
+        self.busy_s += now - self._job_since_s
+        self.free_s = now
+        outcome.leave(now)
+        self.busy = False
+
+    def left_s(self) -> float:
+        """Core-seconds that the work under way still needs."""
+        if not self.finish_alarm.pending:
+            return self.processor.left_s(self)
+        return max(0.0, min(self.in_service_work_s, (self.finish_alarm.due_s - self.env.now) * self.processor.speed))
+
+    # pauses and ends -------------------------------------------------------------------------------------------------
+
+    def pause(self, until_s: float) -> None:
+        """Does nothing until then; what is in service ends that much later."""
+        if not self.busy:
+            self.free_s = max(self.free_s, until_s)
+        elif self.finish_alarm.pending:  # else its job, which its processor has paused
+            lost_s = until_s - self.env.now
+            record, start_s, end_s, time_s = self.current
+            self._silence()
+            self.finish_alarm.set(end_s + lost_s)
+            self.current = (record, start_s, end_s + lost_s, time_s + lost_s)
+
+    def stop(self) -> None:
+        """Drops what is queued, in service and waiting to be sent; a service under way ends without effect."""
+        self.queue.clear()
+        self.queued = 0
+        if self.busy:
+            self.processor.work_s -= self.left_s()
+            self._silence()
+            self.busy = False
+        self.processor.cancel(self)
+        for port in self.ports:
+            port.clear()
+        self.evaluating = None
+        self.logic.stopped()
+
+    def _silence(self) -> None:
+        self.finish_alarm.silence()
+        self.finish_alarm = Alarm(self.env, self._finish)
 
     # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """What it would take to go on from here. What has left no trace yet is served again."""
         logic, serving = self.logic, None
-        queue = [segment.copy() for segment in self.queue]
-        if self.busy and self.evaluating is None:
+        queue = [record.copy() for record in self.queue]
+        if self.in_service:
             serving = self.current[0].copy()
         again = serving is not None and not logic.keeps
         if again:
@@ -198,7 +190,7 @@ class Task(Interruptible):
         return Snapshot(queue, serving, self.evaluating, logic.held(), self.alignment, kept, told)
 
     def restore(self, snapshot: Snapshot, at_s: float, now_s: float) -> int:
-        """Goes back to what it was at `at_s`, without its queue; how many tuples it will read again by itself."""
+        """Goes back to what it was at `at_s`, without its queue; how many records it will read again by itself."""
         self.alignment = snapshot.alignment.copy() if snapshot.alignment is not None else None
         for port, told in zip(self.ports, snapshot.told, strict=True):
             port.told = told.copy()
@@ -208,14 +200,6 @@ class Task(Interruptible):
         """Sends what it was about to send at the checkpoint."""
         now: float = self.env.now
         if snapshot.serving is not None:
-            self.logic.emit(snapshot.serving.copy(), now, now)
+            self.logic.emit(snapshot.serving.copy(), now)
         if snapshot.evaluating is not None:
-            snapshot.evaluating.leave(self.draws, now)
-
-    def window_bytes(self) -> float:
-        """See Logic."""
-        return self.logic.window_bytes()
-
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
-        self.logic.know_keys(keys, replica)
+            snapshot.evaluating.leave(now)

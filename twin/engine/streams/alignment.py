@@ -1,17 +1,25 @@
-"""Keys that stay together along a stream: what each replica of the producer sends to each of the consumer.
+"""Keys that stay together along a stream: to which key of the consumer a record goes, by its key group at the producer.
 
-Tuples of a run carry no keys. What a replica sends is taken to be of its key groups in proportion to what they send,
-and to go where these send: an expectation, which holds for all tuples together.
+What a replica of the producer sends to each of the consumer is known before, as an expectation: it is what sending
+costs, and what key groups weigh.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twin.engine.dealing.at_random import cumulative
+from twin.engine.streams.keys import landed
+
 if TYPE_CHECKING:
     from twin.engine.streams.keys import KeyGroups
+
+
+BELOW_ONE = 1.0 - 2.0**-53
+"""The largest random number."""
 
 
 class AlignedKeys:
@@ -21,7 +29,7 @@ class AlignedKeys:
     tuples that are expected of it, which count where a consumer has several such streams.
     """
 
-    __slots__ = ("_rows", "_version", "by_values", "consumer", "producer", "share", "together")
+    __slots__ = ("_receivers", "_rows", "_version", "by_values", "consumer", "producer", "share", "together")
 
     def __init__(
         self,
@@ -38,6 +46,7 @@ class AlignedKeys:
         self.share = share
         self.by_values = by_values
         self._version = -1
+        self._receivers: dict[int, tuple[list[int], list[float]]] = {}  # of key groups; cumulative parts of each
         self._rows: list[list[float]] = []
         consumer.follow(self, per_s)
         producer.watch(lambda _shares: consumer.reweigh(consumer.own))
@@ -56,6 +65,29 @@ class AlignedKeys:
     def weights(self) -> np.ndarray:
         """What the consumer's key groups get. [K], sum 1"""
         return np.asarray(self.outputs() @ self.receivers())
+
+    # of a record ------------------------------------------------------------------------------------------------------
+
+    def pick(self, group: int, uniform: float) -> tuple[int, int]:
+        """The consumer's key group and key of a record of a key group of the producer."""
+        if uniform >= self.share:
+            heard, at = landed(self.consumer.own_steps, min((uniform - self.share) / (1.0 - self.share), BELOW_ONE))
+            return heard, self.consumer.key_in(heard, at)
+        if group not in self._receivers:
+            gets = np.flatnonzero(self.together[group])
+            self._receivers[group] = gets.tolist(), cumulative(self.together[group, gets])
+        groups, steps = self._receivers[group]
+        place, at = landed(steps, min(uniform / self.share, BELOW_ONE))
+        return groups[place], self.consumer.key_in(groups[place], at)
+
+    def sends(self, sender: object, uniform: float) -> int:
+        """A key group of a replica of the producer, by what they send."""
+        index = next((place for place, task in enumerate(self.producer.tasks) if task is sender), -1)
+        sent = np.where(self.producer.owners() == index, self.outputs(), 0.0)
+        sent = sent if sent.any() else self.outputs()
+        return bisect_right(cumulative(sent / sent.sum()), uniform)
+
+    # of all together -------------------------------------------------------------------------------------------------
 
     def shares(self, sender: object) -> list[float]:
         """What a replica of the producer sends to each place of the consumer; as all do if it has no key groups."""

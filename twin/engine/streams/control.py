@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 
 
-class Mark(Segment):
-    """No tuples, at one moment. origin: the task that sent it."""
+class Mark(Record):
+    """No record, but in order with them. origin: the task that sent it."""
 
     __slots__ = ("kind", "origin", "value")
 
+    n: ClassVar[int] = 0
+
     def __init__(self, kind: str, value: float, origin: str, at_s: float) -> None:
-        super().__init__(0, at_s, at_s, at_s, at_s, at_s, at_s)
+        super().__init__(at_s, at_s, at_s)
         self.kind = kind
         self.value = value
         self.origin = origin
 
-    def copy(self) -> Segment:
+    def copy(self) -> Record:
         """One for each replica."""
-        again = Mark(self.kind, self.value, self.origin, self.b_s)
-        again.inbox, again.waited = self.inbox, self.waited
+        again = Mark(self.kind, self.value, self.origin, self.at_s)
+        again.inbox = self.inbox
         return again
 
 

@@ -1,4 +1,4 @@
-"""Latency that varies in time, the same way in exact and fast runs: tuples keep their order."""
+"""Latency that varies in time: records keep their order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.streams.channel import Inbox
 from twin.engine.streams.network import Nic
 from twin.engine.streams.route import Leg
@@ -23,23 +23,27 @@ class Jitter:
     def __init__(self, rng: np.random.Generator, scv: float) -> None:
         self._rng = rng
         self._scv = scv / LINE_VARIANCE
-        self._knot = 0
-        self._low, self._high = self._draw(), self._draw()
+        self.knot = 0
+        self.low, self.high = self._draw(), self._draw()
 
     def _draw(self) -> float:
         return float(self._rng.standard_gamma(1.0 / self._scv)) * self._scv
 
+    def move(self) -> None:
+        """Goes on to the next knot."""
+        self.knot += 1
+        self.low, self.high = self.high, self._draw()
+
     def factor(self, now_s: float) -> float:
         """At a time not before that of the last call."""
-        while now_s >= (self._knot + 1) * KNOT_S:
-            self._knot += 1
-            self._low, self._high = self._high, self._draw()
-        share = max(0.0, now_s / KNOT_S - self._knot)
-        return self._low + share * (self._high - self._low)
+        while now_s >= (self.knot + 1) * KNOT_S:
+            self.move()
+        share = max(0.0, now_s / KNOT_S - self.knot)
+        return self.low + share * (self.high - self.low)
 
 
 class _Crossing:
-    """What a card or link needs to know of one segment's crossing."""
+    """What a card or link needs to know of one record's crossing."""
 
     __slots__ = ("bytes_each", "latency_s")
 
@@ -51,25 +55,25 @@ class _Crossing:
 class JitteredLeg(Leg):
     """A hop whose latency varies; nothing overtakes what was sent before on the same route."""
 
-    __slots__ = ("_arrival_s", "_crossing", "_jitter")
+    __slots__ = ("_crossing", "arrival_s", "jitter")
 
     def __init__(
         self, nic: Nic, bytes_each: float, latency_s: float, onward: Leg | None, inbox: Inbox, jitter: Jitter
     ) -> None:
         super().__init__(nic, bytes_each, latency_s, onward, inbox)
-        self._jitter = jitter
+        self.jitter = jitter
         self._crossing = _Crossing(bytes_each)
-        self._arrival_s = 0.0
+        self.arrival_s = 0.0
 
-    def transmit(self, segment: Segment, path: object) -> None:
+    def transmit(self, record: Record, path: object) -> None:
         """See Leg."""
-        self.tuples += segment.n
-        segment.inbox = self.inbox
+        self.tuples += record.n
+        record.inbox = self.inbox
         crossing, nic = self._crossing, self.nic
-        leaves_s = segment.b_s + nic.wait_s(segment.b_s)  # at the earliest
-        crossing.latency_s = max(self.latency_s * self._jitter.factor(nic.env.now), self._arrival_s - leaves_s)
-        nic.transmit(segment, crossing)
-        self._arrival_s = segment.b_s
+        leaves_s = record.at_s + nic.wait_s(record.at_s)  # at the earliest
+        crossing.latency_s = max(self.latency_s * self.jitter.factor(nic.env.now), self.arrival_s - leaves_s)
+        nic.transmit(record, crossing)
+        self.arrival_s = record.at_s
 
 
 def route(

@@ -1,16 +1,19 @@
-"""Key groups at run time: which share of an operator's input each gets, and which replica has it."""
+"""Key groups at run time: which share of an operator's input each gets, which keys, and which replica has it."""
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
 
+from twin.engine.dealing.at_random import cumulative
 from twin.engine.dealing.two_choice import second_choice, settled_shares
 from twin.engine.station.task import Task
-from twin.engine.windows.key_law import KeyLaw
+from twin.engine.streams.likeness import Likeness, keys_for
 from twin.key_skew import KeySkew, zipf_shares
 
 if TYPE_CHECKING:
@@ -27,6 +30,10 @@ class KeyGroups:
     that settles at. KeyedDeals compare `version` and follow. places: indices that owners may have; one a task, or more
     where others than tasks receive for a while. own [G]: weights of tuples that are not aligned with the key groups of
     a producer; those of all, `weights`, are the same where none are.
+
+    Keys are numbered, key group by key group, from `first` of each on. Those of a group are alike, but where it is
+    known how frequent each is (key_weights: of all keys, in that order). selective: of a join, its selectivity, which
+    says how many keys there are, and its number of sides. likeness: of a join, that of the keys of any group.
     """
 
     def __init__(
@@ -37,6 +44,8 @@ class KeyGroups:
         *,
         state_bytes_each: float = 0.0,
         two_choice: bool = False,
+        key_weights: np.ndarray | None = None,
+        selective: tuple[float, int] | None = None,
     ) -> None:
         self.tasks = tasks
         self.owner = list(owner)
@@ -48,12 +57,16 @@ class KeyGroups:
         self._followed: list[tuple[AlignedKeys, float]] = []  # with the tuples a second that come by it
         self.version = 0
         self._shares: list[float] = []
-        self.steps: list[float] = []  # cumulative shares of the replicas
-        self.group_steps: list[float] = []  # and of the key groups, if there are two choices
+        self.group_steps: list[float] = []  # cumulative weights of the key groups
+        self.own_steps: list[float] = []  # and those of their own
         self.second = second_choice(self.owner, self.places) if two_choice else []
-        self._uneven = False
-        self._distinct: np.ndarray = np.zeros(0)  # groups by replica
-        self._laws: list[KeyLaw] = []  # of the replicas of a join, until anything changes
+        self._selective = selective
+        self.likeness: Likeness | None = None
+        self.first: list[int] = []  # key of each key group, and the number of all keys
+        self._splits: list[Likeness] = []  # of the keys of each key group
+        self._within = array("d")  # cumulative weights of the keys in their key groups, if they are known
+        if key_weights is not None and selective is None:
+            self._within = array("d", within(key_weights, distinct).tolist())
         self._watchers: list[Callable[[Sequence[float]], None]] = []
         self.refresh()
 
@@ -71,10 +84,16 @@ class KeyGroups:
         return float(self.states_bytes()[group])
 
     def states_bytes(self) -> np.ndarray:
-        """State by key group: its expected part of its replica's window content, and what each holds beside it. [G]"""
-        content = np.zeros(self.places)
-        content[: len(self.tasks)] = [task.window_bytes() for task in self.tasks]
-        return np.asarray(content[self.owners()] * self.parts() + self.state_bytes_each)
+        """State by key group: what windows hold of it, its expected part of what they hold of other keys than the
+        operator's, and what it holds beside them. [G]"""
+        found = np.full(len(self), self.state_bytes_each)
+        other = np.zeros(self.places)
+        for place, task in enumerate(self.tasks):
+            other[place] = task.window_bytes()
+            for keys, size in task.held_keys():
+                other[place] -= len(keys) * size
+                found += size * np.bincount(self._groups_of(keys), minlength=len(self))
+        return np.asarray(found + np.maximum(other, 0.0)[self.owners()] * self.parts())
 
     def owners(self) -> np.ndarray:
         """The replica of each. [G]"""
@@ -128,79 +147,76 @@ class KeyGroups:
     def refresh(self) -> None:
         """Works out the shares of the replicas and tells everyone."""
         self.version += 1
-        owned = self._owned()
+        self.group_steps = self.own_steps = cumulative(self.weights)
+        if self._followed:
+            self.own_steps = cumulative(self.own)
+        shares = self._owned()
         if self.two_choice:
-            self.group_steps = _steps(self.weights)
             shares = settled_shares(self.weights, self.owner, self.second, self.places)
-        else:
-            shares = owned
         self._shares = shares.tolist()
-        self.steps = _steps(shares)
-        self._tell_tasks()
-        for changed in self._watchers:
-            changed(self._shares)
-
-    def _tell_tasks(self) -> None:
-        replicas, owners = self.places, self.owners()
-        populated = self.weights[self.weights > 0]
-        self._uneven = bool(populated.max() > 1.001 * populated.min())
-        held = np.bincount(owners, minlength=replicas) * self.state_bytes_each
-        self._distinct = np.bincount(owners, self.distinct, minlength=replicas)
-        if self.two_choice:
-            seconds = np.asarray(self.second, dtype=np.intp)
-            elsewhere = seconds != owners
-            self._distinct += np.bincount(seconds[elsewhere], self.distinct[elsewhere], minlength=replicas)
-        self._laws.clear()
+        held = np.bincount(self.owners(), minlength=self.places) * self.state_bytes_each
         for replica, task in enumerate(self.tasks):
             task.state_bytes = float(held[replica])
             task.know_keys(self, replica)
+        for changed in self._watchers:
+            changed(self._shares)
 
-    # what tasks ask --------------------------------------------------------------------------------------------------
+    # keys ------------------------------------------------------------------------------------------------------------
 
-    def distinct_of(self, replica: int) -> float:
-        """Distinct groups that a replica sees."""
-        return float(self._distinct[replica])
+    def number(self) -> None:
+        """Gives each key group its keys, once: of a join, as many as its selectivity takes with the weights of now."""
+        if self.first:
+            return
+        self._splits = [Likeness.even(max(1.0, keys)) for keys in self.distinct.tolist()]
+        if self._selective is not None:
+            selectivity, sides = self._selective
+            keys = keys_for(selectivity / float(np.sum(self.weights**sides)), sides)
+            self.likeness = Likeness.of(keys, sides)
+            self._splits = [self.likeness] * len(self)
+            self.first = (np.arange(len(self) + 1) * self.likeness.keys).tolist()
+        else:
+            self.first = [0, *np.cumsum(self.distinct).astype(int).tolist()]
 
-    def strata(self, replica: int) -> tuple[tuple[float, float], ...]:
-        """Shares of the replica's tuples, and distinct groups, of its most frequent key group, the next 2, 4 ...
+    def pick(self, uniform: float) -> tuple[int, int]:
+        """The key group, and the key, that a random number in [0, 1) falls on."""
+        group, at = landed(self.group_steps, uniform)
+        return group, self.key_in(group, at)
 
-        Empty where all key groups are alike.
-        """
-        if not self._uneven:
-            return ()
-        mine = self.owners() == replica
-        if self.two_choice:
-            mine |= np.asarray(self.second, dtype=np.intp) == replica
-        mine &= self.weights > 0
-        order = np.flatnonzero(mine)[np.argsort(-self.weights[mine], kind="stable")]
-        weights, distinct = self.weights[order], self.distinct[order]
-        edges = [2**k - 1 for k in range(len(order).bit_length() + 1) if 2**k - 1 < len(order)]
-        if not edges:
-            return ()
-        shares, groups = np.add.reduceat(weights, edges) / weights.sum(), np.add.reduceat(distinct, edges)
-        return tuple((float(share), float(each)) for share, each in zip(shares, groups, strict=True))
+    def key_in(self, group: int, at: float) -> int:
+        """The key at a share of a key group's records, 0 to 1."""
+        if not self.first:
+            self.number()
+        first = self.first[group]
+        if not self._within:
+            return first + self._splits[group].key(at)
+        end = self.first[group + 1]
+        return min(bisect_right(self._within, at, first, end), end - 1)
 
-    def law(self, replica: int, selectivity: float, sides: int) -> KeyLaw | None:
-        """How a replica's tuples of so many sides match; None without a selectivity.
+    def group_of(self, key: int) -> int:
+        """The key group that a key is in."""
+        if not self.first:
+            self.number()
+        return bisect_right(self.first, key) - 1
 
-        Matching tuples are of one key group. Each has equally many keys, all alike within it, and as many as let the
-        operator's selectivity come out over all of them.
-        """
-        if not selectivity:
-            return None
-        if not self._laws:
-            self._laws = self._find_laws(selectivity, sides)
-        return self._laws[replica]
+    def _groups_of(self, keys: Sequence[int]) -> np.ndarray:
+        self.number()
+        return np.searchsorted(self.first, np.asarray(keys, dtype=np.int64), side="right") - 1
 
-    def _find_laws(self, selectivity: float, sides: int) -> list[KeyLaw]:
-        """By replica."""
-        owners, owned = self.owners(), self._owned()
-        keys = (float(np.sum(self.weights**sides)) / selectivity) ** (1.0 / (sides - 1))  # a key group
-        powers = []
-        for j in range(sides, 2 * sides):
-            mine = np.bincount(owners, self.weights**j, minlength=self.places) * keys ** (1 - j)
-            powers.append(np.divide(mine, owned**j, out=np.zeros_like(mine), where=owned > 0))
-        return [KeyLaw.of_powers(each) for each in np.transpose(powers).tolist()]
+
+def landed(steps: Sequence[float], uniform: float) -> tuple[int, float]:
+    """On which of several shares a random number in [0, 1) falls, by their cumulative sums, and at which part of it."""
+    place = bisect_right(steps, uniform)
+    low = steps[place - 1] if place else 0.0
+    return place, (uniform - low) / (steps[place] - low)
+
+
+def within(weight_k: np.ndarray, distinct: np.ndarray) -> np.ndarray:
+    """Cumulative weights of keys within their key groups, whose numbers of keys are given. [keys]"""
+    sums, ends = np.cumsum(weight_k), np.cumsum(distinct).astype(int)
+    totals = np.diff(np.concatenate([[0.0], np.concatenate([[0.0], sums])[ends]]))
+    before = np.cumsum(totals) - totals
+    counts = distinct.astype(int)
+    return np.asarray((sums - np.repeat(before, counts)) / np.maximum(np.repeat(totals, counts), 1e-300))
 
 
 def skewed(groups: KeyGroups, skew: KeySkew, rng: np.random.Generator) -> np.ndarray:
@@ -226,13 +242,6 @@ def drift(
         places = rng.permutation(len(order))[: max(2, round(skew.drift_share * len(order)))]
         order[np.sort(places)] = order[places]
         _rank(groups, order, skew.zipf)
-
-
-def _steps(shares: np.ndarray) -> list[float]:
-    """Cumulative shares, at 1 from the last positive one on: bisection finds the owner of a random number below 1."""
-    steps = np.cumsum(shares)
-    steps[np.flatnonzero(shares)[-1] :] = 1.0
-    return [float(step) for step in steps]
 
 
 def _rank(groups: KeyGroups, order: np.ndarray, exponent: float) -> None:

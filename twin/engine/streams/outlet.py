@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.outcome import Outcome, Results
-from twin.engine.segment import Segment
+from twin.engine.outcome import Outcome, Result
+from twin.engine.record import Record
 
 if TYPE_CHECKING:
     from twin.engine.logic import Logic
@@ -22,8 +23,8 @@ class Outlet:
     def __init__(self) -> None:
         self.send_s = 0.0
 
-    def send(self, segment: Segment) -> None:
-        """Takes a segment over."""
+    def send(self, record: Record) -> None:
+        """Takes a record over."""
         raise NotImplementedError
 
     def know_send(self, send_s: float) -> None:
@@ -37,6 +38,6 @@ class Outlet:
         """Tuples that have come to one of those."""
         return 0
 
-    def offer(self, results: Results) -> tuple[Outcome, float]:
+    def offer(self, results: Sequence[Result]) -> tuple[Outcome, float]:
         """What results that leave all at once come to in the end, and the CPU seconds that this takes."""
-        return Outcome([results], self, []), results.n * self.send_s
+        return Outcome(results, self, []), len(results) * self.send_s

@@ -1,51 +1,39 @@
-"""What comes out of a window at an evaluation, and what that costs."""
+"""What comes out of a window at an evaluation."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twin.engine.outcome import Results
+from twin.engine.draws import Draws
+from twin.engine.outcome import Result
+from twin.engine.windows.content import Content
 from twin.engine.windows.extent import Extent
-from twin.engine.windows.store import Store
 
 if TYPE_CHECKING:
-    from twin.engine.station.task import Task
     from twin.engine.streams.keys import KeyGroups
 
 
 class Combiner:
-    """scan_s: CPU seconds a tuple looked at; result_s: a result."""
+    """scan_s: CPU seconds a record looked at; result_s: a result. groups: those of its operator, by which records have
+    their keys; where there are none, records get them here.
+    """
 
-    __slots__ = ("result_s", "scan_s", "size", "slide", "station", "store")
+    __slots__ = ("extent", "groups", "result_s", "scan_s")
 
-    station: Task
-
-    def __init__(self, extent: Extent, store: Store, scan_s: float, result_s: float) -> None:
-        self.size = extent.size
-        self.slide = extent.slide
-        self.store = store
+    def __init__(self, extent: Extent, scan_s: float, result_s: float) -> None:
+        self.extent = extent
         self.scan_s = scan_s
         self.result_s = result_s
+        self.groups: KeyGroups | None = None
 
-    def evaluate(self, position: float, fires: int, low: float, high: float) -> tuple[Results | None, float]:
-        """Results of `fires` evaluations, the last at `position`, and their CPU seconds.
-
-        low, high: the share of the segment over which they leave.
-        """
+    def draw_key(self, side: int, draws: Draws) -> int:
+        """Of a record that came without one to an input; one uniform number decides, if there is any choice."""
         raise NotImplementedError
 
-    def changed(self) -> None:
-        """Content came from another replica, or went there."""
-
-    def snapshot(self) -> object:
-        """What it remembers from one evaluation to the next."""
-        return None
-
-    def restore(self, kept: object) -> None:
-        """Remembers that again."""
-
-    def know_keys(self, keys: KeyGroups, replica: int) -> None:
-        """See Logic."""
+    def results(self, contents: Sequence[Content], position: float, draws: Draws) -> list[Result]:
+        """Of the window that ends at that position."""
+        raise NotImplementedError
 
     def know_share(self, share: float, values: list[int]) -> None:
         """See Logic."""

@@ -1,50 +1,37 @@
-"""When a window is evaluated: one that counts tuples, within the service of the segment that completes it."""
+"""When a window is evaluated: one that counts records, within the service of the record that completes it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twin.engine.segment import Segment
+from twin.engine.record import Record
 from twin.engine.windows.extent import Extent
-from twin.engine.windows.store import Store
 
 if TYPE_CHECKING:
     from twin.engine.windows.window import WindowLogic
 
-MERGE_ABOVE = 3
-"""More evaluations than this within one segment become one output segment."""
-
 
 class Trigger:
-    """The base of all. Puts what comes into the store, and says at which positions the window ends."""
+    """The base of all. Says at which position of its window each record is, and where windows end."""
 
-    __slots__ = ("extent", "size", "slide", "store", "window")
+    __slots__ = ("extent", "window")
 
     window: WindowLogic
 
-    def __init__(self, extent: Extent, store: Store) -> None:
+    def __init__(self, extent: Extent) -> None:
         self.extent = extent
-        self.size = extent.size
-        self.slide = extent.slide
-        self.store = store
 
     def start(self) -> None:
         """Its window goes to work."""
 
-    def plan(self, segment: Segment) -> float:
-        """A segment is being taken up; CPU seconds of the evaluations within its service."""
-        raise NotImplementedError
+    def plan(self, record: Record) -> float:
+        """A record is being taken up; CPU seconds of the evaluations within its service."""
+        return 0.0
 
-    def served(self, segment: Segment, start_s: float, end_s: float) -> None:
-        """See Logic."""
+    def served(self, record: Record, at_s: float) -> None:
+        """The record's service has ended."""
 
-    def corrected(self, segment: Segment, start_s: float, end_s: float) -> None:
-        """See Logic."""
-
-    def due(self, at_s: float, from_s: float) -> None:
-        """See Logic."""
-
-    def settle(self, now_s: float) -> None:
+    def due(self, at_s: float) -> None:
         """See Logic."""
 
     def origin(self) -> float:
@@ -61,33 +48,23 @@ class Trigger:
 
 
 class CountTrigger(Trigger):
-    """Evaluates every `slide` tuples. `seen`: tuples so far."""
+    """Evaluates every `slide` records. `seen`: records so far."""
 
     __slots__ = ("seen",)
 
-    def __init__(self, extent: Extent, store: Store) -> None:
-        super().__init__(extent, store)
+    def __init__(self, extent: Extent) -> None:
+        super().__init__(extent)
         self.seen = 0
 
-    def plan(self, segment: Segment) -> float:
-        """Evaluates the windows that this segment completes."""
-        before, n = self.seen, segment.n
-        self.seen += n
-        self.store.remember_any(segment, float(before), float(self.seen))
-        slide = int(self.slide)
-        first, last = before // slide + 1, self.seen // slide
-        work_s, k = 0.0, first
-        while k <= last:
-            # windows over two bursts have tuples of either's ages, and are not alike
-            alike = not self.store.shuffled or k * slide - self.size >= before
-            fires = last - k + 1 if alike else 1
-            if fires <= MERGE_ABOVE:
-                fires = 1
-            end = k + fires - 1
-            work_s += self.window.fire(end * slide, fires, (k * slide - before) / n, (end * slide - before) / n)
-            k = end + 1
-        if last >= first:
-            self.store.forget((last + 1) * slide - self.size)
+    def plan(self, record: Record) -> float:
+        """The record is in the window from now on."""
+        window, extent = self.window, self.extent
+        self.seen += 1
+        window.put(record, self.seen)
+        if self.seen % extent.slide:
+            return 0.0
+        work_s = window.fire(self.seen)
+        window.forget(self.seen + extent.slide - extent.size)
         return work_s
 
     def origin(self) -> float:

@@ -1,15 +1,15 @@
-"""A window: a trigger says when it is evaluated, a store holds its content, a combiner says what comes out."""
+"""A window: a trigger says when it is evaluated, contents hold the records of its inputs, a combiner says what comes
+out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from twin.engine.logic import Logic
-from twin.engine.outcome import Results, send_results
-from twin.engine.segment import Segment
+from twin.engine.outcome import Result, send_results
+from twin.engine.record import Record
 from twin.engine.windows.combiner import Combiner
-from twin.engine.windows.state import State
-from twin.engine.windows.store import Store
+from twin.engine.windows.content import Content, Every, Item, Leaves, State, parted
 from twin.engine.windows.trigger import Trigger
 
 if TYPE_CHECKING:
@@ -21,144 +21,161 @@ if TYPE_CHECKING:
 class WindowKept:
     """planned: results of the service under way. Of the rest, copies."""
 
-    __slots__ = ("combiner", "planned", "store", "trigger")
+    __slots__ = ("contents", "planned", "trigger")
 
-    def __init__(self, planned: list[Results], store: Store, trigger: object, combiner: object) -> None:
+    def __init__(self, planned: list[Result], contents: tuple[Content, ...], trigger: object) -> None:
         self.planned = planned
-        self.store = store
+        self.contents = contents
         self.trigger = trigger
-        self.combiner = combiner
 
 
 class WindowLogic(Logic):
-    """What is in service is in the window already."""
+    """One content for all inputs, or, of a join, one a side."""
 
-    __slots__ = ("_planned", "combiner", "store", "trigger")
+    __slots__ = ("combiner", "contents", "planned", "trigger")
 
-    def __init__(self, trigger: Trigger, combiner: Combiner) -> None:
+    def __init__(self, trigger: Trigger, combiner: Combiner, sides: int = 1) -> None:
         super().__init__()
-        self.keeps = self.windowed = True
+        self.keeps = True
         self.follows = trigger.extent.by_time
         self.trigger = trigger
-        self.store = trigger.store
         self.combiner = combiner
-        self._planned: list[Results] = []
+        self.contents = tuple([Content() for _ in range(sides)])
+        self.planned: list[Result] = []
         trigger.window = self
 
     def start(self, station: Task, out: Outlet) -> None:
         """See Logic."""
         super().start(station, out)
-        self.combiner.station = station
         self.trigger.start()
 
-    # what a segment becomes ----------------------------------------------------------------------------------------
+    # what a record becomes -------------------------------------------------------------------------------------------
 
-    def plan(self, segment: Segment) -> float:
-        """See Trigger."""
-        return self.trigger.plan(segment)
+    def plan(self, record: Record) -> float:
+        """See Trigger. A record without a key gets one."""
+        if self.combiner.groups is None:
+            record.key = self.combiner.draw_key(self._side(record), self.station.draws)
+        return self.trigger.plan(record)
 
-    def fire(self, position: float, fires: int, low: float, high: float, early_s: float = 0.0) -> float:
-        """Evaluates within a service; CPU seconds. The results leave over a share of it, or as much earlier."""
-        self.fires += fires
-        results, work_s = self.combiner.evaluate(position, fires, low, high)
-        if results is not None and results.n > 0:
-            results.early_s, results.fires = early_s, fires
-            self._planned.append(results)
-            work_s += results.n * self.out.send_s
-        return work_s
+    def _side(self, record: Record) -> int:
+        return record.inbox.side if len(self.contents) > 1 else 0
 
-    def emit(self, segment: Segment, first_s: float, last_s: float) -> None:
+    def put(self, record: Record, position: float) -> None:
+        """The record is in the window, at that position."""
+        self.contents[self._side(record)].add(position, record.key, record.born_s, record.taken_s)
+
+    def forget(self, position: float) -> None:
+        """Drops what no later window holds."""
+        for content in self.contents:
+            content.forget(position)
+
+    def evaluate(self, position: float) -> tuple[list[Result], float]:
+        """Results of the window that ends there, and their CPU seconds."""
+        self.fires += 1
+        combiner, start = self.combiner, position - self.trigger.extent.size
+        results = combiner.results(self.contents, position, self.station.draws)
+        looked_at = sum([content.count(start, position) for content in self.contents])
+        return results, combiner.scan_s * looked_at + combiner.result_s * len(results)
+
+    def fire(self, position: float) -> float:
+        """Evaluates within a service, whose end the results wait for; CPU seconds."""
+        results, work_s = self.evaluate(position)
+        self.planned += results
+        return work_s + len(results) * self.out.send_s
+
+    def emit(self, record: Record, at_s: float) -> None:
         """Sends the results of the evaluations within this service."""
-        if not self._planned:
-            return
-        planned, self._planned = self._planned, []
-        for results in planned:
-            send_results(results, self.out, self.station.draws, first_s, last_s)
-
-    def served(self, segment: Segment, start_s: float, end_s: float) -> None:
-        """See Trigger."""
-        self.trigger.served(segment, start_s, end_s)
-
-    def corrected(self, segment: Segment, start_s: float, end_s: float) -> None:
-        """See Trigger."""
-        self.trigger.corrected(segment, start_s, end_s)
+        self.trigger.served(record, at_s)
+        planned, self.planned = self.planned, []
+        send_results(planned, self.out, at_s)
 
     def due(self, at_s: float, from_s: float) -> None:
         """See Trigger."""
-        self.trigger.due(at_s, from_s)
-
-    def settle(self, now_s: float) -> None:
-        """See Trigger."""
-        self.trigger.settle(now_s)
+        self.trigger.due(at_s)
 
     def stopped(self) -> None:
         """Drops the results under way."""
-        self._planned = []
+        self.planned = []
 
-    # what it holds -------------------------------------------------------------------------------------------------
+    # what it holds ---------------------------------------------------------------------------------------------------
 
     def snapshot(self, again: bool) -> object:
         """See Logic."""
-        return WindowKept(self._planned.copy(), self.store.copy(), self.trigger.snapshot(), self.combiner.snapshot())
+        return WindowKept(self.planned.copy(), self._copied(self.contents), self.trigger.snapshot())
 
     def restore(self, kept: object, at_s: float, now_s: float) -> int:
         """See Logic."""
         assert isinstance(kept, WindowKept)
-        self._planned = kept.planned.copy()
-        store = kept.store.copy()
-        for history in store.histories:
-            history.restarted(at_s, now_s)
-        self.store = self.trigger.store = self.combiner.store = store
-        self.combiner.restore(kept.combiner)
+        self.planned, self.contents = kept.planned.copy(), self._copied(kept.contents)
         self.trigger.restore(kept.trigger, at_s, now_s)
         return 0
 
+    def _copied(self, contents: tuple[Content, ...]) -> tuple[Content, ...]:
+        return tuple([content.copy() for content in contents])
+
     def held(self) -> float:
         """See Logic."""
-        return self.store.held()
+        return float(sum(map(len, self.contents)))
 
     def held_bytes(self) -> float:
-        """Tuples of each input at their own size."""
-        return self.store.held_bytes(self._sizes())
+        """Records of each input at their own size."""
+        return sum([len(content) * size for content, size in zip(self.contents, self._sizes(), strict=True)])
 
-    def window_bytes(self) -> float:
-        """What waits to be merged is as large as what is held."""
-        store = self.store
-        if not store.left:
-            return 0.0
-        held = store.held() if store.by_side else 0.0
-        return store.left * (self.held_bytes() / held if held > 0.0 else self.tuple_bytes())
+    def held_keys(self) -> list[tuple[list[int], float]]:
+        """See Logic."""
+        return [
+            ([key for _, key, _, _ in content.items()], size)
+            for content, size in zip(self.contents, self._sizes(), strict=True)
+        ]
 
     def _sizes(self) -> list[float]:
-        """Of a tuple in each of the histories, in bytes."""
-        if not self.store.by_side:
+        """Of a record in each of the contents, in bytes."""
+        if len(self.contents) == 1:
             return [self.tuple_bytes()]
         by_side = {inbox.side: inbox.tuple_bytes for inbox in self.station.inputs.inboxes}
-        return [by_side[side] for side in range(len(self.store.histories))]
+        return [by_side[side] for side in range(len(self.contents))]
 
-    def take(self, share: float) -> State:
+    def take(self, share: float, leaves: Leaves | None = None) -> State:
         """See Logic."""
-        state = self.store.take(share, self.trigger.origin(), self.station.busy)
-        self.combiner.changed()
+        state, origin, goes = State(), self.trigger.origin(), leaves or Every(share)
+        for content, size in zip(self.contents, self._sizes(), strict=True):
+            gone, kept = parted(content.items(), goes)
+            content.become(kept)
+            state.stores.append(_shifted(gone, -origin))
+            state.bytes += len(gone) * size
         return state
 
     def give(self, state: State) -> None:
-        """See Logic."""
-        self.store.give(state, self.trigger.origin(), self.station.busy)
-        self.combiner.changed()
+        """See Logic. Nobody knows keys that were drawn elsewhere."""
+        combiner, origin = self.combiner, self.trigger.origin()
+        for side, (content, items) in enumerate(zip(self.contents, state.stores, strict=True)):
+            if combiner.groups is None:
+                draws = self.station.draws
+                items = [(at, combiner.draw_key(side, draws), born_s, taken_s) for at, _, born_s, taken_s in items]
+            content.become(sorted([*content.items(), *_shifted(items, origin)], key=_position))
 
     def stores(self) -> int:
         """See Logic."""
-        return len(self.store.histories)
+        return len(self.contents)
 
     def in_service(self) -> int:
-        """None: what it took up is in the window."""
+        """None: what it took up ends here."""
         return 0
 
     def know_keys(self, keys: KeyGroups, replica: int) -> None:
         """See Logic."""
-        self.combiner.know_keys(keys, replica)
+        self.combiner.groups = keys
 
     def know_share(self, share: float, values: list[int]) -> None:
-        """See Logic."""
+        """See Logic. Records that are here are of the keys that are."""
         self.combiner.know_share(share, values)
+        for side, content in enumerate(self.contents):
+            content.keys = [self.combiner.draw_key(side, self.station.draws) for _ in content.keys]
+
+
+def _position(item: Item) -> float:
+    return item[0]
+
+
+def _shifted(items: list[Item], by: float) -> list[Item]:
+    return [(position + by, key, born_s, taken_s) for position, key, born_s, taken_s in items]

@@ -37,7 +37,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
             patch.setattr(module, "SERVERS", ("A",))
         patch.setattr(systems, "FINE", 2000)
         patch.setattr(fig14, "CHUNK", 2)
-        patch.setattr(fig14, "COARSE", fig14.COARSE | {"horizon_s": 0.3, "segments": 500})
+        patch.setattr(fig14, "COARSE", fig14.COARSE | {"horizon_s": 0.3})
         yield Workspace(tmp_path_factory.mktemp("work"), replace(SMALL, random_plans=3), 1, Lines(lambda _: None))
 
 

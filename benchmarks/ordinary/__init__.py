@@ -1,0 +1,1 @@
+"""Ordinary jobs, judged by brute force."""

@@ -1,0 +1,55 @@
+"""Ordinary jobs, written by somebody who knew the documentation alone: runs beside brute force.
+
+Run: python -m benchmarks.ordinary [NAME ...] [--seeds 12]
+
+Throughput, latencies, and what comes to each operator and keeps it busy, of each job in `jobs.yaml`. Some CPU minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from fnmatch import fnmatch
+from multiprocessing import get_context
+
+import numpy as np
+
+from benchmarks.ordinary.comparing import Figure, compare, limit_se
+from benchmarks.ordinary.jobs import load
+from benchmarks.table import print_table
+
+HEADER = ("job", "T", "Lp ms", "by brute force", "Le ms", "by brute force", "farthest", "off by s.e.", "off by", "kept")
+
+
+def row(figures: list[Figure], limit: float) -> tuple[str, ...]:
+    """Of a job."""
+    named = {each.name: each for each in figures}
+    worst = max(figures, key=lambda each: abs(each.off_se))
+    latencies = [f"{1e3 * value:.4g}" for k in ("Lp", "Le") for value in (named[k].simulated, named[k].brute)]
+    kept = "yes" if abs(worst.off_se) <= limit else "no"
+    off = f"{worst.off_se:+.1f}", f"{100 * worst.off:+.1f} %"
+    return (worst.job, f"{named['T'].simulated:.4g}", *latencies, worst.name, *off, kept)
+
+
+def main() -> None:
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=["*"], help="of jobs; * and ? stand for others")
+    parser.add_argument("--seeds", type=int, default=12, help="runs of each job, and as many by brute force")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    jobs = {name: job for name, job in load().items() if any(fnmatch(name, each) for each in options.names)}
+    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+        found = [pool.submit(compare, name, job, options.seeds) for name, job in jobs.items()]
+        figures = [each.result() for each in found]
+    limit = limit_se(options.seeds)
+    print_table("Simulated, beside brute force", HEADER, [row(each, limit) for each in figures])
+    off = np.array([figure.off_se for each in figures for figure in each])
+    print(
+        f"\n{len(figures)} jobs, {len(off)} figures: {np.sum(np.abs(off) <= limit)} within {limit:.1f} standard errors "
+        f"(as 4 known ones); the farthest {off[np.argmax(np.abs(off))]:+.1f}, their root mean square {np.std(off):.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

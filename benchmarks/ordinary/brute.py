@@ -1,0 +1,234 @@
+"""Brute force over `jobs.yaml`: whole streams as arrays, an operator after the other, by what the documentation says.
+
+Nothing of the simulator is used. An operator's replica is a recursion over its inputs in order of arrival (Lindley), so
+this holds where nothing waits for room behind it and every task has a core; `crowded` has the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ordinary import arrivals, crowded, network, serving, windows
+from benchmarks.ordinary.costs import Costs
+from benchmarks.ordinary.dealing import dealt, draw_keys
+from benchmarks.ordinary.jobs import HOST
+from benchmarks.ordinary.records import Array, Clock, Records, fifo, fifo_of_many, together
+
+CORES_PERCENT = HOST["cpu_percent"]
+ROOM = 1000
+"""A channel of as many records is never full in these jobs."""
+WINDOWS = ("aggregate", "join", "session")
+CALLS = ("async", "lookup-join", "external-sink")
+
+
+class Brute:
+    """One run of a job, with random numbers of its own."""
+
+    def __init__(self, job: Mapping[str, Any], seed: int) -> None:
+        self.job, self.rng = job, np.random.default_rng(seed + 10**6)
+        self.operators, self.horizon_s = job["operators"], float(job["run"]["horizon_s"])
+        self.start_s, self.engine = float(job["run"]["warmup_s"]), job["engine"]
+        self.costs = Costs(self.operators, self.engine)
+        self.scaled = {event["operator"]: event for event in job["events"] if event["kind"] == "scale"}
+        self.hosts = {name: self._places(name) for name in self.operators}
+        self.out: dict[str, list[Records]] = {}
+        self.chosen: dict[tuple[str, int], Array] = {}
+        self.kept: dict[str, list[Records]] = {
+            f"{what} {name}": [] for name in self.operators for what in ("in", "out")
+        }
+        self.busy = dict.fromkeys(self.operators, 0.0)
+
+    def _places(self, name: str) -> list[str]:
+        """The host of each replica that it has, before or after it is scaled."""
+        places = [self.operators[name]["at"], *(self.scaled[each]["placement"] for each in self.scaled if each == name)]
+        return max(([host for host, count in at.items() for _ in range(count)] for at in places), key=len)
+
+    def run(self) -> dict[str, float]:
+        """What is measured after the warm-up, by name."""
+        found = {name: self._arriving(name) for name, each in self.operators.items() if not each["from"]}
+        hosts = [host for host in self.job["hosts"].values() if host.get("cpu_percent", CORES_PERCENT) < CORES_PERCENT]
+        if hosts or self.engine["channel_tuples"] < ROOM:
+            ((only,),) = found.values()
+            t, born, taken, busy = crowded.run(self.job, only.t, self.rng)
+            return self._ages(t, born, taken) | busy
+        for event in self.job["events"]:
+            if event["kind"] == "failure":
+                found = self._failing(event, found)
+        self._pass(found, 0.0, self.horizon_s)
+        return self._measured()
+
+    def _failing(self, event: Mapping[str, Any], found: dict[str, list[Records]]) -> dict[str, list[Records]]:
+        """What is read after a failure: all that was not yet taken at the last checkpoint, once the job runs again."""
+        interval_s = self.job["run"].get("checkpoint_interval_s", 10)
+        checkpoint_s, again_s = event["at_s"] // interval_s * interval_s, event["at_s"] + event["recover_after_s"]
+        self._pass(found, 0.0, event["at_s"])
+        again = {}
+        for name, parts in found.items():
+            left = [records[records.taken >= checkpoint_s] for records in self.out[name]]
+            again[name] = [records.at(np.maximum(records.born, again_s)) for records in left]
+            assert len(parts) == len(left)
+        return again
+
+    def _pass(self, arriving: dict[str, list[Records]], start_s: float, end_s: float) -> None:
+        """All operators once; what happened between the two is kept."""
+        for name, each in self.operators.items():
+            incoming = self._incoming(name) if each["from"] else arriving[name]
+            self.end_s = end_s
+            self.out[name] = self._served(name, incoming)
+            incoming = incoming if each["from"] else [records.at(records.taken) for records in self.out[name]]
+            for way, parts in (("in", incoming), ("out", self.out[name])):
+                self.kept[f"{way} {name}"] += [records[records.t < end_s] for records in parts]
+
+    def _arriving(self, name: str) -> list[Records]:
+        each, replicas = self.operators[name], len(self.hosts[name])
+        changes = [event for event in self.job["events"] if event.get("source") == name]
+        law = each.get("arrivals") or {"law": "poisson", "rate_per_s": each["rate"]}
+        t = arrivals.times(law, changes, self.horizon_s, self.rng)
+        whose = self.rng.integers(each.get("partitions", replicas), size=len(t)) % replicas
+        nothing = np.zeros(len(t), dtype=int)
+        return [Records(t, t, t, nothing, nothing)[whose == replica] for replica in range(replicas)]
+
+    # Streams
+
+    def _incoming(self, name: str) -> list[Records]:
+        each, replicas = self.operators[name], len(self.hosts[name])
+        parts: list[list[tuple[str, str, Records]]] = [[] for _ in range(replicas)]
+        for side, (producer, how) in enumerate(each["from"].items()):
+            for k, records in enumerate(self.out[producer]):
+                mine = records[self._chosen(name, producer, k)]
+                keys = draw_keys(each, self.job["keys"].get(name, {}), len(mine.t), self.rng)
+                mine = replace(mine, key=keys, side=np.full(len(keys), side))
+                whose = self._scaled(name, mine.t, dealt(each, how, k, mine.t, keys, replicas, self.rng))
+                for replica in range(replicas):
+                    which = slice(None) if whose is None else whose == replica
+                    parts[replica].append((producer, self.hosts[producer][k], self._batched(producer, mine[which])))
+        return [self._carried(pieces, self.hosts[name][k]) for k, pieces in enumerate(parts)]
+
+    def _scaled(self, name: str, t: Array, whose: Array | None) -> Array | None:
+        """In turn, among as many replicas as there are at the time."""
+        if name not in self.scaled:
+            return whose
+        (_, middle_s, before), (_, _, after) = self._spans(name)
+        return np.arange(len(t)) % np.where(t < middle_s, before, after)
+
+    def _spans(self, name: str) -> list[tuple[float, float, int]]:
+        """From when to when, of what is measured, the operator has so many replicas."""
+        before, end_s = sum(self.operators[name]["at"].values()), min(self.end_s, self.horizon_s)
+        if name not in self.scaled:
+            return [(self.start_s, end_s, before)]
+        at_s, after = self.scaled[name]["at_s"], sum(self.scaled[name]["placement"].values())
+        return [(self.start_s, at_s, before), (at_s, end_s, after)]
+
+    def _chosen(self, name: str, producer: str, k: int) -> Any:
+        """Of a router's records those for this consumer."""
+        shares = self.operators[producer].get("shares")
+        if shares is None:
+            return slice(None)
+        count = len(self.out[producer][k].t)
+        if sum(shares.values()) > 1:
+            return self.rng.random(count) < shares[name]
+        drawn = self.chosen.setdefault((producer, k), self.rng.random(count))
+        end = sum(share for to, share in shares.items() if list(shares).index(to) <= list(shares).index(name))
+        return (drawn < end) & (drawn >= end - shares[name])
+
+    def _batched(self, producer: str, records: Records) -> Records:
+        size, flush_s = self.engine.get("batch_tuples", 1), self.engine.get("flush_s") or np.inf
+        if self.engine.get("buffer_bytes"):
+            size = int(self.engine["buffer_bytes"] / self.costs.bytes_of(producer))
+        return records.at(network.batched(records.t, size, flush_s, self.rng))
+
+    def _carried(self, pieces: list[tuple[str, str, Records]], there: str) -> Records:
+        """From all producers to a replica; what leaves a host shares its card."""
+        arrived = [records for _, here, records in pieces if here == there]
+        for here in sorted({here for _, here, _ in pieces} - {there}):
+            mine = [(self.costs.bytes_of(producer), records) for producer, host, records in pieces if host == here]
+            if self.job["links"]:
+                ((size, records),) = mine
+                arrived.append(records.at(network.over_links(self.job, here, there, records.t, size)))
+                continue
+            sizes = np.concatenate([np.full(len(records.t), size) for size, records in mine])
+            order = np.argsort(np.concatenate([records.t for _, records in mine]), kind="stable")
+            leaving = together([records for _, records in mine])
+            host = HOST | self.job["hosts"].get(here, {})
+            arrived.append(leaving.at(network.over_card(host, leaving.t, sizes[order])))
+        return together(arrived)
+
+    # Operators
+
+    def _served(self, name: str, incoming: list[Records]) -> list[Records]:
+        each = self.operators[name]
+        if "shared" in each["from"].values():
+            services, records = self._services(name, len(incoming[0].t)), incoming[0]
+            done = fifo_of_many(records.t, services, len(incoming))
+            self._count(name, done - services, done)
+            return [self._logic(name, records.at(done)[np.argsort(done, kind="stable")])]
+        if each["kind"] in CALLS:
+            return [self._called(name, records) for records in incoming]
+        return [self._one(name, k, records) for k, records in enumerate(incoming)]
+
+    def _services(self, name: str, count: int) -> Array:
+        each = self.operators[name]
+        scv, mean_s = each.get("service_scv", self.engine["service_scv"]), self.costs.service_s(name)
+        return self.rng.gamma(1 / scv, mean_s * scv, size=count) if scv else np.full(count, mean_s)
+
+    def _count(self, name: str, started: Array, done: Array) -> None:
+        for start_s, end_s, replicas in self._spans(name):
+            spent = np.clip(done, start_s, end_s) - np.clip(started, start_s, end_s)
+            self.busy[name] += float(spent.sum()) / (self.horizon_s - self.start_s) / replicas
+
+    def _one(self, name: str, k: int, records: Records) -> Records:
+        each, services, work = self.operators[name], self._services(name, len(records.t)), Clock(0, 0, 1)
+        for event in self.job["events"]:
+            if event["kind"] == "slow-down" and event["host"] == self.hosts[name][k]:
+                work = Clock(event["at_s"], event["at_s"] + event["duration_s"], 1 / event["factor"])
+        if each["kind"] in WINDOWS[:2] and (self.engine["result_us"] or self.engine["scan_us"]):
+            found, started, done = serving.evaluating(records, services, each, self.engine, self.horizon_s)
+            self._count(name, started, done)
+            return found
+        done = work.real(fifo(work.virtual(records.t), services))
+        started = np.maximum(records.t, np.concatenate([[0.0], done[:-1]]))
+        self._count(name, started, done)
+        return self._logic(name, (records if each["from"] else replace(records, taken=started)).at(done))
+
+    def _logic(self, name: str, done: Records) -> Records:
+        each = self.operators[name]
+        if each["kind"] in WINDOWS:
+            return windows.emitted(done, each, self.horizon_s)
+        if each["kind"] == "temporal-join":
+            done = done[done.side != list(each["from"]).index(each["side"])]
+        share = each.get("selectivity", 1)
+        copies = int(share) + (self.rng.random(len(done.t)) < share - int(share))
+        return done[np.repeat(np.arange(len(done.t)), copies)]
+
+    def _called(self, name: str, records: Records) -> Records:
+        each, services = self.operators[name], self._services(name, len(records.t))
+        scv = each.get("latency_scv", 1)
+        away = self.rng.gamma(1 / scv, each["latency_s"] * scv, size=len(services))
+        away *= self.rng.random(len(services)) >= each.get("hit_ratio", 0)
+        back, started = serving.calling(records.t, services, away, each)
+        self._count(name, started, started + services)
+        return self._logic(name, records.at(back)[np.argsort(back, kind="stable")])
+
+    # What is compared
+
+    def _measured(self) -> dict[str, float]:
+        consumed = {producer for each in self.operators.values() for producer in each["from"]}
+        sinks = [name for name in self.operators if name not in consumed]
+        results = together([records for name in sinks for records in self.kept[f"out {name}"]])
+        found = self._ages(results.t, results.born, results.taken)
+        for name, busy in self.busy.items():
+            arrived = sum(int((records.t >= self.start_s).sum()) for records in self.kept[f"in {name}"])
+            found |= {f"busy {name}": busy, f"in {name}": arrived / (self.horizon_s - self.start_s)}
+        return found
+
+    def _ages(self, t: Array, born: Array, taken: Array) -> dict[str, float]:
+        measured = (t >= self.start_s) & (t < self.horizon_s)
+        found = {"T": measured.sum() / (self.horizon_s - self.start_s)}
+        for label, since in (("Lp", taken), ("Le", born)):
+            ages = (t - since)[measured]
+            found |= {label: float(ages.mean()), f"{label} p95": float(np.quantile(ages, 0.95))}
+        return found

@@ -1,0 +1,72 @@
+"""Runs of a job beside brute force: every figure of both, over seeds, and how many standard errors lie between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm, t
+
+from benchmarks.ordinary.brute import Brute
+from benchmarks.ordinary.jobs import scenario
+from twin.simulation import simulate
+
+LIMIT_SE = 4.0
+"""If standard errors were known; see `limit_se`."""
+SKETCH, EDGE = 0.025, 0.001
+"""Quantiles of a run are within 2 % by themselves, and what is under way at its end counts for nothing; only what
+is beyond that counts, as a share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of a job. T and `in` in records a second, latencies in seconds, `busy` a share of time."""
+
+    job: str
+    name: str
+    simulated: float
+    brute: float
+    error: float
+
+    @property
+    def off_se(self) -> float:
+        """Their difference, in standard errors of it."""
+        off = self.simulated - self.brute
+        allowed = self.brute * (SKETCH if self.name.endswith("p95") else EDGE)
+        return float(np.sign(off) * max(0.0, abs(off) - allowed) / max(self.error, 1e-9))
+
+    @property
+    def off(self) -> float:
+        """Their difference, as a share."""
+        return self.simulated / self.brute - 1 if self.brute else 0.0
+
+
+def limit_se(seeds: int) -> float:
+    """How many estimated standard errors mean as much as four known ones: Student's t of the same probability."""
+    return float(t.isf(norm.sf(LIMIT_SE), 2 * (seeds - 1)))
+
+
+def compare(name: str, job: Mapping[str, Any], seeds: int) -> list[Figure]:
+    """All figures of a job."""
+    runs = [simulated(name, job, seed) for seed in range(1, seeds + 1)]
+    others = [Brute(job, seed).run() for seed in range(1, seeds + 1)]
+    found = []
+    for figure in others[0]:
+        ours, theirs = (np.array([each[figure] for each in some]) for some in (runs, others))
+        error = float(np.sqrt((ours.var(ddof=1) + theirs.var(ddof=1)) / seeds))
+        found.append(Figure(name, figure, float(ours.mean()), float(theirs.mean()), error))
+    return found
+
+
+def simulated(name: str, job: Mapping[str, Any], seed: int) -> dict[str, float]:
+    """The figures of one run."""
+    run = simulate(scenario(name, job, seed))
+    found = {"T": run.metrics.throughput_per_s}
+    for label, latency in (("Lp", run.metrics.processing_latency_s), ("Le", run.metrics.e2e_latency_s)):
+        assert latency is not None
+        found |= {label: latency.mean, f"{label} p95": latency.p95}
+    for each in run.operators:
+        found |= {f"busy {each.operator}": each.busy, f"in {each.operator}": each.rate_in_per_s}
+    return found

@@ -1,0 +1,100 @@
+"""The jobs of `jobs.yaml` as scenarios: what is not said there is a plain engine on hosts where nothing is short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scenarios.files.scenario_file import parse_scenario
+from twin.profiles import PROFILES
+from twin.scenario import Scenario
+
+BESIDES = ("run", "hosts", "links", "engine", "keys", "events")
+HOST = {"cpu_percent": 3200, "ram_mb": 1_000_000, "bandwidth_mbps": 100_000, "latency_ms": 1}
+LINK_LATENCY_MS = 2
+RUN = {"horizon_s": 60, "warmup_s": 10, "period_s": 5}
+NOTHING = {"source": 0, "filter": 0, "map": 0, "aggregate": 0, "join": 0, "sink": 0}
+PLAIN = {
+    "name": "plain",
+    "tuple_us": NOTHING,
+    "value_us": {"ints": 0, "strings": 0, "doubles": 0},
+    "result_us": 0,
+    "scan_us": 0,
+    "serialise_ns_per_byte": 0,
+    "deserialise_ns_per_byte": 0,
+    "service_scv": 1,
+    "value_bytes": {"ints": 8, "strings": 24, "doubles": 8},
+    "tuple_bytes": 40,
+    "channel_tuples": 100_000,
+    "memory": {"base_mb": 0, "object_overhead": 1, "onset": 0.9, "crash": 1, "slowdown_at_crash": 2},
+}
+"""An engine that costs nothing but what operators say, and whose channels nothing fills."""
+
+
+def load() -> dict[str, dict[str, Any]]:
+    """All jobs by name, as written."""
+    found: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "jobs.yaml").read_text())
+    return {name: _filled_in(job) for name, job in found.items()}
+
+
+def _filled_in(job: Mapping[str, Any]) -> dict[str, Any]:
+    """With the kinds of sources and sinks, `from` as {producer: partitioning} and `at` as {host: replicas}."""
+    operators = {name: dict(each) for name, each in job.items() if name not in BESIDES}
+    for each in operators.values():
+        inputs, hosts = each.get("from", []), each.get("at", "a")
+        each["from"] = inputs if isinstance(inputs, dict) else dict.fromkeys(_listed(inputs))
+        each["at"] = hosts if isinstance(hosts, dict) else {hosts: 1}
+        each.setdefault("kind", "sink" if each["from"] else "source")
+    more = {key: job.get(key, {}) for key in BESIDES}
+    engine = PROFILES[more["engine"]].model_dump() if isinstance(more["engine"], str) else PLAIN | more["engine"]
+    engine["tuple_us"] = NOTHING | engine["tuple_us"]
+    return more | {"operators": operators, "run": RUN | more["run"], "engine": engine, "events": job.get("events", [])}
+
+
+def _listed(names: Any) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def hosts_of(job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The hosts that operators are on, with what they have."""
+    names = {host for each in job["operators"].values() for host in each["at"]} | set(job["hosts"])
+    return {name: HOST | job["hosts"].get(name, {}) for name in sorted(names)}
+
+
+def scenario(name: str, job: Mapping[str, Any], seed: int) -> Scenario:
+    """The job as `twin run` takes it."""
+    operators, streams, laws = [], [], {}
+    for operator, each in job["operators"].items():
+        more = {key: value for key, value in each.items() if key not in ("from", "at", "rate", "arrivals", "ms")}
+        if "ms" in each:
+            more["service_time_s"] = each["ms"] / 1e3
+        operators.append({"name": operator} | more)
+        streams += [{"producer": p, "consumer": operator} | _dealt(how) for p, how in each["from"].items()]
+        if not each["from"]:
+            laws[operator] = each.get("arrivals") or {"law": "poisson", "rate_per_s": each["rate"]}
+    cluster: dict[str, Any] = {"hosts": [{"name": host} | has for host, has in hosts_of(job).items()]}
+    if job["links"]:
+        ends = {end for link in job["links"] for end in link.split("-")}
+        cluster["switches"] = sorted(ends - set(hosts_of(job)))
+        cluster["links"] = [
+            {"between": link.split("-"), "bandwidth_mbps": mbps, "latency_ms": LINK_LATENCY_MS}
+            for link, mbps in job["links"].items()
+        ]
+    document = {
+        "name": name,
+        "query": {"operators": operators, "streams": streams},
+        "cluster": cluster,
+        "plan": {"placement": {operator: each["at"] for operator, each in job["operators"].items()}},
+        "workload": {"arrivals": laws, "keys": job["keys"]},
+        "engine": job["engine"],
+        "run": job["run"] | {"seed": seed},
+        "events": job["events"],
+    }
+    return parse_scenario(yaml.safe_dump(document), name)
+
+
+def _dealt(how: str | None) -> dict[str, str]:
+    return {} if how is None else {"partitioning": how}

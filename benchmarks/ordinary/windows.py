@@ -1,0 +1,74 @@
+"""What windows emit, by brute force: records compared with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ordinary.records import Records, together
+
+
+def evaluations(done: Records, window: Mapping[str, Any], horizon_s: float) -> Iterator[tuple[float, Records]]:
+    """When windows end, and what they hold.
+
+    Every slide of records of the replica; or at all multiples of the slide in time.
+    """
+    if window["policy"] == "count":
+        size = window["size_tuples"]
+        for end in range(size, len(done.t) + 1, window.get("slide_tuples", size)):
+            yield done.t[end - 1], done[end - size : end]
+        return
+    size_s = window["size_s"]
+    slide_s = window.get("slide_s", size_s)
+    for end_s in slide_s * np.arange(1, int(horizon_s / slide_s) + 1):
+        first, last = np.searchsorted(done.t, (end_s - size_s, end_s))
+        yield end_s, done[first:last]
+
+
+def of_groups(held: Records, now: float) -> Records:
+    """A result a group, as old as the group's oldest record, the group that came first before the others."""
+    _, first, inverse = np.unique(held.key, return_index=True, return_inverse=True)
+    found = held[first].at(np.full(len(first), now))
+    found.born, found.taken = np.full(len(first), np.inf), np.full(len(first), np.inf)
+    np.minimum.at(found.born, inverse, held.born)
+    np.minimum.at(found.taken, inverse, held.taken)
+    return found[np.argsort(first)]
+
+
+def matches(held: Records, now: float, sides: int) -> Records:
+    """A result for any records of all sides with one key, as old as the oldest of them."""
+    whole = held[held.side == 0]
+    for side in range(1, sides):
+        other = held[held.side == side]
+        a, b = np.nonzero(whole.key[:, None] == other.key[None, :])
+        born, taken = np.minimum(whole.born[a], other.born[b]), np.minimum(whole.taken[a], other.taken[b])
+        whole = Records(whole.t[a], born, taken, whole.key[a], whole.side[a])
+    return whole.at(np.full(len(whole.t), now))
+
+
+def emitted(done: Records, each: Mapping[str, Any], horizon_s: float) -> Records:
+    """All results of a window, a join or a session."""
+    if each["kind"] == "session":
+        return _sessions(done, each["gap_s"], horizon_s)
+    parts = [done[:0]]
+    for now, held in evaluations(done, each["window"], horizon_s):
+        parts.append(results(held, now, each))
+    return together(parts)
+
+
+def results(held: Records, now: float, each: Mapping[str, Any]) -> Records:
+    """Of one evaluation."""
+    return matches(held, now, len(each["from"])) if each["kind"] == "join" else of_groups(held, now)
+
+
+def _sessions(done: Records, gap_s: float, horizon_s: float) -> Records:
+    """A result for each run of a key's records without a gap, when the gap after them is over."""
+    by_key = done[np.lexsort((done.t, done.key))]
+    new = np.concatenate([[True], (np.diff(by_key.t) >= gap_s) | (np.diff(by_key.key) != 0)])
+    starts = np.flatnonzero(new)
+    ends = np.append(starts[1:], len(new)) - 1
+    found = by_key[starts].at(by_key.t[ends] + gap_s)
+    found = found[found.t < horizon_s]
+    return found[np.argsort(found.t, kind="stable")]

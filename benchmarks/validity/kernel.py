@@ -1,0 +1,55 @@
+"""The kernel against the engine: traces of the pinned jobs and of random ordinary ones, equal to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, islice
+from unittest.mock import patch
+
+from benchmarks.validity.cases import case_of
+from benchmarks.validity.pinned_jobs import jobs
+from benchmarks.validity.pins import SETTINGS
+from twin import simulation
+from twin.run import Run
+from twin.scenario import Scenario
+
+TABLES = ("operator_rows", "host_rows", "link_rows", "event_rows")
+FIRST_SEED = 9_800_000
+RANDOM_JOBS = {"small": 5, "full": 60}
+
+
+def scenarios(scale: str) -> Iterator[tuple[str, Scenario]]:
+    """By name: small jobs of every kind, and random ones."""
+    yield from ((name, Scenario.of(job, SETTINGS)) for name, job in jobs().items())
+    drawn = ((seed, case_of("ordinary", seed)) for seed in count(FIRST_SEED))
+    cases = (case for _, case in drawn if case is not None)
+    for case in islice(cases, RANDOM_JOBS[scale]):
+        yield f"ordinary {case.seed}", Scenario.of(case.deployment, case.settings)
+
+
+def difference(engine: Run, kernel: Run) -> str:
+    """Where two runs of one scenario differ first; empty if they are equal to the last bit."""
+    for table in TABLES:
+        pairs = zip(getattr(engine, table), getattr(kernel, table), strict=False)
+        at = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
+        if at is not None or len(getattr(engine, table)) != len(getattr(kernel, table)):
+            return f"{table}, row {'of its own' if at is None else at}"
+    return ""
+
+
+def in_engine(scenario: Scenario) -> Run:
+    """Record by record in SimPy, without the kernel."""
+    with patch.object(simulation, "advance", lambda world, until_s: world.env.run(until_s)):
+        return simulation.simulate(scenario)
+
+
+def kernel_table(scale: str) -> list[tuple[str, ...]]:
+    """Header and rows: a job each."""
+    rows: list[tuple[str, ...]] = [("job", "results", "engine (CPU s)", "kernel (CPU s)", "first difference", "kept")]
+    for name, scenario in scenarios(scale):
+        one, other = in_engine(scenario), simulation.simulate(scenario)
+        wrong = difference(one, other)
+        results = f"{one.metrics.tuples_out:,}"
+        took = f"{one.cpu_s:.2f}", f"{other.cpu_s:.2f}"
+        rows.append((name, results, *took, wrong or "-", "**no**" if wrong else "yes"))
+    return rows

@@ -1,0 +1,43 @@
+"""Ordinary jobs beside brute force, a few of them; and brute force beside theory, so that it is right by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.ordinary.brute import Brute
+from benchmarks.ordinary.comparing import compare, limit_se
+from benchmarks.ordinary.jobs import load
+from benchmarks.validity import oracles
+
+JOBS = load()
+SEEDS = 6
+QUICK = (
+    "tandem-of-five",
+    "in-turn",
+    "timed-by-zipf",
+    "keyed-in-turn",
+    "join-in-four",
+    "three-links",
+    "host-slows",
+    "failure",
+    "window-as-storm",
+)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_runs_are_as_brute_force_says(name: str) -> None:
+    """`python -m benchmarks.ordinary` has the other jobs."""
+    off = {each.name: each.off_se for each in compare(name, JOBS[name], SEEDS) if abs(each.off_se) > limit_se(SEEDS)}
+    assert not off
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "service_s", "scv"),
+    [("one-queue", 0.6, 1.2e-3, 1.0), ("even-service", 0.8, 1.6e-3, 0.0), ("uneven-service", 0.5, 1e-3, 4.0)],
+)
+def test_brute_force_is_as_theory_says(name: str, load: float, service_s: float, scv: float) -> None:
+    """M/G/1 (Pollaczek and Khinchine)."""
+    found = np.array([Brute(JOBS[name], seed).run()["Lp"] for seed in range(12)])
+    error = found.std(ddof=1) / np.sqrt(len(found))
+    assert abs(found.mean() - service_s - oracles.wait_m_g_1(load, service_s, scv)) < limit_se(7) * error

@@ -1,0 +1,87 @@
+"""One scenario in the engine and in the kernel, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from twin import simulation
+from twin.kernel import bridge
+from twin.run import Run
+from twin.scenario import Scenario
+from twin.wiring.world import World
+
+TABLES = ("operator_rows", "host_rows", "link_rows", "event_rows")
+FACTS = ("metrics", "standard_errors", "operators", "hosts", "links", "markers", "duplicates", "crashed", "warnings")
+
+
+@dataclass
+class Outcome:
+    """A run, or the error that it ended with; how far time and the random numbers have come."""
+
+    run: Run | None
+    error: str
+    stretches: int = 0
+    events: int = 0
+
+
+def in_engine(scenario: Scenario) -> Outcome:
+    """Record by record in SimPy."""
+    return _outcome(scenario, lambda world, until_s: world.env.run(until_s))
+
+
+def in_kernel(scenario: Scenario, worth: int = bridge.WORTH) -> Outcome:
+    """As users get it. worth: see `twin.kernel.bridge`; 0 hands the world over after each single event of SimPy's."""
+    found = Outcome(None, "")
+
+    def counted(self: bridge.Stretch, until_s: float) -> int:
+        events = whole(self, until_s)
+        found.stretches, found.events = found.stretches + 1, found.events + events
+        return events
+
+    whole = bridge.Stretch.run
+    with patch.object(bridge, "WORTH", worth), patch.object(bridge.Stretch, "run", counted):
+        ended = _outcome(scenario, bridge.run)
+    found.run, found.error = ended.run, ended.error
+    return found
+
+
+def _outcome(scenario: Scenario, advance: Callable[[World, float], Any]) -> Outcome:
+    with advancing(advance):
+        try:
+            return Outcome(simulation.simulate(scenario), "")
+        except (ValueError, RuntimeError) as error:
+            return Outcome(None, f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def advancing(advance: Callable[[World, float], Any]) -> Iterator[None]:
+    """What takes worlds through time meanwhile."""
+    with patch.object(simulation, "advance", advance):
+        yield
+
+
+def differences(one: Outcome, other: Outcome) -> list[str]:
+    """Where two outcomes are not the same to the last bit."""
+    if one.run is None or other.run is None:
+        return [] if one.error == other.error else [f"{one.error or 'a run'} | {other.error or 'a run'}"]
+    found = []
+    for table in TABLES:
+        rows, others = getattr(one.run, table), getattr(other.run, table)
+        if len(rows) != len(others):
+            found.append(f"{table}: {len(rows)} | {len(others)} rows")
+        for row, its in zip(rows, others, strict=False):
+            where = f"{table}[{row.get('operator') or row.get('host') or row.get('kind')}]"
+            found += [f"{where}.{key}: {row[key]} | {its.get(key)}" for key in row if not _same(row[key], its.get(key))]
+    for fact in FACTS:
+        a, b = getattr(one.run, fact), getattr(other.run, fact)
+        if not _same(a, b):
+            found.append(f"{fact}: {a} | {b}")
+    return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    return repr(one) == repr(other)  # NaN is NaN, and 0.0 is not -0.0

@@ -1,0 +1,330 @@
+"""Random scenarios of all the kinds that the kernel knows, small enough for a run to take milliseconds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from twin.errors import BadInput
+from twin.profiles import STORM
+from twin.scenario import Scenario
+from twin.spec import parse
+
+HERE = Path(__file__).parent
+HORIZON_S = 1.5
+PARTITIONINGS = ("rebalance", "hash", "forward", "global", "broadcast", "two-choice")
+Parts = dict[str, Any]
+_EVEN: Parts = {"law": "constant", "rate_per_s": 100.0}
+
+
+def scenario(random: Random, changing: bool) -> Scenario:
+    """One draw; what turns out not to fit together is drawn again. changing: with events, a policy or checkpoints."""
+    while True:
+        parts = _parts(random)
+        try:
+            made = parse(Scenario, parts)
+        except BadInput:
+            continue
+        return _changing(random, made) if changing else made
+
+
+def _parts(random: Random) -> Parts:
+    operators = _operators(random)
+    in_step = random.random() < 0.2  # all that is random is not, so that much happens at the same moments
+    if in_step:
+        operators = [each | {"service_scv": 0.0} for each in operators]
+    hosts = _hosts(random)
+    placement = {each["name"]: _places(random, each, hosts) for each in operators}
+    sources = [each["name"] for each in operators if each["kind"].endswith("source")]
+    skewed = [each for each in operators if each.get("key_groups") and random.random() < 0.5]
+    links, switches = _links(random, hosts)
+    streams = _streams(random, operators)
+    for each in streams:
+        unequal = len(placement[each["producer"]]) != len(placement[each["consumer"]])
+        if each.get("partitioning") == "forward" and unequal:
+            each["partitioning"] = "rebalance"
+    return {
+        "name": "random",
+        "query": {"operators": operators, "streams": streams},
+        "cluster": {"hosts": hosts, "links": links, "switches": switches},
+        "plan": {"placement": placement, "key_groups": _owners(random, operators, placement)},
+        "workload": {
+            "arrivals": {name: _EVEN if in_step else _law(random) for name in sources},
+            "keys": {each["name"]: _skew(random, each["key_groups"]) for each in skewed},
+        },
+        "engine": _engine(random),
+        "run": {
+            "horizon_s": HORIZON_S,
+            "period_s": random.choice([0.2, 0.5, 0.9]),
+            "warmup_s": random.choice([0.0, 0.3]),
+            "seed": random.randrange(1000),
+            "checkpoint_interval_s": random.choice([0.4, 1.1, 10.0]),
+            "noise": random.random() < 0.9,
+        },
+    }
+
+
+# the query -----------------------------------------------------------------------------------------------------------
+
+
+def _operators(random: Random) -> list[Parts]:
+    """Up to two sources, four operators, two sinks; each in the order in which records may flow."""
+    sources = [_source(random, f"s{number}") for number in range(random.randint(1, 2))]
+    middle = [_middle(random, f"m{number}") for number in range(random.randint(1, 4))]
+    sinks = [
+        {"kind": "sink", "name": f"t{number}", "service_time_s": random.choice([0.0, 0.0, 3e-4])}
+        for number in range(random.randint(1, 2))
+    ]
+    return [*sources, *middle, *sinks]
+
+
+def _source(random: Random, name: str) -> Parts:
+    if random.random() < 0.2:
+        return {"kind": "kafka_source", "name": name, "partitions": random.randint(1, 6), "service_time_s": 1e-4}
+    return {"kind": "source", "name": name, "service_time_s": random.choice([0.0, 1e-4])}
+
+
+def _middle(random: Random, name: str) -> Parts:
+    kind = random.choice(["filter", "map", "map", "aggregate", "aggregate", "join", "router"])
+    parts: Parts = {"kind": kind, "name": name}
+    if random.random() < 0.8:
+        parts["service_time_s"] = random.choice([0.0, 1e-4, 2e-3])
+    if random.random() < 0.3:
+        parts["service_scv"] = random.choice([0.0, 1.0, 4.0])
+    if random.random() < 0.2:
+        parts["tuple_bytes"] = random.choice([10, 5000])
+    if kind == "filter":
+        parts["selectivity"] = random.choice([0.0, 0.3, 0.7, 1.0])
+    elif kind == "map":
+        parts["selectivity"] = random.choice([0.5, 1.0, 1.0, 1.5, 3.0])
+    elif kind == "aggregate":
+        parts["window"] = _window(random)
+        if random.random() < 0.8:
+            parts |= {"group_by": "int", "groups": random.choice([1, 3, 50])}
+    elif kind == "join":
+        parts["window"] = _window(random)
+        parts |= random.choice([{"selectivity": 0.02}, {"selectivity": 0.3}, {"amplification": 0.7}])
+    if kind in ("map", "aggregate", "join") and random.random() < 0.5:
+        parts["key_groups"] = random.choice([3, 8, 20])
+        parts["state_bytes_per_group"] = random.choice([0, 1000, 100_000])
+    return parts
+
+
+def _window(random: Random) -> Parts:
+    return random.choice(
+        [
+            {"policy": "count", "size_tuples": 5, "slide_tuples": 2},
+            {"policy": "count", "size_tuples": 7},
+            {"policy": "time", "size_s": 0.2},
+            {"policy": "time", "size_s": 0.35, "slide_s": 0.1},
+        ]
+    )
+
+
+def _streams(random: Random, operators: list[Parts]) -> list[Parts]:
+    """Each takes from some before it, and what leads nowhere ends in the first sink."""
+    names = [each["name"] for each in operators]
+    streams: list[tuple[str, str]] = []
+    for place, each in enumerate(operators):
+        before = [other["name"] for other in operators[:place] if other["kind"] != "sink"]
+        if each["kind"].endswith("source"):
+            continue
+        least = 2 if each["kind"] == "join" else 1
+        count = min(len(before), random.choice([least, least, least + 1]))
+        streams += [(producer, each["name"]) for producer in random.sample(before, count)]
+    led_on = {producer for producer, _ in streams}
+    streams += [(name, "t0") for name in names if name not in led_on and not name.startswith("t")]
+    for each in operators:
+        if each["kind"] == "router":
+            consumers = [consumer for producer, consumer in streams if producer == each["name"]]
+            each["shares"] = {name: random.choice([0.2, 0.5, 0.9]) for name in consumers}
+    return [_stream(random, *ends) for ends in streams]
+
+
+def _stream(random: Random, producer: str, consumer: str) -> Parts:
+    parts: Parts = {"producer": producer, "consumer": consumer}
+    if random.random() < 0.5:
+        parts["partitioning"] = random.choice(PARTITIONINGS)
+    elif random.random() < 0.15:
+        parts["alignment"] = random.choice(["one-to-one", {"pattern": "partial-merge", "share": 0.5}])
+    if random.random() < 0.15:
+        parts["overflow"] = "drop"
+    return parts
+
+
+# where it runs -------------------------------------------------------------------------------------------------------
+
+
+def _hosts(random: Random) -> list[Parts]:
+    return [_host(random, name) for name in "abc"[: random.randint(1, 3)]]
+
+
+def _host(random: Random, name: str) -> Parts:
+    parts: Parts = {
+        "name": name,
+        "cpu_percent": random.choice([50, 100, 150, 400]),
+        "ram_mb": random.choice([302, 330, 16_000, 16_000, 16_000]),
+        "bandwidth_mbps": random.choice([1, 10, 1000]),
+        "latency_ms": random.choice([0, 1, 20]),
+    }
+    if random.random() < 0.25:
+        wide = {"bandwidth_gbps": random.choice([0.001, 10])} if random.random() < 0.3 else {}
+        parts["sockets"] = [{"cores": 2, **wide}, {"cores": random.choice([1, 2]), **wide}]
+        parts["numa"] = {"latency_ns": [[0, 5000], [9000, 0]]}
+        if random.random() < 0.3:
+            parts["numa"]["bandwidth_gbps"] = [[0, 0.001], [0.01, 0]]
+    return parts
+
+
+def _links(random: Random, hosts: list[Parts]) -> tuple[list[Parts], list[str]]:
+    """None, a line of hosts, or all at one switch."""
+    names = [each["name"] for each in hosts]
+    how = random.choice(["none", "none", "line", "star"]) if len(names) > 1 else "none"
+    ends = {
+        "none": [],
+        "line": list(pairwise(names)),
+        "star": [(name, "switch") for name in names],
+    }[how]
+    links = [
+        {"between": each, "bandwidth_mbps": random.choice([1, 100]), "latency_ms": random.choice([0, 2])}
+        for each in ends
+    ]
+    return links, ["switch"] if how == "star" else []
+
+
+def _places(random: Random, operator: Parts, hosts: list[Parts]) -> list[str]:
+    places = [each["name"] for each in hosts]
+    places += [f"{each['name']}/1" for each in hosts if "sockets" in each]
+    return [random.choice(places) for _ in range(random.choice([1, 1, 2, 3]))]
+
+
+def _owners(random: Random, operators: list[Parts], placement: dict[str, list[str]]) -> dict[str, list[int]]:
+    """For some, which replica has which key group; every replica has one."""
+    found = {}
+    for each in operators:
+        groups, replicas = each.get("key_groups", 0), len(placement[each["name"]])
+        if groups >= replicas and random.random() < 0.3:
+            found[each["name"]] = [
+                *range(replicas),
+                *(random.randrange(replicas) for _ in range(groups - replicas)),
+            ]
+    return found
+
+
+# what comes, and what it costs ---------------------------------------------------------------------------------------
+
+
+def _law(random: Random) -> Parts:
+    rate = random.choice([20.0, 100.0, 400.0])
+    smooth = {"poisson": random.random() < 0.7}
+    return random.choice(
+        [
+            {"law": "poisson", "rate_per_s": rate},
+            {"law": "poisson", "rate_per_s": rate},
+            {"law": "constant", "rate_per_s": rate},
+            {"law": "bursty", "states": [{"rate_per_s": rate, "mean_s": 0.3}, {"rate_per_s": 0, "mean_s": 0.2}]}
+            | smooth,
+            {"law": "diurnal", "rate_per_s": rate, "period_s": 1.5} | smooth,
+            {"law": "steps", "steps": [{"at_s": 0.2, "rate_per_s": rate}, {"at_s": 1, "rate_per_s": 3}]} | smooth,
+            {"law": "spikes", "rate_per_s": rate, "factor": 4, "every_s": 0.7, "duration_s": 0.1} | smooth,
+            {"law": "replay", "path": str(HERE / "times.csv"), "rate_factor": random.choice([1.0, 2.0])},
+            {"law": "replay", "path": str(HERE / "rates.csv"), "loop": random.random() < 0.5} | smooth,
+        ]
+    )
+
+
+def _skew(random: Random, groups: int) -> Parts:
+    return random.choice(
+        [
+            {"zipf": random.choice([0.5, 1.5])},
+            {"zipf": 1.0, "drift_every_s": random.choice([0.2, 0.9]), "drift_share": 0.4},
+            {"shares": [random.randint(0, 5) for _ in range(groups - 1)] + [1]},
+            {"keys": 3 * groups, "zipf": random.choice([0.0, 1.0])},
+        ]
+    )
+
+
+def _engine(random: Random) -> Parts:
+    changed: Parts = {"channel_tuples": random.choice([1, 2, 8, 64, 1024])}
+    if random.random() < 0.3:
+        changed |= {"batch_tuples": random.choice([2, 5, 100]), "flush_s": random.choice([0.01, 0.2])}
+    elif random.random() < 0.15:
+        changed |= {"buffer_bytes": 500, "flush_s": 0.05, "channel_buffers": random.choice([0, 2]), "gate_buffers": 1}
+    if random.random() < 0.2:
+        changed["context_switch"] = 0.1
+    if random.random() < 0.2:
+        changed["memory_factor"] = 2.0
+    if random.random() < 0.2:
+        changed["noise"] = {"gc_interval_s": 0.5, "gc_pause_s": 0.05}
+    return STORM.model_dump(mode="json") | changed | {"name": "random"}
+
+
+# what happens to it --------------------------------------------------------------------------------------------------
+
+
+def _changing(random: Random, made: Scenario) -> Scenario:
+    """The same with some events, a policy or checkpoints; what does not fit is left out."""
+    for _ in range(random.choice([1, 1, 2, 4])):
+        made = _with(made, events=[*made.events, _event(random, made)])
+    if random.random() < 0.2:
+        made = _with(made, checkpoints=_checkpoints(random, made))
+    if random.random() < 0.15:
+        made = _with(made, policy=random.choice(["relieve", "balance", "ds2", "flux"]))
+    return made
+
+
+def _with(made: Scenario, **more: Any) -> Scenario:
+    try:
+        return parse(Scenario, {**dict(made), **more})
+    except BadInput:
+        return made
+
+
+def _checkpoints(random: Random, made: Scenario) -> Parts:
+    return {
+        "interval_s": random.choice([0.3, 0.8]),
+        "mode": random.choice(["aligned", "unaligned"]),
+        "state": random.choice(["full", "incremental"]),
+        "storage": random.choice([None, made.cluster.hosts[0].name]),
+        "sinks": random.choice(["at-least-once", "exactly-once"]),
+        "failover": random.choice(["region", "full"]),
+    }
+
+
+def _event(random: Random, made: Scenario) -> Parts:
+    host, operator = random.choice(made.cluster.hosts).name, random.choice(made.query.operators)
+    groups, replicas = getattr(operator, "key_groups", None) or 1, made.plan.replicas(operator.name)
+    some = sorted(random.sample(range(groups), random.randint(1, min(3, groups))))
+    kinds: dict[str, Any] = {
+        "rate-change": {"source": random.choice(made.query.sources).name, "factor": random.choice([0.3, 1.0, 3.0])},
+        "slow-down": {"host": host, "factor": 3.0, "duration_s": random.choice([None, 0.4])},
+        "failure": {"host": host, "recover_after_s": random.choice([0.1, 0.5])},
+        "link-degradation": _degraded(random, made, host),
+        "skew": {"operator": operator.name, "key_groups": some, "factor": 5.0, "over_s": random.choice([None, 0.5])},
+        "move": {
+            "kind": "migration",
+            "operator": operator.name,
+            "replica": random.randrange(replicas),
+            "to": random.choice(made.cluster.hosts).name,
+        },
+        "migration": {
+            "operator": operator.name,
+            "key_groups": some,
+            **random.choice([{"to_replica": random.randrange(replicas)}, {"to": host}]),
+        },
+        "scale": {
+            "operator": operator.name,
+            "placement": [random.choice(made.cluster.hosts).name for _ in range(random.randint(1, 3))],
+        },
+    }
+    kind = random.choice(list(kinds))
+    return {"kind": kind, "at_s": round(random.uniform(0.0, HORIZON_S), 3), **kinds[kind]}
+
+
+def _degraded(random: Random, made: Scenario, host: str) -> Parts:
+    links = made.cluster.links
+    what: Parts = {"link": random.choice(links).between} if links and random.random() < 0.7 else {"host": host}
+    slower = {"latency_factor": random.choice([0.5, 3.0])} if not links or "link" in what else {}
+    return what | slower | {"bandwidth_factor": random.choice([0.2, 4.0]), "duration_s": random.choice([None, 0.6])}

@@ -1,0 +1,61 @@
+"""Jobs that the kernel once ran otherwise than the engine, each made small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.twin.changing import job
+from tests.twin.kernel.both import differences, in_engine, in_kernel
+from tests.twin.worlds import deployment, sink, source
+from twin.deployment import Deployment
+from twin.profiles import STORM
+from twin.scenario import Scenario
+from twin.spec import parse
+
+
+def require_same(deployed: Deployment, worth: int = 0, **more: Any) -> int:
+    """How many events took place in the kernel."""
+    settings = {"horizon_s": 3.0, "period_s": 0.5, "seed": 3}
+    scenario = parse(Scenario, {**dict(deployed), "run": settings, **more})
+    found = in_kernel(scenario, worth)
+    assert differences(in_engine(scenario), found) == []
+    return found.events
+
+
+def mapped(replicas: list[str]) -> Deployment:
+    """A map with these replicas before a window."""
+    made = job(400)
+    plan = made.plan.with_placement({**made.plan.placement, "m": tuple(replicas)})
+    return made.model_copy(update={"plan": plan})
+
+
+@pytest.mark.parametrize("worth", [0, 1000])
+def test_the_seat_of_a_replica_that_has_left_is_empty(worth: int) -> None:
+    """Records go in turn to those that stay, and the kernel goes on with them."""
+    fewer = {"kind": "scale", "operator": "m", "placement": ["h0", "h2"], "at_s": 1.0}
+    nothing = {"kind": "rate-change", "source": "source", "factor": 1.0, "at_s": 2.0}
+    events = require_same(mapped(["h0", "h1", "h2"]), worth, events=[fewer, nothing])
+    assert events > 1.5 * require_same(mapped(["h0", "h1", "h2"]), worth, run={"horizon_s": 1.5, "period_s": 0.5})
+
+
+def test_memory_by_what_each_producer_has_sent() -> None:
+    """Two sources of records of unlike sizes, which queue before one map."""
+    operators = [source("a", tuple_bytes=10), source("b", tuple_bytes=5000)]
+    operators += [{"kind": "map", "name": "m", "service_time_s": 0.01}, sink()]
+    streams = [("a", "m"), ("b", "m"), ("m", "sink")]
+    assert require_same(deployment(operators, streams, {"a": 100.0, "b": 60.0}))
+
+
+CHECKPOINTS = {"interval_s": 0.3, "mode": "unaligned", "storage": "h3"}
+BATCHES = {"batch_tuples": 2, "flush_s": 0.01}
+
+
+@pytest.mark.parametrize("engine", [{}, BATCHES])
+def test_state_on_its_way_to_storage_shares_cards_with_records(engine: dict[str, Any]) -> None:
+    deployed = job(400, state_bytes_per_group=1_000_000, key_groups=4)
+    profile = STORM.model_dump(mode="json") | {"name": "other", **engine}
+    deployed = parse(Deployment, {**dict(deployed), "engine": profile})
+    nothing = {"kind": "rate-change", "source": "source", "factor": 1.0, "at_s": 0.7}
+    assert require_same(deployed, checkpoints=CHECKPOINTS, events=[nothing])

@@ -1,0 +1,203 @@
+"""Around the kernel: errors and signals, plain Python, its cache, its memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.twin.kernel.both import in_kernel
+from tests.twin.worlds import chain
+from twin.kernel import native
+from twin.kernel.arena import Arena
+from twin.kernel.calls import Calls
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+
+WINDOW = {"policy": "time", "size_s": 0.2, "slide_s": 0.1}
+
+
+def small(rate_per_s: float = 300.0, horizon_s: float = 1.0) -> Scenario:
+    """A job that asks Python for all kinds of things: random numbers, arrivals, more room."""
+    middle = [
+        {"kind": "filter", "name": "some", "selectivity": 0.7, "service_time_s": 1e-4, "service_scv": 1},
+        {"kind": "aggregate", "name": "sums", "window": WINDOW, "group_by": "int", "groups": 5},
+    ]
+    settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 2)
+    return Scenario(**dict(chain(middle, rate_per_s)), run=settings)
+
+
+# errors and signals --------------------------------------------------------------------------------------------------
+
+
+def test_an_error_in_what_the_kernel_calls_is_raised_where_the_run_was_started(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise LookupError("no more random numbers")
+
+    monkeypatch.setattr(Calls, "_uniforms", fail)
+    with pytest.raises(LookupError, match="no more random numbers"):
+        simulate(small())
+    assert capfd.readouterr() == ("", "")
+
+
+def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
+    """As somebody who presses Ctrl-C while the kernel runs."""
+
+    def interrupted(self: Calls, here: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+        whole(self, here)
+
+    return interrupted
+
+
+def test_an_interruption_is_heeded_and_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = simulate(small())
+    for what in ("_items", "_uniforms", "_arrivals", "_rows"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Calls, what, interrupting(getattr(Calls, what)))
+            if what == "_rows":  # more than there is room for at first
+                patch.setattr("twin.kernel.layout.LEAST_ROOM", 16)
+            with pytest.raises(KeyboardInterrupt):
+                simulate(small())
+    assert capfd.readouterr() == ("", "")
+    assert simulate(small()).operator_rows == before.operator_rows
+
+
+def test_a_limit_of_time_is_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    def late(*_: Any) -> None:
+        raise TimeoutError("too long")
+
+    handler = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(TimeoutError, match="too long"):
+            simulate(small(20_000.0, 1000.0))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_in_a_thread_runs_are_the_same() -> None:
+    found = []
+    thread = threading.Thread(target=lambda: found.append(simulate(small())))
+    thread.start()
+    thread.join()
+    assert found[0].operator_rows == simulate(small()).operator_rows
+
+
+# as plain Python, and from the cache ---------------------------------------------------------------------------------
+
+CODE = """
+from tests.twin.kernel.both import in_kernel
+from tests.twin.kernel.test_running import small
+found = in_kernel(small(100.0), 0)
+print(found.stretches > 0, found.run.operator_rows, found.run.metrics)
+"""
+
+
+def in_another_process(**environment: str) -> tuple[str, str]:
+    """What the same small job is there, and what is said on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout, done.stderr
+
+
+def test_plain_python_and_machine_code_say_the_same_and_none_is_made_twice() -> None:
+    here = in_kernel(small(100.0), 0)
+    assert here.run is not None
+    said = f"True {here.run.operator_rows} {here.run.metrics}\n"
+    assert in_another_process(NUMBA_DISABLE_JIT="1") == (said, "")
+    assert native.cached() is not None
+    assert in_another_process() == (said, "")  # nothing is compiled, or it would say so
+
+
+def refusing(*places: Path) -> Callable[..., None]:
+    """As where nothing can be written."""
+    mkdir = Path.mkdir
+
+    def made(self: Path, *rest: Any, **more: Any) -> None:
+        if any(self.is_relative_to(place) for place in places):
+            raise PermissionError(13, "Read-only file system", str(self))
+        mkdir(self, *rest, **more)
+
+    return made
+
+
+def test_machine_code_is_kept_where_it_can_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package, home, other = (tmp_path / name for name in ("package", "home", "other"))
+    for folder in (package, home, other):
+        folder.mkdir()
+    monkeypatch.setattr(native, "__file__", str(package / "native.py"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    monkeypatch.setattr("tempfile.tempdir", str(other))
+    code = {"symbol": b"machine code"}
+    assert native.cached() is None
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", refusing(package, home))
+        last = native.keep(code)
+    assert last == native.cached() == other / f"streamtwin-{os.getuid()}" / native.cache_name()
+    assert last.parent.stat().st_mode & 0o077 == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", refusing(package))
+        assert native.keep(code) == native.cached() == home / "streamtwin" / native.cache_name()
+    older = package / "__pycache__" / "kernel-older.zip"
+    older.parent.mkdir()
+    older.touch()
+    assert native.keep(code) == native.cached() == older.parent / native.cache_name()
+    assert not older.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to others")
+def test_what_somebody_else_has_put_there_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    kept = native.keep({"symbol": b"machine code"})
+    assert kept is not None and native.cached() == kept
+    os.chown(kept, 12345, 12345)
+    assert native.cached() is None
+    os.chown(kept.parent, 12345, 12345)
+    assert native.keep({"symbol": b"machine code"}) == tmp_path / "home" / "streamtwin" / native.cache_name()
+
+
+# memory --------------------------------------------------------------------------------------------------------------
+
+
+def test_runs_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The structures of one run take a third of a megabyte at least."""
+    job, alive = small(20.0, 0.3), []
+    init = Arena.__init__
+
+    def counted(self: Arena) -> None:
+        init(self)
+        alive.append(weakref.ref(self))
+
+    monkeypatch.setattr(Arena, "__init__", counted)
+    for _ in range(50):
+        simulate(job)
+    gc.collect()
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(200):
+        simulate(job)
+    gc.collect()
+    assert len(alive) >= 250 and not any(each() for each in alive)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 20_000

@@ -1,0 +1,185 @@
+"""Jobs so small that all of their events can be told by hand: what the kernel makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.twin.kernel.both import differences, in_engine, in_kernel
+from tests.twin.worlds import chain, deployment, sink, source
+from twin.deployment import Deployment
+from twin.profiles import STORM
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+
+EVERY_S = 0.1
+"""Records come one by one, this far apart; the first after as long."""
+STEADY = {"law": "constant", "rate_per_s": 1 / EVERY_S}
+
+
+def host(name: str = "h", **more: Any) -> dict[str, Any]:
+    """With cores for all, and a card that costs no time."""
+    return {"name": name, "cpu_percent": 1600, "ram_mb": 64_000, "bandwidth_mbps": 1e6, "latency_ms": 0} | more
+
+
+def engine(**more: Any) -> dict[str, Any]:
+    """Nothing costs anything but what is given."""
+    free = {"serialise_ns_per_byte": 0, "deserialise_ns_per_byte": 0, "service_scv": 0, "result_us": 0, "scan_us": 0}
+    return STORM.model_dump(mode="json") | {"name": "free", **free, **more}
+
+
+def worker(service_s: float, name: str = "work", **more: Any) -> dict[str, Any]:
+    """A map of one result a record."""
+    return {"kind": "map", "name": name, "service_time_s": service_s, "service_scv": 0, **more}
+
+
+def ran(job: Deployment, horizon_s: float) -> Run:
+    """In the kernel, all of it."""
+    settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s)
+    scenario = Scenario(**dict(job), run=settings)
+    found = in_kernel(scenario)
+    assert found.run is not None and found.events > 0, found.error
+    assert in_engine(scenario).run.operator_rows == found.run.operator_rows  # type: ignore[union-attr]
+    return found.run
+
+
+def row(run: Run, operator: str) -> dict[str, Any]:
+    """Of the only period."""
+    (found,) = [each for each in run.operator_rows if each["operator"] == operator]
+    return found
+
+
+def latency_s(run: Run) -> list[float]:
+    """Sum of what all results took, and how many there were."""
+    found = row(run, "sink")
+    return [found["e2eLatencySum_s"], found["latencyCount"]]
+
+
+def test_a_queue_without_waiting() -> None:
+    run = ran(chain([worker(0.03)], STEADY, engine=engine()), 1.05)  # records at 0.1, ..., 1.0, the last done at 1.03
+    assert latency_s(run) == pytest.approx([10 * 0.03, 10])
+    assert row(run, "work")["busyTimeMsPerSecond"] == pytest.approx(1000 * 10 * 0.03 / 1.05)
+
+
+def test_a_queue_that_grows() -> None:
+    """Record n comes at 0.1 n and leaves at 0.1 + 0.25 n."""
+    run = ran(chain([worker(0.25)], STEADY, engine=engine()), 1.02)
+    assert latency_s(run) == pytest.approx([sum(0.1 + 0.25 * n - 0.1 * n for n in (1, 2, 3)), 3])
+    assert row(run, "work")["queueLength"] == 10 - 4  # one is in service
+
+
+def test_two_tasks_share_a_core() -> None:
+    """Both get a record at the same moment: half a core each."""
+    middle = [worker(0.02, "one"), worker(0.03, "two")]
+    ends = [("source", "one"), ("source", "two"), ("one", "sink"), ("two", "sink")]
+    job = deployment([source(), *middle, sink()], ends, {"source": STEADY}, [host(cpu_percent=100)], engine=engine())
+    run = ran(job, 1.08)
+    assert latency_s(run) == pytest.approx([10 * (2 * 0.02 + (2 * 0.02 + 0.01)), 20])
+
+
+def test_a_full_channel_holds_its_producer_up() -> None:
+    """One record at work, one on its way, one held by the source: the others stay with the broker."""
+    run = ran(chain([worker(10.0)], STEADY, engine=engine(channel_tuples=1)), 1.05)
+    assert row(run, "work")["numRecordsIn"] == 1
+    assert row(run, "work")["queueLength"] == 1
+    assert row(run, "source")["numRecordsOut"] == 3
+    assert row(run, "source")["backlog"] == 10 - 3
+    assert row(run, "source")["backPressuredTimeMsPerSecond"] == pytest.approx(1000 * (1.05 - 0.3) / 1.05)
+
+
+def test_a_full_channel_loses_what_comes() -> None:
+    job = chain([worker(10.0)], STEADY, engine=engine(channel_tuples=1))
+    streams = tuple(each.model_copy(update={"overflow": "drop"}) for each in job.query.streams)
+    run = ran(job.model_copy(update={"query": job.query.model_copy(update={"streams": streams})}), 1.05)
+    assert row(run, "source")["numRecordsDropped"] == 10 - 2
+    assert row(run, "source")["backlog"] == 0
+
+
+def test_a_card_and_its_latency() -> None:
+    """125 bytes at 0.1 Mb/s take 10 ms, and 2 ms more to arrive; on the second host it takes 30 ms of CPU."""
+    job = chain(
+        [worker(0.03)],
+        STEADY,
+        hosts=[host("a", bandwidth_mbps=0.1, latency_ms=2), host("b")],
+        placement={"source": "a", "work": "b", "sink": "b"},
+        engine=engine(tuple_bytes=125, value_bytes={"ints": 0, "strings": 0, "doubles": 0}),
+    )
+    run = ran(job, 1.05)
+    assert latency_s(run) == pytest.approx([10 * (0.010 + 0.002 + 0.03), 10])
+    assert run.hosts[0].sent_mbps == pytest.approx(10 * 1e-3 / 1.05)
+
+
+def test_links_in_a_row() -> None:
+    """Three times 125 bytes: over a card of 0.1 Mb/s, and two links of 0.05 and 0.2 Mb/s."""
+    job = chain(
+        [worker(0.0)],
+        STEADY,
+        hosts=[host("a", bandwidth_mbps=0.1), host("b")],
+        placement={"source": "a", "work": "b", "sink": "b"},
+        engine=engine(tuple_bytes=125, value_bytes={"ints": 0, "strings": 0, "doubles": 0}),
+    )
+    links = [
+        {"between": ["a", "switch"], "bandwidth_mbps": 0.05, "latency_ms": 3},
+        {"between": ["switch", "b"], "bandwidth_mbps": 0.2, "latency_ms": 4},
+    ]
+    parts = job.model_dump(mode="json")
+    parts["cluster"] |= {"links": links, "switches": ["switch"]}
+    run = ran(Deployment.model_validate(parts), 1.05)
+    assert latency_s(run) == pytest.approx([10 * (0.010 + 0.023 + 0.009), 10])
+
+
+def test_a_batch_waits_until_it_is_full() -> None:
+    """Of three: the first waits for two more, the second for one; the tenth record is still in its buffer."""
+    batches = {"batch_tuples": 3, "flush_s": 1000}
+    run = ran(chain([worker(0.0)], STEADY, engine=engine(**batches), placement={"sink": "h"}), 1.05)
+    assert row(run, "source")["numRecordsOut"] == 10
+    assert row(run, "work")["numRecordsIn"] == 9
+    assert latency_s(run) == pytest.approx([3 * (0.2 + 0.1), 9])
+
+
+def test_records_are_dealt_in_turn() -> None:
+    """To two replicas, 150 ms a record: neither ever has two at a time."""
+    run = ran(chain([worker(0.15)], STEADY, placement={"work": ["h", "h"]}, engine=engine()), 1.2)
+    assert latency_s(run) == pytest.approx([10 * 0.15, 10])
+    assert row(run, "work")["busyTimeMsPerSecond"] == pytest.approx(1000 * 10 * 0.15 / 1.2 / 2)
+
+
+def test_a_window_that_counts() -> None:
+    """Every third record, a result as old as the oldest of the three."""
+    window = {"kind": "aggregate", "name": "work", "service_time_s": 0.01, "service_scv": 0}
+    window["window"] = {"policy": "count", "size_tuples": 3}
+    run = ran(chain([window], STEADY, engine=engine()), 1.05)
+    assert latency_s(run) == pytest.approx([3 * (0.2 + 0.01), 3])
+    assert row(run, "work")["stateBytes"] > 0.0  # the tenth
+
+
+def test_a_map_of_three_results() -> None:
+    run = ran(chain([worker(0.01, selectivity=3), worker(0.02, "next")], STEADY, engine=engine()), 1.09)
+    assert latency_s(run) == pytest.approx([10 * (0.03 + 0.05 + 0.07), 30])
+
+
+def test_a_filter_of_nothing() -> None:
+    nothing = {"kind": "filter", "name": "work", "service_time_s": 0.01, "selectivity": 0}
+    run = ran(chain([nothing], STEADY, engine=engine()), 1.05)
+    assert row(run, "work")["numRecordsIn"] == 10 and row(run, "work")["numRecordsOut"] == 0
+
+
+def test_a_job_that_is_out_of_memory_stands_still() -> None:
+    """All records are kept, 6 MB each with overhead: the fourth is one too many for 20 MB, seen at the next second."""
+    window = {"kind": "aggregate", "name": "work", "service_time_s": 0, "window": {"policy": "time", "size_s": 100}}
+    job = chain([window], {"law": "constant", "rate_per_s": 9.5}, hosts=[host(ram_mb=20)])
+    big = job.engine.model_copy(update={"tuple_bytes": 1e6})
+    big = big.model_copy(update={"memory": big.memory.model_copy(update={"base_mb": 1.0, "object_overhead": 6.0})})
+    run = ran(job.model_copy(update={"engine": big}), 3.05)
+    assert run.crashed
+    assert row(run, "work")["numRecordsIn"] == 9
+    assert row(run, "source")["backlog"] == 28 - 9
+
+
+def test_a_run_that_ends_when_enough_is_known() -> None:
+    job = chain([worker(0.03, service_scv=1)], 10.0, engine=engine())
+    scenario = Scenario(**dict(job), run=RunSettings(horizon_s=10_000, period_s=20, precision=0.2))
+    found, other = in_kernel(scenario), in_engine(scenario)
+    assert found.run is not None and found.run.manifest["simulated_s"] < 10_000
+    assert differences(found, other) == []

@@ -1,0 +1,99 @@
+"""How long results wait for their checkpoint: by arithmetic, and beside exact runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.twin.checkpointed import hosts, lines, meeting, steady
+from tests.twin.worlds import deployment, sink, source
+from twin.deployment import Deployment
+from twin.metrics import Estimates
+from twin.rates.model import RateModel
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+
+
+def given(what: Deployment, horizon_s: float = 60.0, warmup_s: float = 0.0, **checkpoints: Any) -> Scenario:
+    settings = RunSettings(horizon_s=horizon_s, warmup_s=warmup_s, period_s=5.0)
+    spec = {"interval_s": 5.0, "sinks": "exactly-once"} | checkpoints
+    return parse(Scenario, {**dict(Scenario.of(what, settings)), "checkpoints": spec})
+
+
+def costs(scenario: Scenario) -> Estimates:
+    return RateModel().predict(scenario, [scenario.plan])
+
+
+def keyed(rate_per_s: float = 200.0) -> Deployment:
+    """12.8 MB of state on two hosts."""
+    keys = {"key_groups": 64, "state_bytes_per_group": 200_000}
+    return deployment(
+        [source(), {"kind": "map", "name": "m", "service_time_s": 5e-4} | keys, sink()],
+        [("source", "m"), ("m", "sink")],
+        {"source": steady(rate_per_s)},
+        hosts=hosts("a", "b", "c", "store", bandwidth_mbps=50.0),
+        placement={"source": ["a"], "m": ["b", "c"], "sink": ["a"]},
+    )
+
+
+def tumbling() -> Deployment:
+    window = {"policy": "time", "size_s": 3.0}
+    return deployment(
+        [source(), {"kind": "aggregate", "name": "w", "group_by": "int", "groups": 50, "window": window}, sink()],
+        [("source", "w"), ("w", "sink")],
+        {"source": {"law": "poisson", "rate_per_s": 1000.0}},
+        hosts=hosts("a", "b", "store", bandwidth_mbps=20.0),
+        placement={"source": ["a"], "w": ["b"], "sink": ["b"]},
+    )
+
+
+JOBS = {
+    "work": (lines(), {"sync_ms": 200.0}),
+    "alignment": (meeting(), {"interval_s": 4.7}),
+    "full": (keyed(), {"storage": "store", "storage_mbps": 40.0, "sync_ns_per_byte": 10.0}),
+    "increments": (keyed(), {"storage": "store", "state": "incremental"}),
+    "longer than the interval": (keyed(), {"interval_s": 3.0, "storage_mbps": 20.0, "min_pause_s": 1.0}),
+    "windows": (tumbling(), {"interval_s": 4.3, "storage": "store"}),
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_results_are_as_old_as_in_an_exact_run(name: str) -> None:
+    what, spec = JOBS[name]
+    scenario = given(what, 120.0, 20.0, **spec)
+    exact, found = simulate(scenario).metrics, costs(scenario)
+    assert exact.processing_latency_s is not None
+    # runs are all but deterministic: what is left are queues, and at which phase windows meet checkpoints
+    assert found["processing_latency_s"][0] == pytest.approx(exact.processing_latency_s.mean, rel=0.01)
+    lasting_per_s = costs(Scenario.of(what, scenario.run))["throughput_per_s"][0]
+    assert found["throughput_per_s"][0] == pytest.approx(min(exact.throughput_per_s, lasting_per_s), rel=0.01)
+
+
+def test_of_tuples_half_an_interval_and_a_checkpoint_pass_whatever_their_way() -> None:
+    """Tuples between two barriers stay there: their own way is part of the checkpoint's."""
+    near, far = (costs(given(meeting(late_ms)))["processing_latency_s"][0] for late_ms in (0.0, 500.0))
+    assert near == pytest.approx(2.5, abs=0.01)
+    assert far - near == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("rate_per_s", [1.0, 1500.0])
+def test_uploads_share_the_card_with_tuples(rate_per_s: float) -> None:
+    scenario = given(keyed(rate_per_s), storage="store", sync_ms=0.0)
+    found = RateModel().answer(scenario, [scenario.plan])
+    card = found.nic[0, found.hosts.index("b")]
+    upload_s = 6.4e6 * 8 / 50e6 / (1.0 - card)
+    assert found.costs["processing_latency_s"][0] == pytest.approx(2.5 + upload_s, abs=0.003)
+
+
+@pytest.mark.parametrize(("timeout_s", "seen"), [(0.5, False), (2.0, True)])
+def test_what_takes_longer_than_the_time_out_commits_nothing(timeout_s: float, seen: bool) -> None:
+    found = costs(given(keyed(), storage="store", timeout_s=timeout_s))
+    assert (found["throughput_per_s"][0] > 0.0) == seen
+    assert (found["success"][0] > 0.5) == seen
+
+
+def test_results_of_the_last_intervals_are_not_seen() -> None:
+    each = [float(costs(given(lines(), horizon_s))["throughput_per_s"][0]) * horizon_s for horizon_s in (59.0, 61.0)]
+    assert each[1] - each[0] == pytest.approx(5.0 * 200.0, rel=1e-3)

@@ -1,0 +1,50 @@
+"""What the rate model says of single resources is what theory says of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.twin.checkpointed import hosts
+from tests.twin.worlds import deployment, sink, source
+from twin.profiles import STORM
+from twin.rates.model import RateModel
+
+MAP = {"kind": "map", "name": "m"}
+
+
+@given(st.integers(1, 500), st.floats(20.0, 500.0), st.floats(0.2, 5.0))
+def test_a_channel_passes_its_room_in_the_time_on_the_way(room: int, latency_ms: float, load: float) -> None:
+    """The bandwidth-delay product: so many tuples are on their way at most, and none is there sooner."""
+    most_per_s = room / (latency_ms * 1e-3)
+    far = deployment(
+        [source(), sink()],
+        [("source", "sink")],
+        {"source": load * most_per_s},
+        hosts=hosts("a", "b", latency_ms=latency_ms, bandwidth_mbps=10**6),
+        placement={"source": "a", "sink": "b"},
+        engine=STORM.model_copy(update={"channel_tuples": room}).model_dump(mode="json"),
+    )
+    found = RateModel(1e6).answer(far, [far.plan])
+    assert found.offered_pressure[0].max() == pytest.approx(load, rel=0.01)
+    assert found.in_per_s[0, 1] == pytest.approx(min(load, 1.0) * most_per_s, rel=0.01)
+
+
+@pytest.mark.parametrize("ints", [(1, 1), (1, 60), (5, 100)])
+def test_tuples_of_unlike_streams_wait_for_each_other_as_pollaczek_and_khinchine_say(ints: tuple[int, int]) -> None:
+    """Those of a stream all take as long, those of the other longer: lambda E[S^2] / (2 (1 - rho))."""
+    rates_per_s = np.array([1500.0, 200.0])
+    service_s = (STORM.tuple_us.map + STORM.value_us.ints * np.array(ints)) * 1e-6
+    unlike = deployment(
+        [source("one", columns={"ints": ints[0]}), source("other", columns={"ints": ints[1]}), MAP, sink()],
+        [("one", "m"), ("other", "m"), ("m", "sink")],
+        {"one": rates_per_s[0], "other": rates_per_s[1]},
+        engine=STORM.model_copy(update={"service_scv": 0.0}).model_dump(mode="json"),
+    )
+    found = RateModel(1e6).answer(unlike, [unlike.plan])
+    place = found.operators.index("m")
+    assert found.busy_cores[0, place] == pytest.approx(rates_per_s @ service_s)
+    waited_s = rates_per_s @ service_s**2 / 2.0 / (1.0 - rates_per_s @ service_s)
+    assert found.line_s[0, place] == pytest.approx(waited_s, rel=1e-6)

@@ -1,0 +1,194 @@
+"""From one event to the next, until the clock of what is rare wants to go on."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from twin.kernel.calendar import cancel, schedule
+from twin.kernel.calling import answer, through_gate
+from twin.kernel.channels import flush, retry
+from twin.kernel.evaluations import boundary, next_errand
+from twin.kernel.items import count_came, first_lane, take
+from twin.kernel.layout import (
+    ANSWERS,
+    LANES,
+    PORTS,
+    PROCESSORS,
+    SESSIONS,
+    TASKS,
+    TURNS,
+    WINDOWS,
+    broker_at,
+    calling_at,
+    card_at,
+    inbox_at,
+    item_at,
+    job_at,
+    lane_at,
+    port_at,
+    processor_at,
+    state_at,
+    store_at,
+    task_at,
+    window_at,
+)
+from twin.kernel.native import call, compiled, entries, float_at, whole_at
+from twin.kernel.pools import count_pool, next_of_pool
+from twin.kernel.processors import EPSILON, advance_clock, arm, end_first, no_event, relevel
+from twin.kernel.stations import await_arrival, begin, finish, job_done, poll
+from twin.kernel.stores import chain_all, end_sessions, expire_now
+from twin.kernel.wires import hop
+
+
+@compiled
+def rest(s: Any, task: Any) -> None:
+    """An idle task waits for what arrives first."""
+    if task.busy:
+        return
+    if not task.blocked and not task.halted:
+        if task.broker:
+            await_arrival(s, task)
+            return
+        found = first_lane(task)
+        if found != 0:
+            head = item_at(lane_at(found).head)
+            schedule(s, task.slot, head.at_s, head.order)
+            return
+    cancel(s, task.slot)
+
+
+@compiled
+def ring(s: Any, processor: Any) -> None:
+    """The jobs that end now are done; those who had them may begin others, and all get a new share after that."""
+    cancel(s, processor.slot)
+    no_event(processor)
+    if processor.jobs == 0:
+        return
+    advance_clock(s, processor)
+    if job_at(processor.heap).end - processor.clock > EPSILON:
+        arm(s, processor)
+        return
+    # those that are done wait behind the heap, which only shrinks meanwhile
+    processor.ringing = 1
+    first = 0
+    last = 0
+    while processor.jobs > 0 and job_at(processor.heap).end - processor.clock <= EPSILON:
+        owner = end_first(processor)
+        task_at(owner).running = 0
+        task_at(owner).order = 0
+        if first == 0:
+            first = owner
+        else:
+            task_at(last).order = owner
+        last = owner
+    while first != 0:
+        task = task_at(first)
+        first = task.order
+        job_done(s, task)
+    processor.ringing = 0
+    relevel(s, processor)
+
+
+def _wake_up(state: int, here: int) -> int:
+    """Lets waiting producers send what the credits of an inbox now allow."""
+    s, inbox = state_at(state), inbox_at(here)
+    if inbox.draining:  # a delivery may give credits back while the loop below runs
+        return 0
+    inbox.draining = 1
+    while inbox.first_waiting != 0 and retry(s, port_at(inbox.first_waiting), inbox):
+        pass
+    inbox.draining = 0
+    return 0
+
+
+@compiled
+def next_record(s: Any, task: Any) -> int:
+    """What came first of what has come; 0 if nothing has."""
+    found = first_lane(task)
+    if found == 0:
+        return next_of_pool(task) if task.pool else 0
+    lane = lane_at(found)
+    head = item_at(lane.head)
+    if head.at_s > s.now or (head.at_s == s.now and head.order > s.event_sequence):
+        return 0
+    return take(lane)
+
+
+def _work_on(state: int, here: int) -> int:
+    """Serves what is there until a service takes time or the station is blocked."""
+    s, task = state_at(state), task_at(here)
+    while not task.busy and not task.blocked and not task.halted:
+        if task.errands_count:
+            next_errand(s, task)
+        elif task.broker:
+            here = poll(s, broker_at(task.broker))
+            if here == 0:
+                break
+            begin(s, task, here)
+        else:
+            here = next_record(s, task)
+            if here == 0:
+                break
+            begin(s, task, here)
+    rest(s, task)
+    return 0
+
+
+def _advance(state: int, until_order: int) -> int:
+    """All events before (s.until, until_order); how many there were."""
+    s = state_at(state)
+    events = 0
+    while s.stopped == 0:
+        slot = whole_at(s.tree + 8).value
+        at_s, order = float_at(s.times + 8 * slot).value, whole_at(s.orders + 8 * slot).value
+        if at_s > s.until or (at_s == s.until and order >= until_order):
+            break
+        s.now, s.event_sequence = at_s, order
+        events += 1
+        kind, owner = whole_at(s.kinds + 8 * slot).value, whole_at(s.owners + 8 * slot).value
+        if kind == TASKS:
+            task = task_at(owner)
+            if task.busy:
+                finish(s, task)
+            else:
+                call(s.work_on, state, owner)
+        elif kind == PROCESSORS:
+            ring(s, processor_at(owner))
+        elif kind == PORTS:
+            port = port_at(owner)
+            schedule(s, slot, inf, 0)
+            port.armed = 0
+            flush(s, port)
+        elif kind == LANES:
+            hop(s, lane_at(owner))
+        elif kind == WINDOWS:
+            window = window_at(owner)
+            boundary(s, window, task_at(window.task))
+        elif kind == SESSIONS:
+            store = store_at(owner)
+            end_sessions(s, store, task_at(store.task))
+        elif kind == ANSWERS:
+            calling = calling_at(owner)
+            answer(s, task_at(calling.task), calling)
+        elif kind == TURNS:
+            calling = calling_at(owner)
+            through_gate(s, task_at(calling.task), calling)
+    return events
+
+
+def _count_waiting(state: int, here: int) -> int:
+    """Adds what a lane holds to what its task has in its queue, and to what is under way on its card."""
+    s, lane = state_at(state), lane_at(here)
+    came = 0
+    if lane.task != 0:
+        came = count_came(s, lane)
+        task_at(lane.task).queued += came
+    if lane.card != 0:
+        card_at(lane.card).flying += lane.total - came
+    return 0
+
+
+wake_up, work_on, advance, count_waiting, count_pooled, expire, chain = entries(
+    _wake_up, _work_on, _advance, _count_waiting, count_pool, expire_now, chain_all
+)

@@ -1,0 +1,94 @@
+"""Runs a world: in the kernel as far as it knows what is there, else in the engine. The results are the same."""
+
+from __future__ import annotations
+
+from itertools import count
+from math import inf
+from typing import Any
+
+from simpy.core import StopSimulation
+
+from twin.engine.calendar import Look
+from twin.kernel.advance import advance, wake_up, work_on
+from twin.kernel.calls import Calls
+from twin.kernel.handover.counters import counters, heaps, heed, heed_counters
+from twin.kernel.lift import close, lift
+from twin.kernel.lower import Lowered
+from twin.kernel.native import CALLBACK, PLAIN, address_of
+from twin.kernel.signals import held
+from twin.kernel.traits import strange, unsettled
+from twin.wiring.world import World
+
+NEVER: tuple[float, int, int, Any] = inf, 1, 0, None
+"""In place of the next event where there is none."""
+
+WORTH = 1000
+"""Events between two changes from which on it is worth handing a world over."""
+
+
+def run(world: World, until_s: float) -> None:
+    """Up to a time, from one event of SimPy's to the next."""
+    env = world.env
+    if strange(world) is not None:
+        env.run(until_s)
+        return
+    while env.now < until_s:
+        while env._queue and env._queue[0][0] <= env.now < until_s:
+            env.step()
+        events = 0
+        if not unsettled(world):
+            stretch = Stretch(world)
+            events = stretch.run(until_s)
+        env.steps(1 if events >= WORTH else WORTH, until_s)
+
+
+class Stretch:
+    """A world in the kernel's hands."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.low = Lowered(world)
+        calls = Calls(self.low)
+        self.callback = calls if PLAIN else CALLBACK(calls)
+        state = self.state = self.low.state[0]
+        state["call_python"], state["work_on"], state["wake_up"] = (
+            address_of(each) for each in (self.callback, work_on, wake_up)
+        )
+
+    def run(self, until_s: float) -> int:
+        """Until an event that may change anything, which is left to the engine, or until a time; events."""
+        env, state, events = self.world.env, self.state, 0
+        state["sequence"] = next(env._eid)
+        while True:
+            at_s, priority, order, event = env._queue[0] if env._queue else NEVER
+            over = at_s >= until_s
+            state["until"] = until_s if over else at_s
+            with held():
+                events += advance(int(state["here"]), order if priority and not over else -1)
+            if self.low.error is not None:
+                raise self.low.error
+            state["now"] = env.now = env._now = until_s if over else at_s
+            state["event_sequence"] = -1 if over else order
+            if over:
+                close(self.low)
+                return events
+            if event.callbacks and not isinstance(event, Look):
+                lift(self.low)
+                return events
+            self._look(event)
+
+    def _look(self, event: Any) -> None:
+        env, state = self.world.env, self.state
+        heaps_alone = not event.callbacks or event.heaps
+        (heaps if heaps_alone else counters)(self.low)
+        env._eid = count(int(state["sequence"]))
+        try:
+            env.step()
+        except StopSimulation:
+            state["sequence"] = next(env._eid)
+            lift(self.low)
+            raise
+        state["sequence"] = next(env._eid)
+        heed(self.low)
+        if not heaps_alone:
+            heed_counters(self.low)

@@ -1,0 +1,108 @@
+"""Calls to systems outside: what is served waits for its answer beside its station (twin.engine.calling)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.kernel.calendar import cancel, next_sequence, ring_at, schedule
+from twin.kernel.channels import block, send_times, unblock
+from twin.kernel.draws import rounded, service, uniform
+from twin.kernel.heap import pop, push
+from twin.kernel.layout import CALLS, gate_at, item_at, job_at, logic_at
+from twin.kernel.native import call, compiled
+from twin.kernel.sinks import collect
+
+
+@compiled
+def ask(s: Any, task: Any, calling: Any, here: int) -> None:
+    """Has been served: asks, if it may."""
+    at_s = s.now
+    if calling.flying >= calling.capacity:
+        hold(s, task, calling, here)
+        return
+    if calling.gate != 0:
+        gate = gate_at(calling.gate)
+        at_s = max(gate.free_s, at_s)
+        gate.free_s = at_s + gate.each_s
+    if at_s > s.now:
+        hold(s, task, calling, here)
+        calling.waits = 1
+        ring_at(s, calling.turn, at_s)
+    else:
+        fly(s, calling, here)
+
+
+@compiled
+def hold(s: Any, task: Any, calling: Any, here: int) -> None:
+    """The station stands still for it."""
+    calling.stuck = here
+    block(s, task)
+
+
+@compiled
+def through_gate(s: Any, task: Any, calling: Any) -> None:
+    """Its turn has come."""
+    cancel(s, calling.turn)
+    here = calling.stuck
+    calling.stuck, calling.waits = 0, 0
+    fly(s, calling, here)
+    unblock(s, task)
+
+
+@compiled
+def fly(s: Any, calling: Any, here: int) -> None:
+    """Asks."""
+    wait_s = calling.hit_s
+    if calling.hit_ratio <= 0.0 or uniform(s, calling.answers) >= calling.hit_ratio:
+        wait_s = calling.latency_s * service(s, calling.answers)
+    back_s = s.now + wait_s
+    if calling.ordered:
+        back_s = max(calling.last_s, back_s)
+        calling.last_s = back_s
+    if calling.flying == calling.room:
+        call(s.call_python, CALLS, calling.here)
+    item_at(here).at_s = back_s
+    push(calling.heap, calling.flying, back_s, next_sequence(s), here)
+    calling.flying += 1
+    expect_answer(s, calling)
+
+
+@compiled
+def expect_answer(s: Any, calling: Any) -> None:
+    """The first of all answers is what comes next."""
+    if calling.flying == 0:
+        cancel(s, calling.slot)
+    else:
+        first = job_at(calling.heap)
+        schedule(s, calling.slot, first.end, first.order)
+
+
+@compiled
+def answer(s: Any, task: Any, calling: Any) -> None:
+    """An answer is there: what it comes to leaves, and another may ask."""
+    here = pop(calling.heap, calling.flying)
+    calling.flying -= 1
+    expect_answer(s, calling)
+    leave_answered(s, task, calling, here)
+    if calling.stuck != 0 and calling.waits == 0 and calling.flying < calling.capacity:
+        stuck = calling.stuck
+        calling.stuck = 0
+        ask(s, task, calling, stuck)
+        unblock(s, task)
+
+
+@compiled
+def leave_answered(s: Any, task: Any, calling: Any, here: int) -> None:
+    """As many records as an answer makes of one."""
+    calling.answered += 1
+    if calling.sink != 0:
+        collect(s, calling.sink, here)
+        return
+    results = 1
+    if calling.selectivity < 1.0:
+        results = 1 if uniform(s, task.stream) < calling.selectivity else 0
+    elif calling.selectivity > 1.0:
+        results = rounded(s, task.stream, calling.selectivity)
+    if results == 0:
+        logic_at(calling.logic).dropped += 1
+    send_times(s, task, results, here)

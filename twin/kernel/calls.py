@@ -1,0 +1,124 @@
+"""What the kernel calls Python for: more random numbers, more room, and what happens rarely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from twin.engine.draws import BLOCK
+from twin.engine.record import Record
+from twin.kernel import layout as k
+from twin.kernel.advance import chain
+from twin.kernel.arena import view
+from twin.kernel.handover.brokers import more_arrivals
+from twin.kernel.handover.network import path, read_jitter
+from twin.kernel.handover.stores import make_room
+from twin.kernel.handover.windows import make_entries, make_results
+from twin.kernel.lower import Lowered
+
+
+class Calls:
+    """Of one world. An error stops the kernel, and is raised where it was started."""
+
+    def __init__(self, low: Lowered) -> None:
+        self.low = low
+        self._by_number = {
+            k.ITEMS: self._items,
+            k.UNIFORMS: self._uniforms,
+            k.SERVICES: self._services,
+            k.ARRIVALS: self._arrivals,
+            k.LOG: self._log,
+            k.ROWS: self._rows,
+            k.ENTRIES: self._entries,
+            k.RESULTS: self._results,
+            k.ERRANDS: self._errands,
+            k.KEY: self._key,
+            k.PATHS: self._path,
+            k.MEMOS: self._memos,
+            k.CALLS: self._flying,
+            k.KNOT: self._knot,
+        }
+
+    def __call__(self, what: int, here: int) -> int:
+        """What is wanted, of the structure at an address."""
+        try:
+            self._by_number[what](here)
+        except BaseException as error:  # ctypes would print it and go on
+            self.low.error = error
+            self.low.state[0]["stopped"] = 1
+        return 0
+
+    def _items(self, _: int) -> None:
+        self.low.state[0]["free"] = self.low.arena.chunk(0)
+
+    def _uniforms(self, here: int) -> None:
+        row = view(k.STREAM, here)
+        self.low.blocks[here, "uniforms"][:] = self.low.object_at[here].rng.random(BLOCK)
+        row["uniforms_left"] = BLOCK
+
+    def _services(self, here: int) -> None:
+        row, draws = view(k.STREAM, here), self.low.object_at[here]
+        self.low.blocks[here, "services"][:] = draws.rng.standard_gamma(1.0 / draws._scv, BLOCK) * draws._scv
+        row["services_left"] = BLOCK
+
+    def _arrivals(self, here: int) -> None:
+        more_arrivals(self.low, view(k.BROKER, here))
+
+    def _grown(self, here: int, field: str, first: int, count: int) -> np.ndarray:
+        """Twice the room, with what was there in its order, the first at the beginning."""
+        before = self.low.blocks[here, field]
+        made = np.zeros(2 * len(before), before.dtype)
+        made[:count] = self.low.ring(here, field, first, count)
+        self.low.blocks[here, field] = made
+        return made
+
+    def _log(self, here: int) -> None:
+        row = view(k.BROKER, here)
+        made = self._grown(here, "log", 0, int(row["logged"]))
+        row["log"], row["log_room"] = made.ctypes.data, len(made)
+
+    def _rows(self, here: int) -> None:
+        row = view(k.CONTENT, here)
+        made = self._grown(here, "rows", int(row["first"]), int(row["count"]))
+        row["rows"], row["room"], row["first"] = made.ctypes.data, len(made), 0
+
+    def _entries(self, here: int) -> None:
+        row = view(k.TABLE, here)
+        make_entries(self.low, row, 2 * int(row["room"]))
+
+    def _results(self, here: int) -> None:
+        row = view(k.WINDOW, here)
+        make_results(self.low, row, 2 * int(row["found_room"]))
+
+    def _errands(self, here: int) -> None:
+        row = view(k.TASK, here)
+        made = self._grown(here, "errands", int(row["errands_first"]), int(row["errands_count"]))
+        row["errands"], row["errands_room"], row["errands_first"] = made.ctypes.data, len(made), 0
+
+    def _key(self, here: int) -> None:
+        row, deal = view(k.PORT, here), self.low.object_at[here].deal
+        record: Any = Record(0.0, 0.0, 0.0)
+        record.key = int(row["key"])
+        ((replica, _),) = deal.parts(record)
+        row["replica"], row["key"] = replica, record.key
+
+    def _path(self, here: int) -> None:
+        row, port = view(k.PORT, here), self.low.object_at[here]
+        replica = int(row["replica"])
+        self.low.blocks[here, "paths"][replica] = path(self.low, port.paths[replica])
+
+    def _memos(self, here: int) -> None:
+        row = view(k.STORE, here)
+        make_room(self.low, row, 2 * int(row["room"]))
+        chain(0, here)
+
+    def _flying(self, here: int) -> None:
+        row = view(k.CALLING, here)
+        made = self._grown(here, "heap", 0, int(row["flying"]))
+        row["heap"], row["room"] = made.ctypes.data, len(made)
+
+    def _knot(self, here: int) -> None:
+        row, jitter = view(k.JITTER, here), self.low.object_at[here]
+        jitter.move()
+        read_jitter(jitter, row)

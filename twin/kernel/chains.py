@@ -1,0 +1,146 @@
+"""Several logics at one station: a record goes through all of them within one service (twin.engine.logics.chain).
+
+What is under way from one logic to the next lies on a stack, so that all that comes of one record is found before the
+next one's turn, as if each logic called the next.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.kernel.channels import send
+from twin.kernel.contents import put_in
+from twin.kernel.draws import service
+from twin.kernel.items import copy_of, new_item, release
+from twin.kernel.layout import (
+    COLLECT,
+    REMEMBER,
+    RESULT_BYTES,
+    SELECT,
+    WINDOW_OF,
+    item_at,
+    logic_at,
+    result_at,
+    store_at,
+    window_at,
+)
+from twin.kernel.logics import plan
+from twin.kernel.native import compiled
+from twin.kernel.sinks import collect
+from twin.kernel.stores import remember
+
+
+@compiled
+def plan_chain(s: Any, task: Any, here: int) -> float:
+    """Takes a record through all logics; CPU seconds beyond the first one's service."""
+    head, passing = logic_at(task.logic), copy_of(s, here)
+    work_s = plan(s, task, head, passing)
+    pass_on(s, task, head, passing)
+    return work_s + follow(s, task)
+
+
+@compiled
+def follow(s: Any, task: Any) -> float:
+    """Takes what is on the stack through the logics that follow; their CPU seconds."""
+    work_s = 0.0
+    while task.stack != 0:
+        here = task.stack
+        item = item_at(here)
+        task.stack = item.next
+        if item.step == 0:
+            work_s += task.send_s
+            wait_for_end(task, here)
+            continue
+        logic = logic_at(item.step)
+        logic.came += 1
+        each_s = service(s, logic.stream) * logic.service_s if logic.service_s > 0.0 else 0.0
+        if logic.kind == COLLECT:
+            work_s += each_s
+            wait_for_end(task, here)
+        else:
+            work_s += each_s + plan(s, task, logic, here)
+            pass_on(s, task, logic, here)
+    return work_s
+
+
+@compiled
+def wait_for_end(task: Any, here: int) -> None:
+    """It has passed all; it leaves when the service ends."""
+    item_at(here).next = 0
+    if task.planned == 0:
+        task.planned = here
+    else:
+        item_at(task.last_planned).next = here
+    task.last_planned = here
+
+
+@compiled
+def push(task: Any, here: int, step: int) -> None:
+    """It comes to that logic next."""
+    item = item_at(here)
+    item.step, item.next = step, task.stack
+    task.stack = here
+
+
+@compiled
+def pass_on(s: Any, task: Any, logic: Any, here: int) -> None:
+    """What a logic made of a record goes on; it enters a window over time when the service ends."""
+    item = item_at(here)
+    if logic.kind == WINDOW_OF:
+        if window_at(logic.window).by_time:
+            item.step, item.next = logic.here, 0
+            if task.entered == 0:
+                task.entered = here
+            else:
+                item_at(task.last_entered).next = here
+            task.last_entered = here
+        else:
+            push_results(s, task, logic)
+            release(s, here)
+        return
+    item.at_s = s.now
+    if logic.kind == REMEMBER:
+        remember(s, store_at(logic.store), item.key, s.now)
+    times = logic.results if logic.kind in (SELECT, REMEMBER) else 1
+    for _ in range(times - 1):
+        push(task, copy_of(s, here), logic.next)
+    if times:
+        push(task, here, logic.next)
+    else:
+        release(s, here)
+
+
+@compiled
+def push_results(s: Any, task: Any, logic: Any) -> None:
+    """The results of a window come to the next logic, the first one first."""
+    window = window_at(logic.window)
+    while window.found_count > 0:
+        window.found_count -= 1
+        result = result_at(window.found + RESULT_BYTES * window.found_count)
+        here = new_item(s)
+        item = item_at(here)
+        item.key, item.born_s, item.taken_s, item.path, item.at_s = result.key, result.born_s, result.taken_s, 0, s.now
+        item.left_s, item.sender = 0.0, 0
+        push(task, here, logic.next)
+
+
+@compiled
+def leave_chain(s: Any, task: Any, at_s: float) -> None:
+    """The service, or evaluation, ends: what it has come to leaves."""
+    planned, entered = task.planned, task.entered
+    task.planned, task.entered = 0, 0
+    while entered != 0:
+        item = item_at(entered)
+        put_in(s, window_at(logic_at(item.step).window), item, at_s)
+        following = item.next
+        release(s, entered)
+        entered = following
+    sink = logic_at(task.chain_end).sink if task.chain_end != 0 else 0
+    while planned != 0:
+        item = item_at(planned)
+        following, item.at_s = item.next, at_s
+        if sink != 0:
+            collect(s, sink, planned)
+        else:
+            send(s, task, planned)
+        planned = following

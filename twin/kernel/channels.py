@@ -1,0 +1,267 @@
+"""What a task does with its output: ports, credits, backpressure (twin.engine.streams)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from twin.kernel.calendar import ring_at
+from twin.kernel.draws import uniform
+from twin.kernel.items import append, copy_of, release
+from twin.kernel.layout import (
+    AT_RANDOM,
+    BUFFER_BYTES,
+    BY_KEY,
+    BY_PYTHON,
+    COPIES,
+    GATHERING,
+    IN_TURN,
+    KEY,
+    PATHS,
+    SHEDDING,
+    buffer_at,
+    inbox_at,
+    item_at,
+    keys_at,
+    path_at,
+    port_at,
+    processor_at,
+    task_at,
+)
+from twin.kernel.native import call, compiled, float_at, whole_at
+from twin.kernel.processors import advance_clock, relevel
+from twin.kernel.wires import transfer
+
+
+@compiled
+def send(s: Any, task: Any, here: int) -> None:
+    """Sends a record on every stream that leaves a task; the streams after the first get copies."""
+    task.tuples_out += 1
+    item = item_at(here)
+    item.left_s = item.at_s - item.taken_s
+    for number in range(1, task.ports):
+        send_on(s, port_of(task, number), copy_of(s, here))
+    send_on(s, port_of(task, 0), here)
+
+
+@compiled
+def send_times(s: Any, task: Any, times: int, here: int) -> None:
+    """Sends so many records that are as old as this one."""
+    for _ in range(times - 1):
+        send(s, task, copy_of(s, here))
+    if times:
+        send(s, task, here)
+    else:
+        release(s, here)
+
+
+@compiled
+def port_of(task: Any, number: int) -> Any:
+    """A task's port of that number."""
+    return port_at(whole_at(task.port + 8 * number).value)
+
+
+@compiled
+def path_of(s: Any, port: Any, replica: int) -> int:
+    """The address of the path from a port to a replica, which Python makes when it is first used."""
+    if whole_at(port.paths + 8 * replica).value == 0:
+        port.replica = replica
+        call(s.call_python, PATHS, port.here)
+    return whole_at(port.paths + 8 * replica).value
+
+
+@compiled
+def send_on(s: Any, port: Any, here: int) -> None:
+    """Deals a record to a replica of the consumer, or to all of them."""
+    item = item_at(here)
+    if port.dealing == COPIES:
+        last = port.shares - 1
+        for turn in range(last):
+            hand_over(s, port, whole_at(port.keys + 8 * turn).value, copy_of(s, here))
+        hand_over(s, port, whole_at(port.keys + 8 * last).value, here)
+        return
+    replica = port.only
+    if port.dealing == IN_TURN:
+        replica = whole_at(port.keys + 8 * port.turn).value  # of those that have a share
+        port.turn = port.turn + 1 if port.turn + 1 < port.shares else 0
+    elif port.dealing == AT_RANDOM:
+        replica = place(uniform(s, port.stream), port.keys, port.replicas)
+    elif port.dealing == BY_KEY:
+        replica = by_key(port, item, uniform(s, port.stream))
+    elif port.dealing == BY_PYTHON:
+        port.key = item.key
+        call(s.call_python, KEY, port.here)
+        replica, item.key = port.replica, port.key
+    hand_over(s, port, replica, here)
+
+
+@compiled
+def place(value: float, steps: int, count: int) -> int:
+    """How many of the rising numbers at an address are <= value: where a random number falls among shares."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if value < float_at(steps + 8 * middle).value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def by_key(port: Any, item: Any, value: float) -> int:
+    """The replica that has the key group of the key that a random number falls on."""
+    keys = keys_at(port.keys)
+    group = place(value, keys.steps, keys.groups)
+    low = float_at(keys.steps + 8 * (group - 1)).value if group else 0.0
+    at = (value - low) / (float_at(keys.steps + 8 * group).value - low)
+    first = whole_at(keys.firsts + 8 * group).value
+    if keys.within == 0:
+        number, count = int(at * float_at(keys.scales + 8 * group).value), whole_at(keys.counts + 8 * group).value
+        item.key = first + (number if number < count else count - 1)
+    else:
+        count = whole_at(keys.firsts + 8 * (group + 1)).value - first
+        number = place(at, keys.within + 8 * first, count)
+        item.key = first + (number if number < count else count - 1)
+    replica = whole_at(keys.owners + 8 * group).value
+    if keys.second != 0:  # the one of two to which less has been sent
+        other = whole_at(keys.second + 8 * group).value
+        if whole_at(port.sent + 8 * replica).value > whole_at(port.sent + 8 * other).value:
+            replica = other
+        whole_at(port.sent + 8 * replica).value += 1
+    return replica
+
+
+@compiled
+def hand_over(s: Any, port: Any, replica: int, here: int) -> None:
+    """Passes a record to a replica, or puts it into its batch."""
+    if port.kind != GATHERING:
+        pass_on(s, port, path_of(s, port, replica), here)
+        return
+    buffer = buffer_at(port.buffers + BUFFER_BYTES * replica)
+    if buffer.count == 0 and buffer.tail == -1:  # never used before
+        whole_at(port.open_order + 8 * port.opened).value = replica
+        port.opened += 1
+        buffer.tail = 0
+    append(buffer, here)
+    buffer.count += 1
+    if buffer.count >= port.batch:
+        let_go(s, port, replica)
+    elif port.armed == 0:
+        port.armed = 1
+        flushes = math.floor((s.now - port.phase_s) / port.flush_s) + 1
+        ring_at(s, port.slot, port.phase_s + flushes * port.flush_s)
+
+
+@compiled
+def let_go(s: Any, port: Any, replica: int) -> None:
+    """A batch leaves, as single records at one moment."""
+    buffer = buffer_at(port.buffers + BUFFER_BYTES * replica)
+    here = buffer.head
+    buffer.head, buffer.tail, buffer.count = 0, 0, 0
+    path = path_of(s, port, replica)
+    while here != 0:
+        following = item_at(here).next
+        item_at(here).at_s = s.now
+        pass_on(s, port, path, here)
+        here = following
+
+
+@compiled
+def flush(s: Any, port: Any) -> None:
+    """Incomplete batches leave, in the order in which replicas first got a record."""
+    for number in range(port.opened):
+        replica = whole_at(port.open_order + 8 * number).value
+        if buffer_at(port.buffers + BUFFER_BYTES * replica).count > 0:
+            let_go(s, port, replica)
+
+
+@compiled
+def pass_on(s: Any, port: Any, path: int, here: int) -> None:
+    """Sends a record if there is room; else it waits, and its task stands still, or it is dropped."""
+    inbox = inbox_at(path_at(path).inbox)
+    if port.held == 0 and inbox.credits >= 1:
+        transfer(s, port.task, path, here)
+        return
+    if port.kind == SHEDDING:
+        port.dropped += 1
+        release(s, here)
+        return
+    item = item_at(here)
+    item.path = path
+    item.next = 0
+    port.held += 1
+    if port.held > 1:
+        item_at(port.last_held).next = here
+        port.last_held = here
+        return
+    port.first_held = port.last_held = here
+    block(s, task_at(port.task))
+    wait_for(inbox, port)
+
+
+@compiled
+def wait_for(inbox: Any, port: Any) -> None:
+    """A port waits for room in an inbox, behind those that wait already."""
+    port.next_waiting = 0
+    if inbox.first_waiting == 0:
+        inbox.first_waiting = port.here
+    else:
+        port_at(inbox.last_waiting).next_waiting = port.here
+    inbox.last_waiting = port.here
+
+
+@compiled
+def block(s: Any, task: Any) -> None:
+    """A port has a record that its channel cannot take."""
+    task.blocked += 1
+    if task.blocked == 1:
+        task.blocked_since_s = s.now
+        if task.shared:
+            processor = processor_at(task.processor)
+            advance_clock(s, processor)
+            relevel(s, processor)
+
+
+@compiled
+def unblock(s: Any, task: Any) -> None:
+    """A port has sent all that it held; with the last of them the task works again."""
+    task.blocked -= 1
+    if task.blocked:
+        return
+    task.blocked_s += s.now - task.blocked_since_s
+    if task.shared:
+        processor = processor_at(task.processor)
+        advance_clock(s, processor)
+        relevel(s, processor)
+    if not task.busy:
+        if s.now > task.free_s:
+            task.free_s = s.now
+        call(s.work_on, s.here, task.here)
+
+
+@compiled
+def retry(s: Any, port: Any, inbox: Any) -> bool:
+    """Sends what waits for an inbox; whether the port waits there no longer."""
+    while port.held > 0:
+        here = port.first_held
+        path = item_at(here).path
+        if path_at(path).inbox != inbox.here:
+            break
+        if inbox.credits < 1:
+            return False
+        port.first_held = item_at(here).next
+        port.held -= 1
+        if task_at(port.task).broker:  # a source takes a record when the one before it has left
+            item_at(here).taken_s += max(item_at(here).at_s, s.now) - item_at(here).at_s
+        item_at(here).at_s = max(item_at(here).at_s, s.now)
+        transfer(s, port.task, path, here)
+    inbox.first_waiting = port.next_waiting
+    if port.held > 0:
+        other = inbox_at(path_at(item_at(port.first_held).path).inbox)
+        wait_for(other, port)
+        if other.credits >= 1:
+            call(s.wake_up, s.here, other.here)
+    else:
+        unblock(s, task_at(port.task))
+    return True

@@ -1,0 +1,120 @@
+"""What windows hold: records with their keys, the oldest first (twin.engine.windows.content)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.kernel.draws import uniform
+from twin.kernel.layout import (
+    CONTENT_BYTES,
+    ENTRIES,
+    ENTRY_BYTES,
+    ROW_BYTES,
+    ROWS,
+    TABLE_BYTES,
+    content_at,
+    entry_at,
+    inbox_at,
+    path_at,
+    row_at,
+    table_at,
+)
+from twin.kernel.native import call, compiled
+
+ELSEWHERE = -1
+"""The key of a record that matches nothing here."""
+MIX = 2654435761
+"""Knuth's multiplicative hash."""
+
+
+@compiled
+def content_of(window: Any, side: int) -> Any:
+    """Of one side."""
+    return content_at(window.contents + CONTENT_BYTES * side)
+
+
+@compiled
+def row_of(content: Any, number: int) -> Any:
+    """The record of that number, the oldest first."""
+    place = content.first + number
+    if place >= content.room:
+        place -= content.room
+    return row_at(content.rows + ROW_BYTES * place)
+
+
+@compiled
+def side_of(window: Any, item: Any) -> int:
+    """The side that a record comes to."""
+    return inbox_at(path_at(item.path).inbox).side if window.sides > 1 else 0
+
+
+@compiled
+def put_in(s: Any, window: Any, item: Any, position: float) -> None:
+    """The record is in the window, at that position."""
+    content = content_of(window, side_of(window, item))
+    if content.count == content.room:
+        call(s.call_python, ROWS, content.here)
+    row = row_of(content, content.count)
+    row.position, row.key, row.born_s, row.taken_s = position, item.key, item.born_s, item.taken_s
+    content.count += 1
+
+
+@compiled
+def until(content: Any, position: float, low: int) -> int:
+    """How many records there are up to a position, which are at least `low`."""
+    high = content.count
+    while low < high:
+        middle = (low + high) >> 1
+        if position < row_of(content, middle).position:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def forget(window: Any, position: float) -> None:
+    """Drops what no later window holds."""
+    for side in range(window.sides):
+        content = content_of(window, side)
+        gone = until(content, position, 0)
+        content.count -= gone
+        content.first += gone
+        if content.first >= content.room:
+            content.first -= content.room
+
+
+@compiled
+def entry_of(table: Any, key: int, stamp: int) -> Any:
+    """Of a key in a table, begun anew for each stamp: fresh if its own stamp is another."""
+    mask = table.room - 1
+    place = ((key ^ (key >> 15)) * MIX) & mask
+    while True:
+        entry = entry_at(table.entries + ENTRY_BYTES * place)
+        if entry.stamp != stamp or entry.key == key:
+            return entry
+        place = (place + 1) & mask
+
+
+@compiled
+def clear(s: Any, window: Any, side: int, records: int) -> Any:
+    """A side's table with room for so many keys."""
+    table = table_at(window.tables + TABLE_BYTES * side)
+    while table.room < 2 * records:
+        call(s.call_python, ENTRIES, table.here)
+    return table
+
+
+@compiled
+def draw_key(s: Any, window: Any, side: int, stream: int) -> int:
+    """Of a record that came without one: one of the keys that are here, or elsewhere."""
+    content = content_of(window, side)
+    if content.keys <= 1 and content.here_share == 1.0:
+        return 0
+    at = uniform(s, stream)
+    if content.here_share != 1.0:
+        at = at / content.here_share
+        if at >= 1.0:
+            return ELSEWHERE
+    key = int(at * content.scale)
+    return key if key < content.keys else content.keys - 1

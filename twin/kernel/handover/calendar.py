@@ -1,0 +1,112 @@
+"""When what happens: the calendar of the kernel, beside which the engine's keeps what is rare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from heapq import heapify
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twin.engine.alarm import Alarm
+from twin.engine.calling.logic import CallLogic
+from twin.engine.dealing.one_queue import SharedDeal
+from twin.engine.record import Record
+from twin.engine.streams.network import Nic
+from twin.engine.streams.route import Leg
+from twin.kernel import layout as k
+from twin.kernel.arena import view
+from twin.kernel.handover.calling import lower_answer
+from twin.kernel.handover.network import lane
+from twin.kernel.handover.records import arrived, link, lower_items
+
+if TYPE_CHECKING:
+    from twin.kernel.lower import Lowered
+
+IN_FLIGHT = -1.0
+"""Stands for the latency of what is under way already: it arrives when it is known to."""
+Flying = dict[int, list[tuple[float, int, int]]]
+"""(when, number, item) of what is under way, by lane."""
+
+
+def lower_calendar(low: Lowered) -> None:
+    """Takes over all that the kernel sees to."""
+    env, flying, rest = low.world.env, Flying(), []
+    landing = sorted([entry for entry in env._queue if entry[3].callbacks], key=lambda entry: entry[:3])
+    later = sum([isinstance(port.deal, SharedDeal) for port in low.ports])  # lanes that may be made later
+    room = 1 << max(1, (len(low.slots) + later + len(landing)).bit_length())
+    low.times, low.orders = np.full(room, math.inf), np.zeros(room, np.int64)
+    for entry in landing:
+        at_s, _, order, event = entry
+        slot = low.pending.get(id(event))
+        owner: Any = getattr(event.callbacks[0], "__self__", None)
+        if slot is not None:
+            low.times[slot], low.orders[slot] = at_s, order
+        elif isinstance(owner, CallLogic) and not isinstance(event, Alarm):
+            lower_answer(low, owner, event._value, at_s, order)
+        elif isinstance(event, Alarm) and id(event.owner) in low.here:
+            continue  # its owner has set another in its place
+        elif isinstance(event._value, Record) and id(event._value.inbox) in low.here:
+            _fly(low, event._value, owner, (at_s, order), flying)
+        else:
+            if isinstance(event._value, Record):
+                low.others[owner] += 1
+            rest.append(entry)
+    env._queue[:] = rest
+    heapify(env._queue)
+    for here, items in flying.items():
+        _launch(low, view(k.LANE, here), items)
+    for row in low.task_rows:
+        if not row["busy"] and not row["blocked"] and not row["halted"] and not row["broker"]:
+            _expect(low, row)
+    _tree(low, 1 << max(1, (len(low.slots) + later - 1).bit_length()))
+
+
+def _fly(low: Lowered, record: Record, nic: Nic, when: tuple[float, int], flying: Flying) -> None:
+    stop = record.inbox
+    if isinstance(stop, Leg):
+        path = low.here[id(stop)]
+        (here,), way = lower_items(low, [record], [path]), int(view(k.LEG, path)["lane"])
+    else:
+        (here,), way = arrived(low, [record]), lane(low, stop.task, nic, IN_FLIGHT)
+    low.item(here)["order"] = when[1]
+    flying.setdefault(way, []).append((*when, here))
+
+
+def _launch(low: Lowered, row: Any, items: Sequence[tuple[float, int, int]]) -> None:
+    row["head"], row["tail"] = link([here for _, _, here in items])
+    row["coming"], row["total"] = row["head"], len(items)
+    if row["slot"] >= 0:
+        low.times[row["slot"]], low.orders[row["slot"]] = items[0][:2]
+
+
+def _expect(low: Lowered, row: Any) -> None:
+    """An idle task will begin with what arrives first."""
+    first, here = (math.inf, 0), int(row["lane"])
+    while here:
+        each = view(k.LANE, here)
+        if each["head"]:
+            coming = low.item(int(each["head"]))
+            first = min(first, (float(coming["at_s"]), int(coming["order"])))
+        here = int(each["next"])
+    low.times[row["slot"]], low.orders[row["slot"]] = first
+
+
+def _tree(low: Lowered, count: int) -> None:
+    """The tournament among so many slots."""
+    state, times, orders = low.state[0], low.times[:count], low.orders[:count]
+    tree = np.zeros(2 * count, np.int64)
+    winners: np.ndarray = np.arange(count)
+    while len(winners) > 1:
+        left, right = winners[::2], winners[1::2]
+        later = (times[right] < times[left]) | ((times[right] == times[left]) & (orders[right] < orders[left]))
+        winners = np.where(later, right, left)
+        tree[len(winners) : 2 * len(winners)] = winners
+    low.arena.kept += [low.times, low.orders, tree]
+    state["here"], state["slots"], state["tree"] = low.state.ctypes.data, count, tree.ctypes.data
+    state["times"], state["orders"] = low.times.ctypes.data, low.orders.ctypes.data
+    low.kinds, low.owners = np.zeros((2, count), np.int64)
+    low.kinds[: len(low.slots)], low.owners[: len(low.slots)] = zip(*low.slots, strict=True)
+    state["kinds"], state["owners"] = low.kinds.ctypes.data, low.owners.ctypes.data
+    state["now"] = low.world.env.now

@@ -1,0 +1,104 @@
+"""What meters read, and what those who look may set."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twin.engine.station.task import Task
+from twin.kernel import columns
+from twin.kernel import layout as k
+from twin.kernel.advance import count_pooled, count_waiting, expire
+from twin.kernel.arena import view
+from twin.kernel.handover.brokers import count_taken
+
+if TYPE_CHECKING:
+    from twin.kernel.lower import Lowered
+
+
+def counters(low: Lowered) -> None:
+    """What meters read."""
+    for rows, objects, names in (
+        (low.task_rows, low.tasks, columns.TASK),
+        (low.port_rows, low.ports, columns.PORT),
+        (low.inbox_rows, low.inboxes, columns.INBOX),
+        (low.way_rows, low.ways, columns.WAY),
+        (low.card_rows, low.cards, columns.CARD),
+        (low.processor_rows, low.processors, columns.PROCESSOR),
+        (low.sink_rows, low.sinks, columns.SINK),
+    ):
+        columns.write_back(rows, objects, names)
+    _under_way(low)
+    heaps(low)
+    for card, coming in zip(low.cards, low.card_rows["flying"].tolist(), strict=True):
+        card.tuples_out = card.tuples_in - coming - low.others[card]
+    for leg in low.legs:
+        leg.tuples = int(view(k.LEG, low.here[id(leg)])["tuples"])
+    count_taken(low)
+    for step, row in low.steps:
+        step.came = int(row["came"])
+    for sink, row in zip(low.sinks, low.sink_rows, strict=True):
+        for field in ("processing", "e2e"):
+            counts = low.blocks[int(row["here"]), field]
+            where = np.flatnonzero(counts)
+            setattr(sink, field, dict(zip(where.tolist(), counts[where].tolist(), strict=True)))
+
+
+def heaps(low: Lowered) -> None:
+    """What waits in queues and on the way, and how much windows and states hold."""
+    low.card_rows["flying"] = 0
+    low.task_rows["queued"] = 0
+    state = int(low.state[0]["here"])
+    for lane in low.lanes():
+        count_waiting(state, lane)
+    for pool in low.pool_rows["here"].tolist()[: len(low.pools)]:
+        count_pooled(state, pool)
+    for task, waiting in zip(low.tasks, low.task_rows["queued"].tolist(), strict=True):
+        task.queued = waiting
+    for broker, row in zip(low.brokers, low.broker_rows, strict=True):
+        broker.source.queued = int(row["again_count"] - row["again_place"])
+    for inbox, sent in zip(low.inboxes, low.inbox_rows["sent"].tolist(), strict=True):
+        inbox.sent = sent  # how large the records are that come from several producers
+    for rows, contents in low.contents:
+        for content, held in zip(contents, rows["count"].tolist(), strict=True):
+            content.elsewhere = held
+    for logic, row in low.stores:
+        if row["slot"] == k.NONE:
+            expire(state, int(row["here"]))
+        logic.elsewhere = int(row["count"])
+
+
+def _under_way(low: Lowered) -> None:
+    """When services end, as far as it is known."""
+    slots, busy, shared = (low.task_rows[field].tolist() for field in ("slot", "busy", "shared"))
+    for task, slot, works, job in zip(low.tasks, slots, busy, shared, strict=True):
+        task.finish_alarm.show(float(low.times[slot]) if works and not job else math.inf)
+    for processor, row in zip(low.processors, low.processor_rows, strict=True):
+        processor.jobs = _jobs(low, row)
+
+
+def _jobs(low: Lowered, row: Any) -> list[tuple[float, int, Task, Any]]:
+    jobs = []
+    for number in range(int(row["jobs"])):
+        job = view(k.JOB, int(row["heap"]) + k.JOB_BYTES * number)
+        task = low.object_at[int(job["task"])]
+        jobs.append((float(job["end"]), int(job["order"]), task, task.work_done))
+    return jobs
+
+
+def heed(low: Lowered) -> None:
+    """What somebody who looked has set: what work costs."""
+    low.processor_rows["slowdown"] = [each.slowdown for each in low.processors]
+    low.task_rows["service_s"] = [each.service_s for each in low.tasks]
+    low.task_rows["halted"] = [each.halted for each in low.tasks]
+
+
+def heed_counters(low: Lowered) -> None:
+    """Counters that somebody who looked has begun anew."""
+    for sink, row in zip(low.sinks, low.sink_rows, strict=True):
+        if not sink.count and row["count"]:
+            row["count"], row["processing_sum_s"], row["e2e_sum_s"] = 0, 0.0, 0.0
+            for field in ("processing", "e2e"):
+                low.blocks[int(row["here"]), field][:] = 0

@@ -1,0 +1,149 @@
+"""What becomes of records: logics, one by one or several at a station."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twin.engine.calling.logic import CallLogic
+from twin.engine.logic import Logic
+from twin.engine.logics.chain import Chain
+from twin.engine.logics.remember import RememberLogic
+from twin.engine.logics.route import RouteLogic
+from twin.engine.outcome import Outcome, as_record
+from twin.engine.station.task import Task
+from twin.engine.windows.session import SessionLogic
+from twin.engine.windows.window import WindowLogic
+from twin.kernel import layout as k
+from twin.kernel.arena import addresses
+from twin.kernel.handover.calling import lift_calls, lower_calls
+from twin.kernel.handover.records import arrived, ends, items, record
+from twin.kernel.handover.stores import lift_store, lower_store
+from twin.kernel.handover.windows import lift_window, lower_found, lower_window, results_of
+from twin.kernel.traits import LOGICS, logics_of
+
+if TYPE_CHECKING:
+    from twin.kernel.lower import Lowered
+
+BUCKETS = 2048
+"""Of a histogram of latencies: up to more seconds than a run may last."""
+
+
+def lower_sinks(low: Lowered) -> None:
+    """The results of this period, and of all."""
+    for sink, row in zip(low.sinks, low.sink_rows, strict=True):
+        for field, counts in (("processing", sink.processing), ("e2e", sink.e2e)):
+            row[field] = low.block(int(row["here"]), field, (), BUCKETS, np.int64)
+            low.blocks[int(row["here"]), field][list(counts)] = list(counts.values())
+
+
+def lower_logics(low: Lowered, task: Task, owner: Any) -> None:
+    """Those of a task."""
+    logics = logics_of(task)
+    rows = low.arena.make(k.LOGIC, len(logics))
+    rows["here"] = places = addresses(rows)
+    rows["next"] = [*places[1:], 0]
+    owner["logic"], owner["steps"] = places[0], len(logics)
+    for logic, row, place in zip(logics, rows, places, strict=True):
+        low.logics.append((logic, row))
+        low.logic_at[place] = logic
+        row["kind"], row["send_s"], row["dropped"] = LOGICS[type(logic)], logic.out.send_s, logic.dropped
+        for field in ("selectivity", "thins", "side"):
+            row[field] = getattr(logic, field, k.NONE)
+        row["results"] = getattr(logic, "n_out", 0)
+        _particular(low, logic, row, owner)
+    if isinstance(task.logic, Chain):
+        _chain(low, task.logic, rows, owner)
+    due = [(low.here[id(logic)], at_s) for logic, at_s in task.errands]
+    errands = low.array(k.ERRAND, int(owner["here"]), "errands", max(k.LEAST_ROOM, 2 * len(due)))
+    errands[: len(due)] = due
+    owner["errands"], owner["errands_room"], owner["errands_count"] = errands.ctypes.data, len(errands), len(due)
+
+
+def _particular(low: Lowered, logic: Logic, row: Any, owner: Any) -> None:
+    """What only one kind has."""
+    if row["kind"] == k.COLLECT:
+        row["sink"] = low.here[id(logic)]
+    elif isinstance(logic, RouteLogic):
+        row["thins"] = logic.exclusive
+        parts = low.array(k.PART, int(row["here"]), "parts", len(logic.shares))
+        parts["share"], parts["part"] = logic.shares, logic.goes
+        row["parts"] = parts.ctypes.data
+    elif isinstance(logic, WindowLogic):
+        row["window"] = lower_window(low, logic, row, owner)
+    elif isinstance(logic, RememberLogic | SessionLogic):
+        row["store"] = lower_store(low, logic, owner)
+    elif isinstance(logic, CallLogic):
+        row["calls"] = lower_calls(low, logic, row, owner)
+
+
+def _chain(low: Lowered, logic: Chain, rows: np.ndarray, owner: Any) -> None:
+    for step, row in zip(logic.steps, rows, strict=True):
+        low.steps.append((step, row))
+        row["stream"], row["service_s"], row["came"] = low.stream(step.draws), step.service_s, step.came
+    if rows[-1]["kind"] == k.COLLECT:
+        owner["chain_end"] = rows[-1]["here"]
+    _wait(low, owner, arrived(low, logic.planned), logic.entered)
+
+
+def _wait(low: Lowered, owner: Any, planned: Sequence[int], entered: Any) -> None:
+    """What leaves when the service or evaluation under way ends."""
+    owner["planned"], owner["last_planned"] = ends(planned)
+    places = {id(logic): place for place, logic in low.logic_at.items()}
+    inside = arrived(low, [each for _, each in entered])
+    for here, (logic, _) in zip(inside, entered, strict=True):
+        low.item(here)["step"] = places[id(logic)]
+    owner["entered"], owner["last_entered"] = ends(inside)
+
+
+def lower_outcome(low: Lowered, task: Task, owner: Any, outcome: Outcome) -> None:
+    """An evaluation under way, or other work of which nothing comes."""
+    owner["evaluating"] = 1
+    if isinstance(task.logic, Chain):
+        _wait(low, owner, arrived(low, [as_record(each, 0.0) for each in outcome.results]), outcome.entered)
+    elif isinstance(task.logic, WindowLogic):
+        lower_found(low, task.logic, outcome.results)
+
+
+def lift_logics(low: Lowered, closing: bool = False) -> None:
+    """What is counted, held and remembered. closing: nobody asks for what windows hold."""
+    for logic, row in low.logics:
+        logic.dropped = int(row["dropped"])
+        if row["kind"] in (k.SELECT, k.REMEMBER, k.ROUTE):
+            logic.n_out = int(row["results"])  # type: ignore[attr-defined]
+        if isinstance(logic, RouteLogic):
+            logic.goes = [bool(part) for part in low.blocks[int(row["here"]), "parts"]["part"].tolist()]
+        elif isinstance(logic, WindowLogic):
+            if not closing:
+                lift_window(low, logic)
+        elif isinstance(logic, RememberLogic | SessionLogic):
+            lift_store(low, logic)
+        elif isinstance(logic, CallLogic):
+            lift_calls(low, logic)
+
+    for task, owner in zip(low.tasks, low.task_rows, strict=True):
+        _outcome(low, task, owner)
+
+
+def _outcome(low: Lowered, task: Task, row: Any) -> None:
+    """What is about to leave, and what is due."""
+    due = low.ring(int(row["here"]), "errands", row["errands_first"], row["errands_count"])
+    task.errands.clear()
+    task.errands.extend((low.object_at[window], at_s) for window, at_s in due.tolist())
+    task.evaluating, logic, outcome = None, task.logic, Outcome([], task, [])
+    if isinstance(logic, Chain):
+        planned = [record(low, here) for here in items(row["planned"])]
+        entered = [(low.logic_at[int(low.item(here)["step"])], record(low, here)) for here in items(row["entered"])]
+        if row["busy"] and row["evaluating"]:
+            outcome = Outcome([(each.key, each.born_s, each.taken_s) for each in planned], logic.end, entered)
+            planned, entered = [], []
+        logic.planned, logic.entered = planned, entered
+    elif isinstance(logic, WindowLogic):
+        logic.planned = results_of(low, logic)
+        if row["busy"] and row["evaluating"]:
+            outcome = Outcome(logic.planned, task, [])
+            logic.planned = []
+    if row["busy"] and row["evaluating"]:
+        task.evaluating = outcome

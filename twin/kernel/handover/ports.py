@@ -1,0 +1,130 @@
+"""Ports with what they hold, how they deal, and who waits for room in inboxes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twin.engine.dealing.at_random import RandomDeal
+from twin.engine.dealing.by_key import AlignedDeal, KeyedDeal
+from twin.engine.dealing.one_queue import SharedDeal
+from twin.engine.streams.batching import GatheringPort
+from twin.engine.streams.channel import Port
+from twin.engine.streams.keys import KeyGroups
+from twin.engine.streams.pool import Pool
+from twin.engine.streams.shedding import SheddingPort
+from twin.kernel import layout as k
+from twin.kernel.handover.network import path
+from twin.kernel.handover.records import chain, ends, items, lower_items, record
+
+if TYPE_CHECKING:
+    from twin.kernel.lower import Lowered
+
+
+def lower_ports(low: Lowered) -> None:
+    """All ports, and the inboxes of all streams."""
+    for port, row in zip(low.ports, low.port_rows, strict=True):
+        count, here = len(port.deal.weights), int(row["here"])
+        row["task"], row["replicas"] = low.here[id(port.task)], count
+        paths = [port.paths.get(number) if port.deal.weights[number] > 0.0 else None for number in range(count)]
+        known = [0 if each is None else path(low, each) for each in paths]
+        row["paths"] = low.block(here, "paths", known, count, np.int64)
+        _deal(low, port.deal, row)
+        if isinstance(port, SheddingPort):
+            row["kind"] = k.SHEDDING
+        elif isinstance(port, GatheringPort):
+            _gather(low, port, row, count)
+        held = lower_items(low, [each for _, each in port.outbox], [path(low, way) for way, _ in port.outbox])
+        row["first_held"], row["last_held"] = ends(held)
+        row["held"] = len(held)
+    for inbox, row in zip(low.inboxes, low.inbox_rows, strict=True):
+        row["pool" if isinstance(inbox.task, Pool) else "task"] = low.here[id(inbox.task)]
+        waiting = [low.here[id(port)] for port in inbox.waiters]
+        if waiting:
+            row["first_waiting"], row["last_waiting"] = waiting[0], waiting[-1]
+            for one, following in pairwise(waiting):
+                low.port_rows["next_waiting"][low.port_rows["here"] == one] = following
+
+
+def _deal(low: Lowered, deal: Any, row: Any) -> None:
+    if isinstance(deal, AlignedDeal):
+        row["dealing"] = k.BY_PYTHON
+    elif isinstance(deal, KeyedDeal):
+        row["dealing"], row["keys"] = k.BY_KEY, _keys(low, deal._groups)
+        row["stream"] = low.stream(deal._draws)
+        if deal._chooser is not None:
+            row["sent"] = low.block(int(row["here"]), "sent", deal._chooser._sent, len(deal.weights), np.int64)
+    elif isinstance(deal, SharedDeal) or len(deal.live) == 1:
+        row["dealing"], row["only"] = k.ONLY, deal.live[0]
+    elif isinstance(deal, RandomDeal):
+        row["dealing"], row["stream"] = k.AT_RANDOM, low.stream(deal._draws)
+        row["keys"] = low.arena.floats(deal._steps)
+    else:
+        row["dealing"], row["turn"] = k.COPIES if deal.copies else k.IN_TURN, deal.turn
+        row["keys"], row["shares"] = low.arena.wholes(deal.live), len(deal.live)
+
+
+def _gather(low: Lowered, port: GatheringPort, row: Any, count: int) -> None:
+    here, batching = int(row["here"]), port.batching
+    row["kind"], row["slot"] = k.GATHERING, low.slot(k.PORTS, here)
+    row["batch"], row["flush_s"], row["phase_s"] = batching.tuples, batching.flush_s, batching.phase_s
+    buffers = low.array(k.BUFFER, here, "buffers", count)
+    buffers["tail"] = -1
+    row["buffers"] = buffers.ctypes.data
+    order = list(port._buffers)
+    row["open_order"], row["opened"] = low.block(here, "open_order", order, count, np.int64), len(order)
+    for number, records in port._buffers.items():
+        buffers[number] = (*ends(lower_items(low, records, [0] * len(records))), len(records))
+    row["armed"] = port._armed
+    low.pending[id(port._alarm)] = int(row["slot"])
+
+
+def _keys(low: Lowered, groups: KeyGroups) -> int:
+    """The structure of an operator's key groups."""
+    if id(groups) not in low.here:
+        groups.number()
+        row = low.make(k.KEYS, [groups])[0]
+        here = int(row["here"])
+        row["groups"] = len(groups)
+        row["steps"] = low.block(here, "steps", groups.group_steps, len(groups))
+        row["owners"] = low.block(here, "owners", groups.owner, len(groups), np.int64)
+        if groups.two_choice:
+            row["second"] = low.block(here, "second", groups.second, len(groups), np.int64)
+        row["firsts"] = low.arena.wholes(groups.first)
+        if groups._within:
+            row["within"] = low.arena.floats(groups._within)
+        else:
+            row["scales"] = low.arena.floats([each.scale for each in groups._splits])
+            row["counts"] = low.arena.wholes([each.keys for each in groups._splits])
+    return low.here[id(groups)]
+
+
+def lift_ports(low: Lowered) -> None:
+    """The same, back."""
+    for inbox, row in zip(low.inboxes, low.inbox_rows, strict=True):
+        inbox.waiters.clear()
+        inbox.waiters.extend(low.object_at[each] for each in chain(k.PORT, row["first_waiting"], "next_waiting"))
+    for port, row in zip(low.ports, low.port_rows, strict=True):
+        _lift_port(low, port, row)
+
+
+def _lift_port(low: Lowered, port: Port, row: Any) -> None:
+    here, deal = int(row["here"]), port.deal
+    port.outbox.clear()
+    if row["held"]:
+        held = items(row["first_held"])
+        port.outbox.extend((low.object_at[int(low.item(each)["path"])], record(low, each)) for each in held)
+    if row["dealing"] == k.IN_TURN:
+        deal.turn = int(row["turn"])
+    elif isinstance(deal, KeyedDeal) and deal._chooser is not None:
+        deal._chooser._sent = low.blocks[here, "sent"].tolist()
+    if isinstance(port, GatheringPort):
+        buffers = low.blocks[here, "buffers"]
+        port._buffers.clear()
+        for number in low.blocks[here, "open_order"][: int(row["opened"])].tolist():
+            full = items(buffers[number]["head"]) if buffers[number]["count"] else ()
+            port._buffers[number] = [record(low, each) for each in full]
+        port._armed = bool(row["armed"])
+        low.resume(port._alarm, int(row["slot"]))

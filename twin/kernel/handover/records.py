@@ -1,0 +1,111 @@
+"""Records as items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ctypes import c_int64, string_at
+from itertools import pairwise
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from twin.engine.record import Record
+from twin.engine.streams.channel import Inbox
+from twin.engine.streams.route import Leg
+from twin.kernel import layout as k
+from twin.kernel.arena import addresses, view
+
+if TYPE_CHECKING:
+    from twin.kernel.lower import Lowered
+
+
+FIELDS = Struct("=6q4d")
+"""An item's: next key path sender order step, born_s taken_s left_s at_s."""
+
+
+def lower_items(low: Lowered, records: Sequence[Record], paths: Sequence[int]) -> list[int]:
+    """The addresses of items of records that have come by these paths, or will go by them: as a list of items."""
+    if not records:
+        return []
+    rows = low.arena.make(k.ITEM, len(records))
+    for field in ("key", "born_s", "taken_s", "left_s", "at_s"):
+        rows[field] = [getattr(each, field) for each in records]
+    rows["path"] = paths
+    rows["sender"] = [low.here.get(id(each.sender), 0) for each in records]
+    found = addresses(rows)
+    rows["next"][:-1] = found[1:]
+    return found
+
+
+def arrived(low: Lowered, records: Sequence[Record]) -> list[int]:
+    """Those of records that are in inboxes, or were, or never were in any."""
+    inboxes = [each.inbox for each in records]
+    paths = [
+        gone(low, inbox, each.fetch_s) if isinstance(inbox, Inbox) else 0
+        for inbox, each in zip(inboxes, records, strict=True)
+    ]
+    return lower_items(low, records, paths)
+
+
+def gone(low: Lowered, inbox: Inbox, fetch_s: float) -> int:
+    """A path that a record has left behind it."""
+    key = id(inbox), fetch_s
+    if key not in low.gone_paths:
+        made = low.arena.make(k.PATH, 1)
+        arrive_at(low, made[0], inbox, fetch_s)
+        low.gone_paths[key] = int(made.ctypes.data)
+    return low.gone_paths[key]
+
+
+def arrive_at(low: Lowered, row: Any, inbox: Inbox, fetch_s: float) -> None:
+    """A path's end."""
+    row["inbox"], row["way"] = low.here[id(inbox)], low.here[id(inbox.way)]
+    row["fetch_s"] = fetch_s
+
+
+def ends(items: Sequence[int]) -> tuple[int, int]:
+    """The first and last of a list; none, of an empty one."""
+    return (items[0], items[-1]) if items else (0, 0)
+
+
+def link(items: Sequence[int]) -> tuple[int, int]:
+    """Makes a list of items; its ends."""
+    for one, following in pairwise(items):
+        view(k.ITEM, one)["next"] = following
+    return ends(items)
+
+
+def record(low: Lowered, here: int) -> Record:
+    """An item as a record, with the inbox, or the hop that stands for it, that it has come to or goes to."""
+    _, key, path, sender, _, _, born_s, taken_s, left_s, at_s = FIELDS.unpack(string_at(here, FIELDS.size))
+    made = Record(born_s, taken_s, at_s)
+    made.left_s, made.key, made.sender = left_s, key, low.object_at.get(sender)
+    if path:
+        if path not in low.stops:
+            low.stops[path] = _stop(low, path)
+        made.inbox, made.fetch_s = low.stops[path]
+    return made
+
+
+def _stop(low: Lowered, path: int) -> tuple[Inbox | Leg, float]:
+    """The inbox, or hop, at the end of a path or of a hop."""
+    inbox = None
+    if path in low.leg_addresses:
+        inbox, path = low.object_at[path].inbox, int(view(k.LEG, path)["path"])
+    row = view(k.PATH, path)
+    return inbox or low.object_at[int(row["inbox"])], float(row["fetch_s"])
+
+
+def chain(layout: Any, here: Any, field: str) -> Iterator[int]:
+    """The addresses in a list."""
+    here = int(here)
+    while here:
+        yield here
+        here = int(view(layout, here)[field])
+
+
+def items(here: Any) -> Iterator[int]:
+    """Those in a list of items."""
+    here = int(here)
+    while here:
+        yield here
+        here = c_int64.from_address(here).value

@@ -1,0 +1,133 @@
+"""Records on their way: items from a free list, and the lanes in which they wait.
+
+A lane holds what is on its way to a task, or waits there, from one card or from the task's own host. It is ordered by
+(arrival, sequence number), and so are the lanes among each other: the wire is the queue, and what arrives while its
+task works needs no event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.kernel.layout import ITEMS, item_at, lane_at
+from twin.kernel.native import call, compiled
+
+
+@compiled
+def new_item(s: Any) -> int:
+    """The address of one that nobody uses."""
+    if s.free == 0:
+        call(s.call_python, ITEMS, 0)
+    here = s.free
+    s.free = item_at(here).next
+    return here
+
+
+@compiled
+def release(s: Any, here: int) -> None:
+    """Nobody uses it any more."""
+    item_at(here).next = s.free
+    s.free = here
+
+
+@compiled
+def copy_of(s: Any, here: int) -> int:
+    """Another item of the same record."""
+    there = new_item(s)
+    item, other = item_at(here), item_at(there)
+    other.key, other.born_s, other.taken_s, other.left_s = item.key, item.born_s, item.taken_s, item.left_s
+    other.path, other.at_s = item.path, item.at_s
+    return there
+
+
+@compiled
+def append(line: Any, here: int) -> None:
+    """Puts an item behind those of a structure with `head` and `tail`."""
+    item_at(here).next = 0
+    if line.head == 0:
+        line.head = here
+    else:
+        item_at(line.tail).next = here
+    line.tail = here
+
+
+@compiled
+def put(lane: Any, here: int) -> bool:
+    """Puts an item, with its arrival on it, into a lane; whether it is the first there now.
+
+    On a wire nothing overtakes, but rounding may make what is sent later arrive a little earlier.
+    """
+    item = item_at(here)
+    item.next = 0
+    lane.total += 1
+    if lane.head == 0:
+        lane.head = lane.tail = lane.coming = here
+        return True
+    last = item_at(lane.tail)
+    if last.at_s < item.at_s or (last.at_s == item.at_s and last.order <= item.order):
+        last.next = here
+        lane.tail = here
+        if lane.coming == 0:
+            lane.coming = here
+        return False
+    before, after = 0, lane.head
+    while not earlier(item.at_s, item.order, item_at(after)):
+        before, after = after, item_at(after).next
+    item.next = after
+    if lane.coming == after:
+        lane.coming = here
+    if before == 0:
+        lane.head = here
+        return True
+    item_at(before).next = here
+    return False
+
+
+@compiled
+def earlier(at_s: float, order: int, item: Any) -> bool:
+    """Whether that comes before an item."""
+    return at_s < item.at_s or (at_s == item.at_s and order < item.order)
+
+
+@compiled
+def first_lane(task: Any) -> int:
+    """The lane whose first item comes, or came, first to a task; 0 if nothing comes."""
+    found = 0
+    at_s, order = 0.0, 0
+    here = task.lane
+    while here != 0:
+        lane = lane_at(here)
+        if lane.head != 0:
+            item = item_at(lane.head)
+            if found == 0 or item.at_s < at_s or (item.at_s == at_s and item.order < order):
+                found, at_s, order = here, item.at_s, item.order
+        here = lane.next
+    return found
+
+
+@compiled
+def take(lane: Any) -> int:
+    """Removes the first item of a lane."""
+    here = lane.head
+    following = item_at(here).next
+    lane.head = following
+    lane.total -= 1
+    if lane.came > 0:
+        lane.came -= 1
+    else:
+        lane.coming = following
+    if following == 0:
+        lane.tail = 0
+    return here
+
+
+@compiled
+def count_came(s: Any, lane: Any) -> int:
+    """How many items of a lane have arrived; those that are known to have are not looked at again."""
+    while lane.coming != 0:
+        item = item_at(lane.coming)
+        if item.at_s > s.now or (item.at_s == s.now and item.order > s.event_sequence):
+            break
+        lane.came += 1
+        lane.coming = item.next
+    return lane.came

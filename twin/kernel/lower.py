@@ -1,0 +1,166 @@
+"""From the engine's objects to the kernel's structures: everything that a run is in the middle of, to the last bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from twin.engine.alarm import Alarm
+from twin.engine.draws import BLOCK, Draws
+from twin.engine.logic import Logic
+from twin.engine.logics.remember import RememberLogic
+from twin.engine.logics.steps import Step
+from twin.engine.station.station import Station
+from twin.engine.streams.channel import Inbox
+from twin.engine.streams.jitter import Jitter
+from twin.engine.streams.network import Nic
+from twin.engine.streams.route import Leg
+from twin.engine.windows.content import Content
+from twin.engine.windows.session import SessionLogic
+from twin.kernel import columns
+from twin.kernel import layout as k
+from twin.kernel.arena import Arena, addresses, view
+from twin.kernel.handover.brokers import lower_brokers
+from twin.kernel.handover.calendar import lower_calendar
+from twin.kernel.handover.logics import lower_sinks
+from twin.kernel.handover.network import lower_cards
+from twin.kernel.handover.pools import lower_pools
+from twin.kernel.handover.ports import lower_ports
+from twin.kernel.handover.tasks import lower_queues, lower_tasks
+from twin.wiring.world import World
+
+
+class Lowered:
+    """One world as structures. here: address of the structure of an object, by its identity; object_at: the reverse.
+
+    blocks: arrays that grow or are drawn anew, by owner and field. pending: slot, by the identity of the alarm that the
+    engine has for it. wires: lanes, by receiver, card and latency; flying: those whose arrivals are events. gone_paths:
+    those that records have left behind, by inbox and what the rest costs. others: what is under way on cards and links
+    without being the kernel's: state, say. stops: inboxes, or hops, at the ends of paths, with what it costs
+    to fetch from there. error: what Python raised while the kernel ran.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.arena = Arena()
+        self.state = self.arena.make(k.STATE, 1)
+        self.here: dict[int, int] = {}
+        self.object_at: dict[int, Any] = {}
+        self.slots: list[tuple[int, int]] = []
+        self.pending: dict[int, int] = {}
+        self.blocks: dict[tuple[int, str], np.ndarray] = {}
+        self.wires: dict[tuple[int, int, float], int] = {}
+        self.flying: list[Any] = []
+        self.gone_paths: dict[tuple[int, float], int] = {}
+        self.others = Counter[Nic]()
+        self.stops: dict[int, tuple[Inbox | Leg, float]] = {}
+        self.error: BaseException | None = None
+        self.times: np.ndarray = np.zeros(0)
+        self.orders = self.kinds = self.owners = np.zeros(0, np.int64)
+        self._components()
+        for lower in (lower_cards, lower_ports, lower_sinks, lower_tasks, lower_pools, lower_brokers, lower_queues):
+            lower(self)
+        lower_calendar(self)
+
+    def _components(self) -> None:
+        world = self.world
+        self.tasks = world.every_task()
+        self.task_rows = self.make(k.TASK, self.tasks, columns.TASK)
+        self.pools = list(world.pools.values())
+        self.pool_rows = self.make(k.POOL, self.pools)
+        self.ports = [port for task in self.tasks for port in task.ports]
+        self.port_rows = self.make(k.PORT, self.ports, columns.PORT)
+        inboxes = [inbox for inboxes in world.inboxes.values() for inbox in inboxes]
+        self.inboxes = [inbox for inbox in inboxes if id(inbox.task) in self.here]  # others have left
+        self.inbox_rows = self.make(k.INBOX, self.inboxes, columns.INBOX)
+        self.ways = list(world.ways.values())
+        self.way_rows = self.make(k.WAY, self.ways, columns.WAY)
+        self.cards = [*world.nics.values(), *world.links.values()]
+        self.card_rows = self.make(k.CARD, self.cards, columns.CARD)
+        self.processors = list(world.processors.values())
+        self.processor_rows = self.make(k.PROCESSOR, self.processors, columns.PROCESSOR)
+        self.sinks = [sink for task in self.tasks if (sink := task.logic.sink()) is not None]
+        self.sink_rows = self.make(k.SINK, self.sinks, columns.SINK)
+        self.brokers = [broker for brokers in world.brokers.values() for broker in brokers]
+        self.broker_rows = self.make(k.BROKER, self.brokers)
+        self.streams: list[Draws] = []
+        self.legs: list[Leg] = []
+        self.leg_addresses: set[int] = set()
+        self.jitters: list[Jitter] = []
+        self.logics: list[tuple[Logic, Any]] = []
+        self.logic_at: dict[int, Logic] = {}
+        self.steps: list[tuple[Step, Any]] = []
+        self.stores: list[tuple[RememberLogic | SessionLogic, Any]] = []
+        self.contents: list[tuple[np.ndarray, Sequence[Content]]] = []
+
+    # structures and arrays -------------------------------------------------------------------------------------------
+
+    def make(self, layout: np.dtype[Any], objects: Sequence[Any], names: columns.Names | None = None) -> np.ndarray:
+        """The structures of some objects."""
+        made = self.arena.make(layout, len(objects))
+        for each, here in zip(objects, addresses(made), strict=False):
+            self.here[id(each)] = here
+            self.object_at[here] = each
+        made["here"] = addresses(made)
+        made = made[: len(objects)]
+        if names is not None:
+            columns.fill(made, objects, names)
+        return made
+
+    def row(self, task: Station) -> Any:
+        """The structure of a task."""
+        return view(k.TASK, self.here[id(task)])
+
+    def item(self, here: int) -> Any:
+        """The item at an address."""
+        return view(k.ITEM, here)
+
+    def slot(self, kind: int, owner: int) -> int:
+        """A new place in the calendar."""
+        number = len(self.slots)
+        self.slots.append((kind, owner))
+        if len(self.kinds):
+            self.kinds[number], self.owners[number] = kind, owner
+        return number
+
+    def lanes(self) -> list[int]:
+        """The addresses of what is under way, or waits."""
+        return [*(int(each["here"]) for each in self.flying if not each["pool"]), *self.wires.values()]
+
+    def block(self, owner: int, field: str, values: Any, room: int, kind: type = np.float64) -> int:
+        """The address of an array with room for more than the values that it has; it may be replaced later."""
+        made: np.ndarray = np.zeros(room, kind)
+        made[: len(values)] = values
+        self.blocks[owner, field] = made
+        return int(made.ctypes.data)
+
+    def array(self, layout: np.dtype[Any], owner: int, field: str, room: int) -> np.ndarray:
+        """The same of structures."""
+        made = self.blocks[owner, field] = np.zeros(room, layout)
+        return made
+
+    def ring(self, owner: int, field: str, first: Any, count: Any) -> np.ndarray:
+        """What is in an array that begins anew behind its end, in order."""
+        return np.roll(self.blocks[owner, field], -int(first))[: int(count)]
+
+    def stream(self, draws: Draws) -> int:
+        """The structure of a component's random numbers."""
+        if id(draws) not in self.here:
+            row = self.make(k.STREAM, [draws])[0]
+            self.streams.append(draws)
+            here = int(row["here"])
+            row["scv"] = draws._scv
+            for field, values in (("uniforms", draws._uniforms), ("services", draws._services)):
+                row[field] = self.block(here, field, values, BLOCK)
+                row[f"{field}_left"] = len(values)
+        return self.here[id(draws)]
+
+    def resume(self, alarm: Alarm, slot: int) -> None:
+        """Sets an alarm as the kernel has it, or not."""
+        if self.times[slot] < np.inf:
+            alarm.resume(float(self.times[slot]), int(self.orders[slot]))
+        else:
+            alarm.show(np.inf)

@@ -1,0 +1,203 @@
+"""What turns the kernel's Python into machine code: structures behind addresses, calls through addresses, the cache.
+
+All state lies in structures of fixed layout, as in C; the code reads and writes their fields in place. It is compiled
+by numba once for these sources and this processor, and kept as object code, which llvmlite alone loads in some
+milliseconds: only who compiles imports numba. With NUMBA_DISABLE_JIT=1 the same source runs as plain Python, slowly,
+for a debugger.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+import llvmlite.binding as llvm
+import numpy as np
+
+CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+"""What machine code calls, and what it is called by: two whole numbers in, one out."""
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+"""Whether the source runs as plain Python."""
+UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_build_excinfo_struct numba_unpickle"
+"""What compiled functions would call to raise errors, which the kernel's never do."""
+
+
+# the cache -----------------------------------------------------------------------------------------------------------
+
+
+def sources() -> list[Path]:
+    """The kernel's files."""
+    return sorted(Path(__file__).parent.glob("*.py"))
+
+
+def cache_folders() -> list[Path]:
+    """Where object code may be kept: beside the sources, in the user's cache, in a temporary folder."""
+    user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "streamtwin"
+    temporary = Path(tempfile.gettempdir()) / f"streamtwin-{os.getuid()}"
+    return [Path(__file__).parent / "__pycache__", user, temporary]
+
+
+def cache_name() -> str:
+    """Of the object code of just these sources, compilers and processor."""
+    made_of = [path.read_bytes() for path in sources()]
+    made_of += [version(name).encode() for name in ("numba", "llvmlite")]
+    made_of += [llvm.get_host_cpu_name().encode(), llvm.get_host_cpu_features().flatten().encode()]
+    return f"kernel-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}.zip"
+
+
+def cached() -> Path | None:
+    """The object code, if it was compiled before, and nobody else can have put it there: it is run."""
+    found = (folder / cache_name() for folder in cache_folders())
+    return next((path for path in found if path.is_file() and path.stat().st_uid in (0, os.getuid())), None)
+
+
+def keep(objects: dict[str, bytes]) -> Path | None:
+    """Keeps object code, by symbol, where that can be, in place of older; where, if it can."""
+    name = cache_name()
+    for folder in cache_folders():
+        try:
+            folder.mkdir(mode=0o777 if folder.name == "__pycache__" else 0o700, parents=True, exist_ok=True)
+            if folder.stat().st_uid not in (0, os.getuid()):  # somebody else's, who may put anything there
+                continue
+            handle, path = tempfile.mkstemp(dir=folder, suffix=".tmp")
+            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+                for symbol, code in objects.items():
+                    archive.writestr(symbol, code)
+            os.replace(path, folder / name)
+        except OSError:
+            continue
+        for old in folder.glob("kernel-*.zip"):
+            if old.name != name:
+                old.unlink(missing_ok=True)
+        return folder / name
+    return None
+
+
+READY = None if PLAIN else cached()
+"""The object code, if it need not be compiled."""
+
+if not PLAIN and READY is None:
+    print("compiling the simulator's kernel, once (some 20 s) ...", file=sys.stderr, flush=True)
+    import numba
+    from numba import types
+    from numba.extending import intrinsic
+
+
+# structures ----------------------------------------------------------------------------------------------------------
+
+
+def structure(fields: str, floats: str) -> np.dtype[Any]:
+    """A layout of 8-byte fields, by names: whole numbers, then floating-point numbers."""
+    taken = {*fields.split(), *floats.split()}.intersection(dir(np.record))
+    assert not taken, f"plain Python would not find the fields {taken} behind NumPy's own attributes"
+    wholes, reals = ([(name, kind) for name in names.split()] for names, kind in ((fields, "i8"), (floats, "f8")))
+    return np.dtype(wholes + reals, align=True)
+
+
+def accessor(layout: np.dtype[Any]) -> Callable[[int], Any]:
+    """The function address -> the structure that lies there, to be read and written in place."""
+    if PLAIN or READY:
+        record, size = np.dtype((np.record, layout)), layout.itemsize
+
+        def plain(address: int) -> Any:
+            memory: Any = (ctypes.c_char * size).from_address(int(address))
+            return np.ndarray((1,), record, memory)[0]
+
+        return plain
+    type_ = numba.from_dtype(layout)
+
+    @intrinsic
+    def at(_context: Any, _address: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(type_))
+
+        return type_(types.int64), generate
+
+    return cast(Callable[[int], Any], at)
+
+
+float_at = accessor(structure("", "value"))
+whole_at = accessor(structure("value", ""))
+
+
+if PLAIN or READY:
+    CALLED = WeakValueDictionary[int, Callable[..., int]]()
+    """By address, what plain Python calls through it."""
+
+    def call(address: int, a: int, b: int) -> int:
+        """Calls what is at an address."""
+        return CALLED[int(address)](int(a), int(b))
+
+else:
+
+    @intrinsic
+    def call(_context: Any, _address: Any, _a: Any, _b: Any) -> Any:
+        """Calls what is at an address."""
+
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            from llvmlite import ir
+
+            whole = ir.IntType(64)
+            target = builder.inttoptr(arguments[0], ir.FunctionType(whole, [whole, whole]).as_pointer())
+            return builder.call(target, arguments[1:])
+
+        return types.int64(types.int64, types.int64, types.int64), generate
+
+
+def address_of(function: Any) -> int:
+    """Of something that `call` may call; the caller keeps it alive."""
+    if PLAIN:
+        CALLED[id(function)] = function
+        return id(function)
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+# compiling -----------------------------------------------------------------------------------------------------------
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Part of the kernel: compiled with what calls it."""
+    return function if PLAIN or READY else numba.njit(function, error_model="numpy")
+
+
+def entries(*functions: Callable[[int, int], int]) -> list[Any]:
+    """Parts that are compiled by themselves, and called through their addresses, from Python, too."""
+    if PLAIN:
+        return list(functions)
+    if READY:
+        with zipfile.ZipFile(READY) as archive:
+            objects = {name: archive.read(name) for name in archive.namelist()}
+        return loaded(objects)
+    kind = types.int64(types.int64, types.int64)
+    made: list[Any] = [numba.cfunc(kind, error_model="numpy")(each) for each in functions]
+    objects = {each._wrapper_name: each._library.serialize_using_object_code()[2][0] for each in made}
+    keep(objects)
+    return loaded(objects)
+
+
+def loaded(objects: dict[str, bytes]) -> list[Any]:
+    """The functions of object code by their symbols, in their order."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    nothing = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
+    for symbol in (*UNREACHABLE.split(), "NRT_Free"):
+        llvm.add_symbol(symbol, nothing)
+    machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault")
+    LOADED.append(llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine))
+    for code in objects.values():
+        LOADED[-1].add_object_file(llvm.ObjectFileRef.from_data(code))
+    LOADED[-1].finalize_object()
+    return [CALLBACK(LOADED[-1].get_function_address(symbol)) for symbol in objects]
+
+
+LOADED: list[Any] = []
+"""Whose machine code is in use."""

@@ -1,0 +1,69 @@
+"""CPU sharing among the tasks of one socket: one virtual clock, a heap of jobs (twin.engine.compute.processor)."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from twin.kernel.calendar import ring_at
+from twin.kernel.heap import pop, push
+from twin.kernel.layout import job_at
+from twin.kernel.native import compiled
+
+EPSILON = 1e-11
+"""As the engine's."""
+
+
+@compiled
+def advance_clock(s: Any, processor: Any) -> None:
+    """Jobs have been worked on until now."""
+    elapsed = s.now - processor.since
+    if elapsed > 0.0:
+        processor.clock += processor.level * elapsed
+        processor.since = s.now
+
+
+@compiled
+def start_job(s: Any, processor: Any, task: Any, work_s: float) -> None:
+    """A task has so many core-seconds to do."""
+    advance_clock(s, processor)
+    task.running = 1
+    processor.sequence += 1
+    push(processor.heap, processor.jobs, processor.clock + work_s, processor.sequence, task.here)
+    processor.jobs += 1
+    relevel(s, processor)
+
+
+@compiled
+def end_first(processor: Any) -> int:
+    """Removes the job that ends first; the address of its task."""
+    owner = pop(processor.heap, processor.jobs)
+    processor.jobs -= 1
+    return owner
+
+
+@compiled
+def relevel(s: Any, processor: Any) -> None:
+    """What each job gets from now on, and when the first ends."""
+    if processor.jobs > 0 and processor.ringing == 0:
+        level = processor.capacity / processor.jobs
+        processor.level = level if level < 1.0 else 1.0
+        arm(s, processor)
+
+
+@compiled
+def arm(s: Any, processor: Any) -> None:
+    """One pending event, set anew only when the next end moves earlier."""
+    at_s = s.now if s.now > processor.since else processor.since
+    left_s = job_at(processor.heap).end - processor.clock
+    if left_s > 0.0:
+        at_s += left_s / processor.level
+    if at_s < processor.armed_s - 1e-12:
+        processor.armed_s = at_s
+        ring_at(s, processor.slot, at_s)
+
+
+@compiled
+def no_event(processor: Any) -> None:
+    """The pending event has come."""
+    processor.armed_s = inf

@@ -1,0 +1,193 @@
+"""What is known of keys, in the order in which they were last seen: keyed state that dies, and open sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.engine.windows.session import SOON
+from twin.kernel.calendar import cancel, ring_at
+from twin.kernel.channels import send
+from twin.kernel.contents import MIX
+from twin.kernel.draws import uniform
+from twin.kernel.items import new_item
+from twin.kernel.layout import MEMO_BYTES, MEMOS, item_at, memo_at, state_at, store_at
+from twin.kernel.native import call, compiled, whole_at
+
+
+@compiled
+def memo_of(store: Any, number: int) -> Any:
+    """That of a number, from 1 on."""
+    return memo_at(store.entries + MEMO_BYTES * (number - 1))
+
+
+@compiled
+def head_of_chain(store: Any, key: int) -> Any:
+    """Where the memos begin that may be of a key."""
+    return whole_at(store.heads + 8 * (((key ^ (key >> 15)) * MIX) & (store.room - 1)))
+
+
+@compiled
+def find(store: Any, key: int) -> int:
+    """The number of a key's memo; 0 if it has none."""
+    number = head_of_chain(store, key).value
+    while number != 0 and memo_of(store, number).key != key:
+        number = memo_of(store, number).chain
+    return number
+
+
+@compiled
+def touch(s: Any, store: Any, key: int) -> Any:
+    """A key's memo, which is the youngest now."""
+    number = find(store, key)
+    if number == 0:
+        number = added(s, store, key)
+    elif number == store.last:
+        return memo_of(store, number)
+    else:
+        memo = memo_of(store, number)
+        if memo.before == 0:
+            store.first = memo.after
+        else:
+            memo_of(store, memo.before).after = memo.after
+        memo_of(store, memo.after).before = memo.before
+    memo = memo_of(store, number)
+    memo.before, memo.after = store.last, 0
+    if store.last == 0:
+        store.first = number
+    else:
+        memo_of(store, store.last).after = number
+    store.last = number
+    return memo
+
+
+@compiled
+def added(s: Any, store: Any, key: int) -> int:
+    """The number of a new memo."""
+    if store.count == store.room:
+        call(s.call_python, MEMOS, store.here)
+    number = store.free
+    if number != 0:
+        store.free = memo_of(store, number).chain
+    else:
+        number = store.used + 1
+        store.used = number
+    store.count += 1
+    memo_of(store, number).key = key
+    chain_up(store, number)
+    return number
+
+
+@compiled
+def chain_up(store: Any, number: int) -> None:
+    """Makes a memo known by its key."""
+    memo = memo_of(store, number)
+    head = head_of_chain(store, memo.key)
+    memo.chain = head.value
+    head.value = number
+
+
+@compiled
+def forget_oldest(store: Any) -> None:
+    """Drops the memo that comes first."""
+    number = store.first
+    memo = memo_of(store, number)
+    store.first = memo.after
+    if memo.after == 0:
+        store.last = 0
+    else:
+        memo_of(store, memo.after).before = 0
+    at = head_of_chain(store, memo.key)
+    if at.value == number:
+        at.value = memo.chain
+    else:
+        other = memo_of(store, at.value)
+        while other.chain != number:
+            other = memo_of(store, other.chain)
+        other.chain = memo.chain
+    memo.chain = store.free
+    store.free = number
+    store.count -= 1
+
+
+def chain_all(_: int, here: int) -> int:
+    """Makes all memos known by their keys."""
+    store = store_at(here)
+    for number in range(1, store.used + 1):
+        chain_up(store, number)
+    return 0
+
+
+# keyed state ---------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def remember(s: Any, store: Any, key: int, at_s: float) -> None:
+    """The state of a key is there, and young."""
+    touch(s, store, key).at_s = at_s
+    expire(s, store)
+
+
+@compiled
+def expire(s: Any, store: Any) -> None:
+    """What nobody has asked for long enough dies."""
+    since_s = s.now - store.keep_s
+    while store.first != 0 and memo_of(store, store.first).at_s <= since_s:
+        forget_oldest(store)
+
+
+def expire_now(state: int, here: int) -> int:
+    """Before somebody looks."""
+    expire(state_at(state), store_at(here))
+    return 0
+
+
+# sessions ------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def plan_session(s: Any, task: Any, logic: Any, item: Any) -> float:
+    """Whoever begins a session pays for its result. A record without a key gets one."""
+    store = store_at(logic.store)
+    if store.drawn:
+        item.key = int(uniform(s, task.stream) * store.keys) if store.keys > 1 else 0
+    return 0.0 if find(store, item.key) != 0 else logic.send_s
+
+
+@compiled
+def join_session(s: Any, store: Any, item: Any) -> None:
+    """The record belongs to the session of its key now, which goes on for a gap."""
+    begins = find(store, item.key) == 0
+    memo = touch(s, store, item.key)
+    memo.at_s = s.now + store.keep_s
+    if begins:
+        store.begun += 1
+        memo.born_s, memo.taken_s = item.born_s, item.taken_s
+    else:
+        memo.born_s, memo.taken_s = min(memo.born_s, item.born_s), min(memo.taken_s, item.taken_s)
+    if store.watching == 0:
+        watch(s, store)
+
+
+@compiled
+def watch(s: Any, store: Any) -> None:
+    """Until the first session ends, if nothing more comes."""
+    store.watching = 1 if store.first != 0 else 0
+    if store.first != 0:
+        ring_at(s, store.slot, memo_of(store, store.first).at_s)
+
+
+@compiled
+def end_sessions(s: Any, store: Any, task: Any) -> None:
+    """Those whose time is over leave."""
+    cancel(s, store.slot)
+    while store.first != 0:
+        memo = memo_of(store, store.first)
+        if memo.at_s > s.now + SOON:
+            break
+        here = new_item(s)
+        item = item_at(here)
+        item.key, item.born_s, item.taken_s, item.path, item.at_s = memo.key, memo.born_s, memo.taken_s, 0, s.now
+        forget_oldest(store)
+        store.finished += 1
+        send(s, task, here)
+    watch(s, store)

@@ -1,0 +1,103 @@
+"""What the kernel knows, and what is left to the engine."""
+
+from __future__ import annotations
+
+from twin.engine.calling.logic import CallLogic
+from twin.engine.dealing.at_random import RandomDeal
+from twin.engine.dealing.by_key import AlignedDeal, KeyedDeal
+from twin.engine.dealing.in_turn import Deal
+from twin.engine.dealing.one_queue import SharedDeal
+from twin.engine.logic import Logic
+from twin.engine.logics.chain import Chain
+from twin.engine.logics.remember import RememberLogic
+from twin.engine.logics.route import RouteLogic
+from twin.engine.logics.select import SelectLogic
+from twin.engine.logics.sink import SinkLogic
+from twin.engine.logics.source import ReplayableSource, SourceLogic
+from twin.engine.logics.table import TableLogic
+from twin.engine.record import Record
+from twin.engine.station.task import Task
+from twin.engine.streams.batching import GatheringPort
+from twin.engine.streams.channel import Inbox, Port
+from twin.engine.streams.shedding import SheddingPort
+from twin.engine.windows.session import SessionLogic
+from twin.engine.windows.window import WindowLogic
+from twin.kernel import layout as k
+from twin.wiring.world import World
+
+LOGICS = {
+    Logic: k.PASS,
+    SourceLogic: k.READ,
+    ReplayableSource: k.READ,
+    SelectLogic: k.SELECT,
+    TableLogic: k.SELECT,
+    SinkLogic: k.COLLECT,
+    RouteLogic: k.ROUTE,
+    WindowLogic: k.WINDOW_OF,
+    RememberLogic: k.REMEMBER,
+    SessionLogic: k.SESSION,
+    CallLogic: k.CALL,
+}
+ALONE = {RouteLogic, SessionLogic, CallLogic}
+"""Logics that send by themselves: nothing follows them at their station."""
+PORTS = {Port, GatheringPort, SheddingPort}
+DEALS = {Deal, RandomDeal, KeyedDeal, AlignedDeal, SharedDeal}
+"""Just these classes: what is derived from them does something else."""
+
+
+def logics_of(task: Task) -> list[Logic]:
+    """From the first to the last of a station's."""
+    logic = task.logic
+    return [step.logic for step in logic.steps] if isinstance(logic, Chain) else [logic]
+
+
+def strange(world: World) -> str | None:
+    """What in a world the kernel can never run, in words; None if it knows all kinds of things there are."""
+    for task in world.every_task():
+        logics = logics_of(task)
+        for logic in logics:
+            if type(logic) not in LOGICS or logic.out.followers() or (len(logics) > 1 and type(logic) in ALONE):
+                return type(logic).__name__
+        for port in task.ports:
+            if type(port) not in PORTS or type(port.deal) not in DEALS:
+                return type(port.deal).__name__
+    return None
+
+
+def unsettled(world: World) -> bool:
+    """Whether something is going on that only the engine knows: a checkpoint, or state on its way."""
+    tasks = world.every_task()
+    if any(_under_way(task) for task in tasks) or any(_is_mark(event._value) for *_, event in world.env._queue):
+        return True
+    ports = [port for task in tasks for port in task.ports]
+    if any(isinstance(port.deal, KeyedDeal) and port.deal.stale for port in ports):
+        return True
+    used = [port.paths.inbox(place) for port in ports for place in port.deal.live]
+    used += [path.inbox for port in ports for path, _ in port.outbox]
+    used += [port.paths.inbox(place) for port in ports if isinstance(port, GatheringPort) for place in port._buffers]
+    held = [record for task in tasks for record in [*task.queue, *([task.current[0]] if task.in_service else [])]]
+    used += [record.inbox for record in held if isinstance(record.inbox, Inbox)]
+    known = {id(task) for task in tasks}
+    for pool in world.pools.values():
+        waiting = [keeper for record, keeper in pool.queue if record.n]
+        if len(waiting) < len(pool.queue) or any(id(each) not in known for each in [*pool.idle, *waiting]):
+            return True
+    known |= {id(pool) for pool in world.pools.values()}
+    here = {id(inbox) for each in world.inboxes.values() for inbox in each if id(inbox.task) in known}
+    return any(id(inbox) not in here for inbox in used)
+
+
+def _is_mark(value: object) -> bool:
+    """Whether it is a control item, also one that nobody waits for any more."""
+    return isinstance(value, Record) and not value.n
+
+
+def _under_way(task: Task) -> bool:
+    gate, logics = task.gate, logics_of(task)
+    if gate is not None and (gate.number >= 0 or gate.aside or gate.came):
+        return True
+    if any(map(_is_mark, task.queue)) or any(_is_mark(record) for port in task.ports for _, record in port.outbox):
+        return True
+    if any(logic not in logics for logic, _ in task.errands):
+        return True
+    return any(job[2] is task and job[3] != task.work_done for job in task.processor.jobs)

@@ -1,0 +1,233 @@
+"""Windows: what comes out of them, and when (twin.engine.windows)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from twin.kernel.channels import send
+from twin.kernel.contents import (
+    ELSEWHERE,
+    clear,
+    content_of,
+    draw_key,
+    entry_of,
+    forget,
+    put_in,
+    row_of,
+    side_of,
+    until,
+)
+from twin.kernel.draws import rounded, uniform
+from twin.kernel.items import new_item
+from twin.kernel.layout import (
+    RESULT_BYTES,
+    RESULTS,
+    TABLE_BYTES,
+    item_at,
+    result_at,
+    table_at,
+    window_at,
+)
+from twin.kernel.native import call, compiled
+
+# evaluations ---------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def add_result(s: Any, window: Any, key: int, born_s: float, taken_s: float) -> int:
+    """One more; its place."""
+    if window.found_count == window.found_room:
+        call(s.call_python, RESULTS, window.here)
+    place = window.found_count
+    result = result_at(window.found + RESULT_BYTES * place)
+    result.key, result.born_s, result.taken_s = key, born_s, taken_s
+    window.found_count = place + 1
+    return place
+
+
+@compiled
+def evaluate(s: Any, window: Any, position: float, stream: int) -> float:
+    """Finds the results of the window that ends there; the CPU seconds of that."""
+    window.fires += 1
+    before, start, looked_at = window.found_count, position - window.length, 0
+    for side in range(window.sides):
+        content = content_of(window, side)
+        low = until(content, start, 0)
+        looked_at += until(content, position, low) - low
+    if window.matches == 0:
+        group(s, window, start, position)
+    elif window.amplification >= 0.0:
+        measure(s, window, start, position, stream)
+    else:
+        match(s, window, start, position, stream)
+    return window.scan_s * looked_at + window.result_s * (window.found_count - before)
+
+
+@compiled
+def group(s: Any, window: Any, start: float, position: float) -> None:
+    """One result a key, in the order of their first records; as old as the oldest of each."""
+    content = content_of(window, 0)
+    low = until(content, start, 0)
+    high = until(content, position, low)
+    table = clear(s, window, 0, high - low)
+    window.stamp += 1
+    stamp = window.stamp
+    for number in range(low, high):
+        row = row_of(content, number)
+        entry = entry_of(table, row.key, stamp)
+        if entry.stamp != stamp:
+            entry.key, entry.stamp = row.key, stamp
+            entry.head = add_result(s, window, row.key, row.born_s, row.taken_s)
+        else:
+            result = result_at(window.found + RESULT_BYTES * entry.head)
+            if row.born_s < result.born_s:
+                result.born_s = row.born_s
+            if row.taken_s < result.taken_s:
+                result.taken_s = row.taken_s
+
+
+@compiled
+def index(s: Any, window: Any, side: int, start: float, position: float) -> None:
+    """Links a side's records of the window by their keys, in their order."""
+    content = content_of(window, side)
+    low = until(content, start, 0)
+    high = until(content, position, low)
+    table = clear(s, window, side, high - low)
+    for number in range(low, high):
+        row = row_of(content, number)
+        row.following = -1
+        entry = entry_of(table, row.key, window.stamp)
+        if entry.stamp != window.stamp:
+            entry.key, entry.stamp, entry.head = row.key, window.stamp, number
+        else:
+            row_of(content, entry.tail).following = number
+        entry.tail = number
+
+
+@compiled
+def match(s: Any, window: Any, start: float, position: float, stream: int) -> None:
+    """Records of one key, one a side, in the order of the first side's records, then of the second's, and so on."""
+    window.stamp += 1
+    for side in range(1, window.sides):
+        index(s, window, side, start, position)
+    content = content_of(window, 0)
+    low = until(content, start, 0)
+    for number in range(low, until(content, position, low)):
+        row = row_of(content, number)
+        if row.key != ELSEWHERE:
+            partners(s, window, 1, row.key, row.born_s, row.taken_s, stream)
+
+
+@compiled
+def head_of(window: Any, side: int, key: int) -> int:
+    """The first record of a key on a side; -1 if there is none."""
+    entry = entry_of(table_at(window.tables + TABLE_BYTES * side), key, window.stamp)
+    return entry.head if entry.stamp == window.stamp else -1
+
+
+@compiled
+def partners(s: Any, window: Any, first: int, key: int, born_s: float, taken_s: float, stream: int) -> None:
+    """All combinations of a record of the first side with those of its key on the others: like an odometer."""
+    for side in range(first, window.sides):
+        head = head_of(window, side, key)
+        if head < 0:
+            return
+        content_of(window, side).low_key = head
+    last = window.sides - 1
+    while True:
+        oldest_born_s, oldest_taken_s = born_s, taken_s
+        for side in range(first, window.sides):
+            content = content_of(window, side)
+            row = row_of(content, content.low_key)
+            if row.born_s < oldest_born_s:
+                oldest_born_s = row.born_s
+            if row.taken_s < oldest_taken_s:
+                oldest_taken_s = row.taken_s
+        times = 1
+        if window.repeats != 1.0:
+            times = rounded(s, stream, window.repeats)
+        for _ in range(times):
+            add_result(s, window, key, oldest_born_s, oldest_taken_s)
+        side = last
+        while side >= first:
+            content = content_of(window, side)
+            following = row_of(content, content.low_key).following
+            if following >= 0:
+                content.low_key = following
+                break
+            content.low_key = head_of(window, side, key)
+            side -= 1
+        if side < first:
+            return
+
+
+@compiled
+def measure(s: Any, window: Any, start: float, position: float, stream: int) -> None:
+    """Results by how many records are new, each of a record of each side at random."""
+    fresh = window.slide
+    if window.by_time:
+        fresh = 0.0
+        for side in range(window.sides):
+            content = content_of(window, side)
+            low = until(content, position - window.slide, 0)
+            fresh += until(content, position, low) - low
+    for _ in range(rounded(s, stream, window.amplification * fresh)):
+        born_s, taken_s = math.inf, math.inf
+        present = 0
+        for side in range(window.sides):
+            content = content_of(window, side)
+            low = until(content, start, 0)
+            count = until(content, position, low) - low
+            if count > 0:
+                present += 1
+                row = row_of(content, low + int(uniform(s, stream) * count))
+                born_s = row.born_s if row.born_s < born_s else born_s
+                taken_s = row.taken_s if row.taken_s < taken_s else taken_s
+        if present == 0:
+            return
+        add_result(s, window, ELSEWHERE, born_s, taken_s)
+
+
+# when ----------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def plan_window(s: Any, task: Any, logic: Any, item: Any) -> float:
+    """A record is taken up; the CPU seconds of the evaluation that it completes, of a window that counts records."""
+    window = window_at(logic.window)
+    if window.keyed == 0:
+        item.key = draw_key(s, window, side_of(window, item), task.stream)
+    if window.by_time:
+        return 0.0
+    window.seen += 1
+    put_in(s, window, item, float(window.seen))
+    if window.seen % int(window.slide):
+        return 0.0
+    before = window.found_count
+    work_s = evaluate(s, window, float(window.seen), task.stream)
+    forget(window, float(window.seen) + window.slide - window.length)
+    return work_s + (window.found_count - before) * logic.send_s
+
+
+@compiled
+def emit_window(s: Any, task: Any, logic: Any, item: Any) -> None:
+    """The service has ended: the record is in a window over time, results of one that counts leave."""
+    window = window_at(logic.window)
+    if window.by_time:
+        put_in(s, window, item, task.end_s)
+    leave(s, task, window, task.end_s)
+
+
+@compiled
+def leave(s: Any, task: Any, window: Any, at_s: float) -> None:
+    """All results leave, one after the other, at this moment."""
+    results = window.found_count
+    for number in range(results):
+        result = result_at(window.found + RESULT_BYTES * number)
+        here = new_item(s)
+        item = item_at(here)
+        item.key, item.born_s, item.taken_s, item.path = result.key, result.born_s, result.taken_s, 0
+        item.at_s = at_s
+        send(s, task, here)
+    window.found_count = 0

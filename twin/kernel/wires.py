@@ -1,0 +1,132 @@
+"""Records on their way: cards, links and hops, pools and tasks that they come to (twin.engine.streams.network)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.engine.streams.jitter import KNOT_S
+from twin.kernel.calendar import cancel, next_sequence, schedule
+from twin.kernel.items import put, take
+from twin.kernel.layout import (
+    KNOT,
+    card_at,
+    inbox_at,
+    item_at,
+    jitter_at,
+    lane_at,
+    leg_at,
+    path_at,
+    pool_at,
+    task_at,
+)
+from twin.kernel.native import call, compiled, float_at, whole_at
+from twin.kernel.pools import deliver_to_pool
+
+
+@compiled
+def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
+    """A record goes on its way."""
+    path, item = path_at(here_path), item_at(here)
+    inbox = inbox_at(path.inbox)
+    inbox.credits -= 1
+    inbox.sent += 1
+    item.path, item.sender = here_path, sender
+    if path.leg != 0:
+        cross(s, path.leg, here)
+    elif path.card != 0:
+        transmit(s, path.card, path.lane, path.bytes_each, path.latency_s, here)
+    elif inbox.pool != 0:
+        deliver_to_pool(s, pool_at(inbox.pool), here)
+    else:
+        item.at_s, item.order = s.now, s.event_sequence
+        deliver(s, inbox, path.lane, here)
+
+
+@compiled
+def deliver(s: Any, inbox: Any, lane: int, here: int) -> None:
+    """A record has arrived, now."""
+    put(lane_at(lane), here)
+    task = task_at(inbox.task)
+    if not task.busy and not task.blocked:
+        call(s.work_on, s.here, task.here)
+
+
+@compiled
+def cross(s: Any, here_leg: int, here: int) -> None:
+    """A record takes one hop of its route; after the last it is on its way to its inbox."""
+    leg, item = leg_at(here_leg), item_at(here)
+    leg.tuples += 1
+    item.path = leg.here if leg.onward != 0 else leg.path
+    latency_s = leg.latency_s
+    if leg.jitter != 0:
+        latency_s = max(latency_s * factor(s, leg.jitter), leg.arrival_s - (item.at_s + wait_s(leg.card, item.at_s)))
+    transmit(s, leg.card, leg.lane, leg.bytes_each, latency_s, here)
+    leg.arrival_s = item.at_s
+
+
+@compiled
+def factor(s: Any, here: int) -> float:
+    """By which the latency of a card or link is longer now."""
+    jitter = jitter_at(here)
+    while s.now >= (jitter.knot + 1) * KNOT_S:
+        call(s.call_python, KNOT, here)
+    share = max(0.0, s.now / KNOT_S - jitter.knot)
+    return jitter.low + share * (jitter.high - jitter.low)
+
+
+@compiled
+def wait_s(here_card: int, at_s: float) -> float:
+    """Time that a record waits before it is sent."""
+    card = card_at(here_card)
+    return max(0.0, card.backlog_s - max(0.0, at_s - card.last_s))
+
+
+@compiled
+def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_s: float, here: int) -> None:
+    """A card or link sends a record, behind what waits there; then it is under way for its latency."""
+    card, lane, item = card_at(here_card), lane_at(here_lane), item_at(here)
+    time_s = bytes_each / card.bytes_per_s
+    elapsed_s = item.at_s - card.last_s
+    backlog_s = card.backlog_s
+    if elapsed_s > 0.0:
+        card.last_s = item.at_s
+        backlog_s -= elapsed_s
+        if backlog_s < 0.0:
+            backlog_s = 0.0
+    backlog_s += time_s
+    card.backlog_s = backlog_s
+    item.at_s = item.at_s + ((backlog_s if backlog_s > time_s else time_s) + latency_s)
+    card.bytes_out += bytes_each
+    card.tuples_in += 1
+    item.order = next_sequence(s)
+    if put(lane, here):
+        if lane.slot >= 0:
+            schedule(s, lane.slot, item.at_s, item.order)
+        else:
+            expect(s, task_at(lane.task), item)
+
+
+@compiled
+def expect(s: Any, task: Any, item: Any) -> None:
+    """An idle task will begin with what arrives first."""
+    if task.busy or task.blocked or task.halted:
+        return
+    slot = task.slot
+    at_s = float_at(s.times + 8 * slot).value
+    if item.at_s < at_s or (item.at_s == at_s and item.order < whole_at(s.orders + 8 * slot).value):
+        schedule(s, slot, item.at_s, item.order)
+
+
+@compiled
+def hop(s: Any, lane: Any) -> None:
+    """What has crossed a card or link goes on with its next hop, or to the replica whose turn it is."""
+    here = take(lane)
+    if lane.head != 0:
+        first = item_at(lane.head)
+        schedule(s, lane.slot, first.at_s, first.order)
+    else:
+        cancel(s, lane.slot)
+    if lane.pool != 0:
+        deliver_to_pool(s, pool_at(lane.pool), here)
+    else:
+        cross(s, leg_at(item_at(here).path).onward, here)

@@ -1,0 +1,130 @@
+"""Runs that end as soon as they are known well enough: batch means, looked at again and again.
+
+Batches are short to begin with, and there are ever more of them; each time that their number has grown by two fifths,
+throughput and latencies are judged by their standard errors over some dozens of batches, made of as many short ones as
+that takes (Law and Carson, Operations Research 27, 1979). Who looks often stops by chance sooner or later, and all
+means are to be known at once, so that more standard errors must fit into the precision than an interval has (`ERRORS`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from simpy.core import StopSimulation
+
+from twin.engine.measure.batches import Batches
+from twin.engine.measure.standard_errors import StandardErrors, standard_errors, whole_slides_s
+from twin.engine.measure.statistics import Statistics
+from twin.job import Job
+from twin.precision.batches import sinks_of
+from twin.precision.steadiness import memory_s, slides_s
+from twin.run import metrics_of
+from twin.scenario import Scenario
+from twin.wiring.world import World
+
+LOOKS = (40, 56)
+"""Batches at which is looked; then they are joined two by two."""
+MARGIN = 2.5
+"""Standard errors that must fit into the precision, so that all means together are as close in 95 of 100 runs."""
+RESULTS = 30.0
+"""A batch has no fewer, at the rates that the job is offered."""
+FILLED = 2.0
+"""So many of its longest windows after it began, a job is as it will be."""
+
+
+def measured(scenario: Scenario, job: Job) -> Scenario:
+    """The same, measured only when its windows are full, as means of a start would be those of no longer run."""
+    settings = scenario.run
+    filled_s = min(FILLED * memory_s(job), settings.horizon_s / 4)
+    return scenario.with_run(warmup_s=max(settings.warmup_s, filled_s)) if settings.precision else scenario
+
+
+class Enough:
+    """Ends a run as soon as its means are known as well as `run.precision` says; it then is `reached`."""
+
+    def __init__(self, job: Job, scenario: Scenario, world: World, statistics: Statistics) -> None:
+        settings = scenario.run
+        self.precision, self.warmup_s = settings.precision or math.inf, settings.warmup_s
+        self.reached = False
+        self._statistics = statistics
+        self._env = world.env
+        start_s = math.ceil(settings.warmup_s / settings.period_s - 1e-9) * settings.period_s
+        self._batches = Batches(world.env, sinks_of(job, world), self._edges_s(start_s, _length_s(job)))
+        statistics.listeners.append(self._batches.period_ended)
+
+    def table(self) -> np.ndarray:
+        """[4, B], by batch, of those that are whole; see `Batches.table`."""
+        return _joined(self._batches.table()[:, :-1])
+
+    def _edges_s(self, start_s: float, length_s: float) -> Iterator[float]:
+        """When batches end. Asked for the next one, it is the end of the last one: it is looked whether that is all."""
+        number = 0
+        while True:
+            yield start_s + number * length_s
+            if _looked(number) and self._known():
+                self.reached = True
+                self._env.look(0.0, first=True).callbacks.append(StopSimulation.callback)
+                return
+            number += 1
+
+    @property
+    def growing(self) -> bool:
+        """Whether the brokers' backlog grows, so that end-to-end latencies have no mean."""
+        rows = [row for row in self._statistics.operator_rows if row["start_s"] >= self.warmup_s]
+        return bool(rows) and metrics_of(rows, 0.0, crashed=False).backpressured
+
+    def _known(self) -> bool:
+        table = self.table()
+        return shares(table, standard_errors(table, growing=self.growing)) <= self.precision
+
+
+def shares(table: np.ndarray, errors: StandardErrors) -> float:
+    """The largest of the errors, `MARGIN` times, as a share of its mean; inf where nothing reached a sink."""
+    length_s, results, processing_s, e2e_s = table.sum(axis=1)
+    if not results:
+        return math.inf
+    found = (
+        (errors.throughput_per_s, results / length_s),
+        (errors.processing_latency_s, processing_s / results),
+        (errors.e2e_latency_s, e2e_s / results),
+    )
+    return max((MARGIN * error / mean for error, mean in found if error is not None and mean), default=math.inf)
+
+
+def _looked(number: int) -> bool:
+    """Whether it is looked after so many batches: at 40, 56, 80, 112, and so on."""
+    if number < min(LOOKS):
+        return False
+    return any(number == look << math.floor(math.log2(number / look)) for look in LOOKS if number >= look)
+
+
+def _joined(table: np.ndarray) -> np.ndarray:
+    """Neighbouring batches joined until there are fewer than twice the fewest; what is left over at the start goes."""
+    each = 1 << max(0, math.floor(math.log2(max(1, table.shape[1]) / min(LOOKS))))
+    count = table.shape[1] // each
+    return table[:, table.shape[1] - count * each :].reshape(4, count, each).sum(axis=2)
+
+
+def _length_s(job: Job) -> float:
+    """Of a batch to begin with: windows in full, and some dozens of results."""
+    per_s = sum(job.rates[each.operators[-1].name].in_per_s for each in job.sinks)
+    return whole_slides_s(max(memory_s(job), RESULTS / max(per_s, 1e-300)), slides_s(job.deployment))
+
+
+def until_the_end(precision: float | None, why: str, enough: Enough | None) -> list[str]:
+    """What a reader should know of a run that lasted until its horizon, though a precision was asked for.
+
+    why: nothing else could be, if so.
+    """
+    if precision is None or (enough is not None and enough.reached):
+        return []
+    if enough is None:
+        return [f"run.precision = {precision:g}: the run lasted until its horizon, as its means depend on {why}"]
+    table = enough.table()
+    share = shares(table, standard_errors(table, growing=enough.growing)) if table.shape[1] >= min(LOOKS) else math.inf
+    if not math.isfinite(share):
+        return [f"run.precision = {precision:g} is not reached: too little happens until the horizon; run longer"]
+    more = (share / precision) ** 2
+    return [f"run.precision = {precision:g} is not reached, but {share:.2g}; it takes about {more:.1f} times as long"]
