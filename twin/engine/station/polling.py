@@ -13,6 +13,7 @@ from twin.engine.station.task import Task
 if TYPE_CHECKING:
     from twin.engine.arrival.broker import Broker
     from twin.engine.logic import Logic
+    from twin.engine.outcome import Outcome
     from twin.engine.station.setup import Setup
 
 
@@ -51,6 +52,11 @@ class PollingTask(Task):
         """See Task."""
         self._forget()
         super().begin(record)
+
+    def job(self, outcome: Outcome, work_s: float) -> None:
+        """See Task."""
+        self._forget()
+        super().job(outcome, work_s)
 
     def poll_anew(self) -> None:
         """What was to come has changed."""
