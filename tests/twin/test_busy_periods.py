@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,22 @@ import pytest
 
 from tests.twin.changing import column
 from tests.twin.worlds import HOST, chain
+from twin.events import AnyEvent, Failure
 from twin.profiles import STORM
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 
-def run(work: dict[str, Any], gap_s: float, cores: int, replicas: int = 1, **more: Any) -> Run:
+def run(
+    work: dict[str, Any], gap_s: float, cores: int, replicas: int = 1, events: Sequence[AnyEvent] = (), **more: Any
+) -> Run:
     """A tuple every `gap_s`, in periods of a second."""
     arrivals = {"law": "constant", "rate_per_s": 1.0 / gap_s}
     host = HOST | {"cpu_percent": 100 * cores, "latency_ms": 0}
     what = chain([{"name": "work"} | work], arrivals, hosts=[host], placement={"work": ["h"] * replicas}, **more)
-    return simulate(Scenario.of(what, RunSettings(horizon_s=40.0, period_s=1.0, warmup_s=0.0)))
+    settings = RunSettings(horizon_s=40.0, period_s=1.0, warmup_s=0.0)
+    return simulate(Scenario.of(what, settings, events=events))
 
 
 def used(result: Run) -> np.ndarray:
@@ -63,9 +68,19 @@ def test_a_host_is_used_when_windows_are_evaluated(cores: int) -> None:
     assert used(result) == pytest.approx(overlaps(np.array([10.0, 20.0, 30.0]), 2.5) / cores, abs=0.005)  # and tuples
 
 
-def test_a_service_that_ends_in_another_period_was_as_long_as_it_was() -> None:
-    """A task's services are booked as they end; what exceeds a period counts in those that follow."""
-    result = run(slow(2.25), gap_s=5.0, cores=2)
-    busy = np.array(column(result, "work", "busyTimeMsPerSecond")) / 1000.0
-    assert busy.max() <= 1.0
-    assert busy.sum() == pytest.approx(2.25 * sum(column(result, "work", "numRecordsOut")))
+def busy(result: Run) -> np.ndarray:
+    """Share of each period that the replicas of the operator were."""
+    return np.array(column(result, "work", "busyTimeMsPerSecond")) / 1000.0
+
+
+@CORES
+def test_a_task_is_busy_in_the_periods_in_which_it_works(cores: int) -> None:
+    result = run(slow(2.25), gap_s=5.0, cores=cores)
+    assert busy(result) == pytest.approx(overlaps(np.arange(5.0, 40.0, 5.0), 2.25))
+
+
+@CORES
+def test_a_task_that_fails_was_busy_until_then(cores: int) -> None:
+    """Half a second after a service has begun; there is no other afterwards."""
+    result = run(slow(2.25), gap_s=5.0, cores=cores, events=[Failure(host="h", at_s=5.5)])
+    assert busy(result) == pytest.approx([0.0] * 5 + [0.5] + [0.0] * 34)

@@ -88,8 +88,9 @@ class Observer:
         busy_s: dict[str, float] = defaultdict(float)
         for tasks in self.wiring.world.tasks.values():
             for task in tasks:
-                busy_s[self.wiring.places[task].host] += task.busy_s - self._busy_s.get(task, 0.0)
-                self._busy_s[task] = task.busy_s
+                until_now_s = task.busy_until_now_s()
+                busy_s[self.wiring.places[task].host] += until_now_s - self._busy_s.get(task, 0.0)
+                self._busy_s[task] = until_now_s
         used = {row["host"]: 100.0 * row["cpuUtilisation"] for row in hosts}
         return {host: used.get(host, 0.0) / seconds if seconds > 0.0 else 0.0 for host, seconds in busy_s.items()}
 

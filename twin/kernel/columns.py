@@ -18,7 +18,7 @@ def same(names: str) -> dict[str, str]:
 
 TASK = same("blocked tuples_in tuples_out service_s send_s busy_s blocked_s free_s in_service_work_s busy halted") | {
     "_blocked_since_s": "blocked_since_s",
-    "_job_since_s": "job_since_s",
+    "_since_s": "since_s",
 }
 INBOX = same("credits capacity sent side beyond_s")
 WAY = same("tuples took_s")

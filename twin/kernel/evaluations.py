@@ -60,7 +60,7 @@ def evaluate_due(s: Any, window: Any, task: Any, at_s: float) -> None:
     work_s *= processor.slowdown
     processor.work_s += work_s
     task.busy, task.evaluating = 1, 1
-    task.job_since_s, task.in_service_work_s = s.now, work_s
+    task.since_s, task.in_service_work_s = s.now, work_s
     if work_s <= 0.0:
         end_evaluation(s, task)
     elif task.shared:
@@ -74,7 +74,7 @@ def evaluate_due(s: Any, window: Any, task: Any, at_s: float) -> None:
 def end_evaluation(s: Any, task: Any) -> None:
     """The results leave."""
     task.evaluating = 0
-    task.busy_s += s.now - task.job_since_s
+    task.busy_s += s.now - task.since_s
     task.free_s = s.now
     if task.steps > 1:
         leave_chain(s, task, s.now)

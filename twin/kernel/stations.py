@@ -56,6 +56,7 @@ def begin(s: Any, task: Any, here: int) -> None:
         way = way_at(path_at(item.path).way)
         way.tuples += 1
         way.took_s += start_s - item.taken_s - item.left_s
+    task.since_s = start_s
     time_s = work_s / processor.speed
     end_s = start_s + time_s
     task.current, task.start_s, task.end_s, task.time_s = here, start_s, end_s, time_s
@@ -63,7 +64,7 @@ def begin(s: Any, task: Any, here: int) -> None:
         complete(s, task)
     elif task.shared:
         task.time_s = 0.0
-        task.job_since_s = s.now
+        task.since_s = s.now
         cancel(s, task.slot)
         start_job(s, processor, task, work_s)
     else:
@@ -91,7 +92,7 @@ def job_done(s: Any, task: Any) -> None:
         finish(s, task)
         return
     task.end_s = s.now
-    task.time_s += s.now - task.job_since_s
+    task.time_s += s.now - task.since_s
     finish(s, task)
 
 

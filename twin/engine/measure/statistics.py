@@ -36,7 +36,6 @@ class OperatorMeter:
         self.brokers = brokers
         self.since_s = [0.0] * len(tasks)
         self.until_s = [math.inf] * len(tasks)
-        self._busy_debt_s = [0.0] * len(tasks)
         self._before = self._counters() | {"arrived": 0}  # what comes as the run begins is of the first period
 
     def joined(self, task: Task, now_s: float) -> None:
@@ -45,7 +44,6 @@ class OperatorMeter:
         self.tasks.append(task)
         self.since_s.append(now_s)
         self.until_s.append(math.inf)
-        self._busy_debt_s.append(0.0)
         fresh = self._counters()
         self._before |= {key: value for key, value in fresh.items() if key not in before}
 
@@ -64,7 +62,7 @@ class OperatorMeter:
             "out": sum([task.logic.sent(self.number) for task in self.tasks]),
             "dropped": sum([port.dropped for task in self.tasks for port in self._ports(task)]),
             "arrived": sum([broker.arrived for broker in self.brokers]),
-            **{f"busy{k}": task.busy_s for k, task in enumerate(self.tasks)},
+            **{f"busy{k}": task.busy_until_now_s() for k, task in enumerate(self.tasks)},
             **{f"blocked{k}": task.blocked_until_now_s() for k, task in enumerate(self.tasks)},
         }
 
@@ -107,7 +105,7 @@ class OperatorMeter:
     ) -> tuple[float, float]:
         """Shares of the period that all replicas together were busy and blocked.
 
-        A service is booked when it ends, so a long one can exceed its period; the rest is carried over.
+        Work that goes on while a batch waits for room counts as blocked.
         """
         busy = blocked = 0.0
         length_s = end_s - start_s
@@ -116,10 +114,7 @@ class OperatorMeter:
             if there_s <= 0.0:
                 continue
             held = min(there_s, now[f"blocked{k}"] - before[f"blocked{k}"])
-            due = now[f"busy{k}"] - before[f"busy{k}"] + self._busy_debt_s[k]
-            worked = min(due, there_s - held)
-            self._busy_debt_s[k] = due - worked
-            busy += worked / length_s
+            busy += min(there_s - held, now[f"busy{k}"] - before[f"busy{k}"]) / length_s
             blocked += held / length_s
         return busy, blocked
 

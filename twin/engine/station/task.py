@@ -21,10 +21,11 @@ class Task(Station):
     """A station with its logic, which serves one record at a time.
 
     `current`: the record in service; when that began and ends; how long it takes. `evaluating`: what other work, now
-    under way as a job, comes to. in_service_work_s: core-seconds of the last work taken up.
+    under way as a job, comes to. in_service_work_s: core-seconds of the last work taken up. busy_s: that ended
+    work took.
     """
 
-    __slots__ = ("_job_since_s", "busy_s", "current", "evaluating", "finish_alarm", "in_service_work_s")
+    __slots__ = ("_since_s", "busy_s", "current", "evaluating", "finish_alarm", "in_service_work_s")
 
     exact: ClassVar[bool] = True
 
@@ -35,7 +36,7 @@ class Task(Station):
         self.evaluating: Outcome | None = None
         self.busy_s = 0.0
         self.in_service_work_s = 0.0
-        self._job_since_s = 0.0
+        self._since_s = 0.0
         self.processor.attach(self)
         logic.start(self, self)
 
@@ -71,6 +72,7 @@ class Task(Station):
             way = inbox.way
             way.tuples += 1
             way.took_s += start_s - record.taken_s - record.left_s
+        self._since_s = start_s
         time_s = work_s / processor.speed
         end_s = start_s + time_s
         if end_s <= start_s:
@@ -78,7 +80,7 @@ class Task(Station):
             self.complete()
         elif processor.shared:
             self.current = (record, start_s, end_s, 0.0)
-            self._job_since_s = self.env.now
+            self._since_s = self.env.now
             processor.start(self, work_s, self.work_done)
         else:
             self.current = (record, start_s, end_s, time_s)
@@ -89,7 +91,7 @@ class Task(Station):
         if self.evaluating is None:
             record, start_s, _, _ = self.current
             now: float = self.env.now
-            self.current = (record, start_s, now, now - self._job_since_s)
+            self.current = (record, start_s, now, now - self._since_s)
         self._finish(None)
 
     def _finish(self, _: object) -> None:
@@ -115,7 +117,7 @@ class Task(Station):
         work_s *= self.processor.slowdown
         self.processor.work_s += work_s
         now: float = self.env.now
-        self._job_since_s = now
+        self._since_s = now
         self.busy = True
         self.in_service_work_s = work_s
         self.evaluating = outcome
@@ -130,10 +132,14 @@ class Task(Station):
         outcome, self.evaluating = self.evaluating, None
         assert outcome is not None
         now: float = self.env.now
-        self.busy_s += now - self._job_since_s
+        self.busy_s += now - self._since_s
         self.free_s = now
         outcome.leave(now)
         self.busy = False
+
+    def busy_until_now_s(self) -> float:
+        """Time spent at work so far."""
+        return self.busy_s + (max(0.0, self.env.now - self._since_s) if self.busy else 0.0)
 
     def left_s(self) -> float:
         """Core-seconds that the work under way still needs."""
@@ -160,6 +166,7 @@ class Task(Station):
         self.queued = 0
         if self.busy:
             self.processor.work_s -= self.left_s()
+            self.busy_s = self.busy_until_now_s()
             self._silence()
             self.busy = False
         self.processor.cancel(self)
