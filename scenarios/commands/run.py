@@ -54,7 +54,7 @@ def run(
     from scenarios.files.traces import check_free
     from scenarios.telling import run_tables
     from scenarios.telling.pictures import check_picture
-    from twin.guards.effort import require_feasible
+    from twin.guards.effort import SOONER, require_feasible
     from twin.simulation import simulate
 
     terminal = Terminal(as_json=as_json, quiet=quiet)
@@ -67,7 +67,10 @@ def run(
     loaded = scenario_of(scenario, [*policies, *(set_ or [])], horizon_s=horizon, precision=asked, seed=seed)
     effort = require_feasible(loaded)
     if effort.long:
-        terminal.note(f"a long run: {effort.describe()}")
+        ends_early = loaded.run.precision is not None
+        terminal.note(
+            f"a long run: {'at most ' if ends_early else ''}{effort.describe()}{'' if ends_early else SOONER}"
+        )
     with terminal.progress("periods") if effort.long else nullcontext() as report:
         result = simulate(loaded, progress=report)
     _close(terminal, result, loaded.name, out, plot)

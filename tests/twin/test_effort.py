@@ -11,7 +11,7 @@ from tests.twin.worlds import HOST, chain, deployment, sink
 from twin.checkpoints import Checkpoints
 from twin.deployment import Deployment
 from twin.errors import BadInput
-from twin.guards.effort import ENGINE_S, KERNEL_S, MOST_S, estimate, require_feasible
+from twin.guards.effort import ARRIVAL_S, ENGINE_S, KERNEL_S, MOST_S, estimate, require_feasible
 from twin.guards.memory import MOST_BYTES
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -64,7 +64,7 @@ def test_the_kernel_makes_it_cheaper_and_no_different() -> None:
     assert {each.cause: each.services for each in engine.loads} == {each.cause: each.services for each in kernel.loads}
     native = sum(each.services for each in kernel.loads if each.each_s == KERNEL_S)
     assert engine.cpu_s - kernel.cpu_s == pytest.approx(native * (ENGINE_S - KERNEL_S))
-    assert {each.each_s for each in engine.loads} == {ENGINE_S}
+    assert {each.each_s for each in engine.loads} == {ENGINE_S, ARRIVAL_S}
 
 
 def test_what_would_take_hours_is_refused_unless_it_may_end_sooner() -> None:
@@ -80,13 +80,16 @@ def test_what_would_take_hours_is_refused_unless_it_may_end_sooner() -> None:
         ({"channel": 10**6, "rate": 1e6}, "tuples in the channels"),
         ({"window_s": 100.0, "rate": 1e6}, "tuples in the windows of 'a'"),
         ({"period_s": 1e-5}, "rows of statistics"),
+        ({"read_s": 0.1, "rate": 1e8}, "records that 'source' has not read"),
+        ({"gap_s": 20.0, "rate": 1e6}, "open sessions of 'a'"),
     ],
 )
 def test_what_no_memory_holds_is_refused_by_name(what: dict[str, Any], words: str) -> None:
     window = {"policy": "time", "size_s": what.get("window_s", 1.0)}
+    holds = {"kind": "session", "gap_s": what["gap_s"], "keys": 10**9} if "gap_s" in what else {"window": window}
     operators = [
-        {"kind": "source", "name": "source", "service_time_s": 0},
-        {"kind": "aggregate", "name": "a", "window": window, "service_time_s": 0},
+        {"kind": "source", "name": "source", "service_time_s": what.get("read_s", 0)},
+        {"kind": "aggregate", "name": "a", "service_time_s": 0} | holds,
         sink(),
     ]
     engine = load("word-count").engine.model_copy(update={"channel_tuples": what.get("channel", 100)})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from tests.twin.worlds import chain, queue
 from twin.events import SlowDown
+from twin.precision.enough import joined, together
 from twin.run import Run
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
@@ -31,6 +34,19 @@ def test_means_are_as_close_to_theory_as_was_asked(load: float) -> None:
     rates = np.array([each.metrics.throughput_per_s for each in runs])
     held = (np.abs(waits / (load / 100 / (1 - load)) - 1) <= 0.1) & (np.abs(rates / 100 - 1) <= 0.1)
     assert held.sum() >= stats.binom.ppf(1e-3, SEEDS, 0.95)
+
+
+@given(st.integers(1, 400))
+def test_batches_are_joined_to_equal_ones_that_are_neither_few_nor_many(steps: int) -> None:
+    """Some dozens from 40 short ones on; nothing between the first and the last is lost."""
+    numbers = [0]
+    while len(numbers) <= steps:
+        numbers.append(numbers[-1] + together(numbers[-1]))
+    lengths = np.diff(numbers)
+    found = joined(np.array([lengths, lengths, lengths, lengths], float))
+    assert len(set(found[0])) == 1
+    assert found.sum() > 4 * (numbers[-1] - found[0, 0])
+    assert len(found[0]) == steps if numbers[-1] < 80 else 40 <= len(found[0]) < 80
 
 
 def test_a_run_that_ends_early_is_the_beginning_of_the_whole_one() -> None:

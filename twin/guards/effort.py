@@ -8,14 +8,14 @@ magnitude.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from twin.errors import BadInput
-from twin.events import AnyEvent, RateChange
+from twin.guards.arriving import arriving
 from twin.guards.memory import require_memory
 from twin.job import Job, compile
 from twin.query import Windowed
@@ -29,6 +29,10 @@ ENGINE_S, KERNEL_S = 8e-6, 1e-7
 """CPU seconds of a service, in the engine and in the kernel, on a core of these years."""
 MOST_S, LONG_S = 5000.0, 20.0
 """CPU seconds beyond which a run is refused, and beyond which a person who waits should be told."""
+SOONER = ", or let it end as soon as its means are known (--precision 1%)"
+"""What else to do about a run that takes long."""
+ARRIVAL_S = 2e-8
+"""CPU seconds to draw when a record arrives, whether it is read or not."""
 SENT = 0.3
 """Services that it costs to send a tuple."""
 VISIT = 0.1
@@ -86,7 +90,7 @@ class Effort:
         """One line: how long, mostly why, and what to do about it."""
         worst = self.loads[0]
         why = f"about {_duration(self.cpu_s)} of CPU time, mostly for {worst.cause}"
-        return f"{why}; {worst.remedy}, or let it end as soon as its means are known (--precision 1%)"
+        return f"{why}; {worst.remedy}"
 
 
 def require_feasible(scenario: Scenario, job: Job | None = None) -> Effort:
@@ -98,7 +102,7 @@ def require_feasible(scenario: Scenario, job: Job | None = None) -> Effort:
     require_memory(job, scenario, dict(zip(found.operators, found.in_per_s[0].tolist(), strict=True)))
     effort = _estimate(scenario, job, found)
     if effort.cpu_s > MOST_S and scenario.run.precision is None:
-        raise BadInput(f"the run would take {effort.describe()} (the limit is {_duration(MOST_S)})")
+        raise BadInput(f"the run would take {effort.describe()}{SOONER} (the limit is {_duration(MOST_S)})")
     return effort
 
 
@@ -124,7 +128,8 @@ def _flows(job: Job, scenario: Scenario, found: RateAnswer) -> Iterator[Load]:
     """Of each operator, what it takes in, looks at in windows, and sends from them."""
     horizon_s, nominal = scenario.run.horizon_s, job.apart.rates
     each_s = KERNEL_S if native(job, scenario) else ENGINE_S
-    more = _raised(job, scenario.events, horizon_s)
+    usually = sum(law.mean_rate_per_s for law in scenario.workload.arrivals.values()) * horizon_s
+    more = sum(arriving(scenario).values()) / max(usually, 1e-300)
     for number, operator in enumerate(job.query.topological):
         name = operator.name
         taken = float(found.in_per_s[0, number]) * horizon_s * more
@@ -143,30 +148,14 @@ def _flows(job: Job, scenario: Scenario, found: RateAnswer) -> Iterator[Load]:
         yield Load(SENT * sent, why, "lower rates, selectivities or run.horizon_s", each_s)
 
 
-def _raised(job: Job, events: Sequence[AnyEvent], horizon_s: float) -> float:
-    """By how much events raise what is offered, averaged over the run and all sources."""
-    arrivals = job.deployment.workload.arrivals
-    offered = {name: law.mean_rate_per_s for name, law in arrivals.items()}
-    raised = sum(rate * _mean_factor(name, arrivals[name], events, horizon_s) for name, rate in offered.items())
-    return raised / max(sum(offered.values()), 1e-300)
-
-
-def _mean_factor(source: str, law: ArrivalLaw, events: Sequence[AnyEvent], horizon_s: float) -> float:
-    changes = [each for each in events if isinstance(each, RateChange) and each.source == source]
-    mean, factor, since_s = 0.0, 1.0, 0.0
-    for each in sorted(changes, key=lambda event: event.at_s):
-        until_s = min(each.at_s, horizon_s)
-        mean += factor * (until_s - since_s) / horizon_s
-        factor = each.factor or (each.rate_per_s or 1.0) / law.mean_rate_per_s
-        since_s = until_s
-    return mean + factor * (horizon_s - since_s) / horizon_s
-
-
 # what comes by itself ------------------------------------------------------------------------------------------------
 
 
 def _arrivals(job: Job, scenario: Scenario) -> Iterator[Load]:
+    come = arriving(scenario)
     for source in job.sources:
+        cause = f"the {come[source.name]:.1e} records that arrive at {source.name!r}"
+        yield Load(come[source.name], cause, "lower its rate or run.horizon_s", ARRIVAL_S)
         count = _phases(job.deployment.workload.arrivals[source.name], scenario.run.horizon_s) * source.replicas
         cause = f"the {count:.1e} changes of rate in workload.arrivals.{source.name}"
         yield Load(count, cause, "make its phases longer or run.horizon_s shorter")

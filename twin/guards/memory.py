@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from twin.errors import BadInput
 from twin.events import AnyEvent, Scale
+from twin.guards.arriving import arriving
 from twin.job import Edge, Job
 from twin.query import Windowed
 from twin.scenario import Scenario
 
 MOST_BYTES = 4e9
-RECORD, KEY, REPLICA, PAIR, ROW = 100.0, 16.0, 5000.0, 150.0, 2000.0
-"""Bytes of a record that waits, a key group, a replica, a pair of connected replicas, and a row of statistics."""
+RECORD, UNREAD, OPEN, KEY, REPLICA, PAIR, ROW = 100.0, 8.0, 500.0, 16.0, 5000.0, 150.0, 2000.0
+"""Bytes of a record that waits, one that no source has read, a session that is open, a key group, a replica, a pair of
+connected replicas, and a row of statistics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Ite
     settings, replicas = scenario.run, most_replicas(job, scenario.events)
     rows = settings.horizon_s / settings.period_s * len(job.query.operators)
     yield Part(ROW * rows, f"{rows:.1e} rows of statistics", f"make run.period_s ({settings.period_s:g}) longer")
+    for name, come in arriving(scenario).items():
+        unread = come - min(come, taken_per_s[name] * settings.horizon_s)
+        yield Part(
+            UNREAD * unread, f"{unread:.1e} records that {name!r} has not read", "lower its rate or run.horizon_s"
+        )
     for each in job.edges:
         yield from _stream(job, each, replicas, settings.horizon_s)
     for component in job.components:
@@ -56,6 +63,10 @@ def parts(job: Job, scenario: Scenario, taken_per_s: Mapping[str, float]) -> Ite
                 yield from _window(
                     job, stage.operator, stage.service_s, taken_per_s[stage.operator.name], settings.horizon_s
                 )
+            elif held := job.rates[stage.operator.name].state_tuples:
+                sessions = min(held, taken_per_s[stage.operator.name] * settings.horizon_s)
+                what = f"{sessions:.1e} open sessions of {stage.operator.name!r}"
+                yield Part(OPEN * sessions, what, "make its gap shorter or its keys fewer")
 
 
 def most_replicas(job: Job, events: Sequence[AnyEvent]) -> dict[str, int]:

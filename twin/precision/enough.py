@@ -1,9 +1,10 @@
 """Runs that end as soon as they are known well enough: batch means, looked at again and again.
 
-Batches are short to begin with, and there are ever more of them; each time that their number has grown by two fifths,
-throughput and latencies are judged by their standard errors over some dozens of batches, made of as many short ones as
-that takes (Law and Carson, Operations Research 27, 1979). Who looks often stops by chance sooner or later, and all
-means are to be known at once, so that more standard errors must fit into the precision than an interval has (`ERRORS`).
+There are some dozens of batches at any time: when there are eighty they are joined two by two, and those that follow
+are as long as these. Each time that the run has grown by two fifths, throughput and latencies are judged by their
+standard errors over them (Law and Carson, Operations Research 27, 1979). Who looks often stops by chance sooner or
+later, and all means are to be known at once, so that more standard errors must fit into the precision than an interval
+has (`MARGIN`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Enough:
 
     def table(self) -> np.ndarray:
         """[4, B], by batch, of those that are whole; see `Batches.table`."""
-        return _joined(self._batches.table()[:, :-1])
+        return joined(self._batches.table()[:, :-1])
 
     def _edges_s(self, start_s: float, length_s: float) -> Iterator[float]:
         """When batches end. Asked for the next one, it is the end of the last one: it is looked whether that is all."""
@@ -67,7 +68,7 @@ class Enough:
                 self.reached = True
                 self._env.look(0.0, first=True).callbacks.append(StopSimulation.callback)
                 return
-            number += 1
+            number += together(number)
 
     @property
     def growing(self) -> bool:
@@ -100,11 +101,22 @@ def _looked(number: int) -> bool:
     return any(number == look << math.floor(math.log2(number / look)) for look in LOOKS if number >= look)
 
 
-def _joined(table: np.ndarray) -> np.ndarray:
-    """Neighbouring batches joined until there are fewer than twice the fewest; what is left over at the start goes."""
-    each = 1 << max(0, math.floor(math.log2(max(1, table.shape[1]) / min(LOOKS))))
-    count = table.shape[1] // each
-    return table[:, table.shape[1] - count * each :].reshape(4, count, each).sum(axis=2)
+def together(number: int) -> int:
+    """Short batches that make one when there have been so many of them: 1 below 80, 2 below 160, and so on."""
+    return 1 << max(0, math.floor(math.log2(max(1, number) / min(LOOKS))))
+
+
+def joined(table: np.ndarray) -> np.ndarray:
+    """Batches, the first of which are shorter, as those of equal length that they would be by now. [4, B]
+
+    What is left over at the start goes.
+    """
+    if not table.shape[1]:
+        return table
+    ends = np.cumsum(np.round(table[0] / table[0, 0])).astype(int)
+    each = together(int(ends[-1]))
+    starts = np.flatnonzero(np.isin(np.append(0, ends[:-1]), ends[-1] - each * np.arange(1, ends[-1] // each + 1)))
+    return np.add.reduceat(table[:, starts[0] :], starts - starts[0], axis=1)
 
 
 def _length_s(job: Job) -> float:
