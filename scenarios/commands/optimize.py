@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twin.scenario import Scenario
 
 Profiled = Annotated[
-    bool, typer.Option("--profiled", help="Profile the job first, and plan with what that finds; then simulate.")
+    bool, typer.Option("--profiled", help="Profile the operators first, plan with that, then simulate.")
 ]
 ProfileFile = Annotated[
     Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
@@ -50,7 +50,7 @@ def optimize(
     ] = None,
     model: Annotated[
         str,
-        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What a plan is judged by."),
+        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What judges plans."),
     ] = "rates",
     drive: Drive = None,
     objective: Objective = None,
