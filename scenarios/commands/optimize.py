@@ -89,7 +89,7 @@ def optimize(
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
     `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
-    `twin optimize numa-cluster --objective price --head-room 0.1 --price node-1=2` ·
+    `twin optimize edge-filter --objective price --head-room 0.1 --price edge-1=2` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
     from optimizers.prices import price_of, priced, prices_h

@@ -239,7 +239,7 @@ def test_a_board_of_optimizers_is_a_page(tmp_path):
     done("validate", job, *judged, "--out", tmp_path / "board")
     done("report", tmp_path / "board", "--out", tmp_path / "board.html")
     root = whole((tmp_path / "board.html").read_text())
-    assert "does best of 2: a mean regret of" in words(root)
+    assert "is the best of 2: a mean regret of" in words(root)
 
 
 def test_words_are_joined_as_in_a_sentence():
