@@ -86,7 +86,7 @@ def _operators(document: Mapping[str, Any]) -> Wide:
         "rate_in_per_s": "in/s",
         "rate_out_per_s": "out/s",
         "busy": "busy",
-        "backpressured": "blocked",
+        "backpressured": "backpressured",
         "idle": "idle",
         "marker": "markers",
     }
