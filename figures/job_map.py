@@ -1,6 +1,6 @@
 """A query drawn on its hosts: a lane a host or socket, operators from left to right in the direction of the data.
 
-Boxes are coloured by how busy they are, a bar in them says how long they were busy and held up by others; streams along
+Boxes are coloured by how busy they are, a bar in them says how long they were busy and backpressured; streams along
 which backpressure goes are red and dashed. Data in, SVG text out.
 """
 
@@ -150,7 +150,7 @@ def _box(box: Box, place: Place) -> str:
 
 
 def _shares(box: Box, place: Place) -> list[str]:
-    """A bar at the bottom: busy, held up, idle."""
+    """A bar at the bottom: busy, backpressured, idle."""
     if box.busy is None:
         return []
     x, y, width = place.x + 8, place.y + BOX_PX[1] - 9, BOX_PX[0] - 16
@@ -200,4 +200,4 @@ def _legend(top: float) -> str:
     x = left + len(HEATS) * step + 8
     line = {"stroke": ALARM, "stroke_width": 2.5, "stroke_dasharray": DASH}
     parts.append(element("path", d=f"M{x:.0f} {top + 15:.0f}h22", **line))
-    return element("g", *parts, label("held up", x + 27, top + 19, NOTE_PX, fill=GREY))
+    return element("g", *parts, label("backpressured", x + 27, top + 19, NOTE_PX, fill=GREY))

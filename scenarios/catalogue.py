@@ -16,7 +16,7 @@ COST_MODELS: Mapping[str, str] = {
     "rates": "analytic: steady rates, utilisations and queueing formulas; milliseconds a plan",
     "sim": "the simulator itself; a fraction of a second a plan",
     "learned": "a correction of the rate model for any engine and hosts, trained on simulated runs",
-    "staged": "rates choose what is near the best, the learned model orders it, the simulator decides the last five",
+    "staged": "rates find plans near their best, the learned model orders them, the simulator decides among five",
     "MODEL": "a folder that 'twin train' wrote: an ensemble of graph neural networks",
 }
 

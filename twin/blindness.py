@@ -42,28 +42,28 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "commits", "results that wait for checkpoints"
     for source, law in scenario.workload.arrivals.items():
         if law.law not in PLAIN_LAWS:
-            yield "arrivals", f"more than the mean of {law.law} arrivals of {source}"
+            yield "arrivals", f"how {law.law} arrivals of {source} vary around their mean"
     yield from _of_engine(scenario)
     yield from _of_cluster(scenario)
     yield from _of_keys(scenario)
     for group in fused(scenario.query, scenario.plan, scenario.engine):
-        yield "fusion", f"operators that run as one ({' + '.join(group)})"
+        yield "fusion", f"chained operators ({' + '.join(group)})"
     for operator in scenario.query.operators:
         if operator.parts is not None and not even(operator.parts, scenario.plan.replicas(operator.name)):
-            yield "partitions", f"partitions of {operator.name} that lag where others do not"
+            yield "partitions", f"uneven partitions of {operator.name}"
         if operator.if_unlike:
             yield from _of_alike(scenario, operator)
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
-            yield "counting", f"the count windows that replicas of {operator.name} have of their own"
+            yield "counting", f"that each replica of {operator.name} has count windows of its own"
     for stream in scenario.query.streams:
         how = scenario.query.partitioning(stream)
         if (not how.in_turn and not how.keeps_keys) or how.paired:
             yield how.name, f"{how} partitioning"
         if stream.alignment is not None:
-            yield "alignment", f"keys that stay together from {stream.producer} to {stream.consumer}"
+            yield "alignment", f"the alignment of keys from {stream.producer} to {stream.consumer}"
         if stream.overflow == "drop":
-            yield "drops", "streams that drop what does not fit"
+            yield "drops", "tuples dropped at full channels"
 
 
 def _of_alike(scenario: Scenario, operator: AnyOperator) -> Iterator[tuple[str, str]]:

@@ -1,1 +1,1 @@
-"""A black box, such as a learned model, drives a search that physics keeps on the road."""
+"""A search under a black box, such as a learned model, within limits that the rate model sets."""

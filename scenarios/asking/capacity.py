@@ -193,7 +193,7 @@ def _check(prober: Prober, borders: Sequence[Border], within: Range) -> None:
         for value in spot_checks(within, border.middle(within.whole) if border.found else within.start)
         if value not in border.seen and prober.at(value) is not None
     ]
-    prober.audience.stage(f"whether there is one border only: {len(asked)} runs far from it")
+    prober.audience.stage(f"checking that there is one limit: {len(asked)} runs far from it")
     for (index, value), outcome in zip(asked, prober.outcomes(asked), strict=True):
         assert outcome is not None
         borders[index].seen[value] = prober.question.condition.holds(outcome.measures)

@@ -31,16 +31,16 @@ USUAL = 5
 POINTS = 240
 """Periods of a run at least, unless a policy sees them: catching up is timed by periods."""
 MEANINGS: Mapping[str, str] = {
-    "pause_s": "longest pause of anything",
-    "lag": "more tuples wait, at most",
-    "catch_up_s": "until no more wait than without it",
-    "latency_s": "highest end-to-end latency after it",
-    "late": "results later than any without it",
+    "pause_s": "longest pause",
+    "lag": "largest growth of the backlog (tuples)",
+    "catch_up_s": "time to catch up",
+    "latency_s": "highest end-to-end latency after the change",
+    "late": "results later than any without the change",
     "twice": "results that come twice",
     "lost": "tuples lost at full channels",
     "moved_mb": "state moved (MB)",
     "restarted": "replicas that restart",
-    "redone_s": "work that is done again, since the last checkpoint",
+    "redone_s": "work done again, since the last checkpoint",
     "replayed": "tuples that sources read again",
 }
 OF_FAILURES = ("restarted", "redone_s", "replayed")

@@ -110,5 +110,5 @@ def _runs(bench: Bench, cases: Sequence[Scenario], count: int, seed: int, audien
 
 
 def _announce(cases: int, count: int, missing_s: float, say: Callable[[str], None]) -> None:
-    known = "all known already" if not missing_s else f"about {missing_s:.2g} CPU seconds are missing"
+    known = "all known already" if not missing_s else f"about {missing_s:.2g} CPU seconds to go"
     say(f"{cases} variants, {count} runs of each, the same random numbers for all: {known}")

@@ -24,15 +24,16 @@ Metric = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="Such as e2e_latency_s.p99 or hosts.HOST.cpu. Repeatable. Default: throughput, latency and its p99.",
+        help="What to compare, such as e2e_latency_s.p99 or hosts.HOST.cpu. Repeatable. "
+        "Default: throughput, latency and its p99.",
     ),
 ]
 Replications = Annotated[
-    int, typer.Option("--replications", metavar="N", help="Runs of each variant; with --precision, to begin with.")
+    int, typer.Option("--replications", metavar="N", help="Runs of each variant; with --precision, the first ones.")
 ]
 Precision = Annotated[
     str | None,
-    typer.Option("--precision", metavar="SHARE", help="More runs until every 95 % interval is so narrow: 2%."),
+    typer.Option("--precision", metavar="SHARE", help="Add runs until every 95 % interval is this narrow: 2%."),
 ]
 Workers = Annotated[
     int | None, typer.Option("--workers", metavar="N", help="Processes; the result is the same. Default: one a core.")

@@ -21,23 +21,24 @@ def register(app: typer.Typer) -> None:
 
 def benchmark(
     families: Annotated[
-        str | None, typer.Option("--families", metavar="A,B,...", help="Of `twin list`; default: all.")
+        str | None, typer.Option("--families", metavar="A,B,...", help="Families of `twin list`. Default: all.")
     ] = None,
     optimizers: Annotated[
         str | None,
-        typer.Option("--optimizers", metavar="A,B,...", help="Of plans: names, or FILE.py:CLASS for your own."),
+        typer.Option("--optimizers", metavar="A,B,...", help="Optimizers by name, or FILE.py:CLASS for your own."),
     ] = None,
     models: Annotated[
-        str, typer.Option("--cost-model", metavar="A,B,...", help="Of rates, sim, learned, staged, and model folders.")
+        str,
+        typer.Option("--cost-model", metavar="A,B,...", help="Among rates, sim, learned, staged, model folders."),
     ] = "rates,learned,staged",
     drive: Drive = None,
     most: Annotated[
-        int | None, typer.Option("--most", min=1, metavar="N", help="Scenarios of each family; default: all.")
+        int | None, typer.Option("--most", min=1, metavar="N", help="Problems of each family. Default: all.")
     ] = None,
-    budget: Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")] = 300,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may estimate.")] = 300,
     seconds: Seconds = None,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 3,
-    references: Annotated[int, typer.Option("--references", min=0, help="More plans that are simulated.")] = 30,
+    references: Annotated[int, typer.Option("--references", min=0, help="Random plans simulated for comparison.")] = 30,
     out: OutFolder = None,
     workers: Workers = None,
     master: Master = None,

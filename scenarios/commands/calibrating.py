@@ -33,7 +33,7 @@ def calibrate(
         Path, typer.Argument(metavar="POINTS", help="A table (CSV, YAML, Parquet) of readings, or a folder of runs.")
     ],
     out: Annotated[Path | None, typer.Option("--out", metavar="PROFILE", help="Write the profile (YAML).")] = None,
-    by: Annotated[By | None, typer.Option("--by", help="What costs belong to. Default: what explains most.")] = None,
+    by: Annotated[By | None, typer.Option("--by", help="What each cost is for. Default: what explains most.")] = None,
     machine: Machine = None,
     set_: Set = None,
     as_json: AsJson = False,
@@ -178,7 +178,7 @@ def _judged(profile: CalibratedProfile) -> Wide:
     for each in profile.held_out:
         row = each.model_dump()
         rows.append({**row, **{key: f"{row[key]:.1%}" for key in shares if row[key] is not None}})
-    return tables.of_rows("predictions of points that were not seen, beside what needs no model", columns, rows)
+    return tables.of_rows("predictions of points held out, beside predictors that need no model", columns, rows)
 
 
 def _percent(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -189,11 +189,11 @@ def _verdict(profile: CalibratedProfile) -> str:
     from scenarios.calibration.structures import SOUND
 
     if not profile.estimates:
-        return f"no constant was fitted: of these {profile.points} points none says how long something worked at a rate"
+        return f"no constant was fitted: none of these {profile.points} points has a busy time or CPU at a known rate"
     known = sum(each.known for each in profile.estimates)
     text = f"{known} of {len(profile.estimates)} constants identified from {profile.points} points"
     if profile.residual is None:
-        return f"{text}; no CPU time was measured, so nothing judges the structure but the points held out"
+        return f"{text}; no CPU time was measured, so only points held out can judge the fit"
     if profile.residual <= SOUND:
-        return f"{text}; the structure explains the CPU time to {profile.residual:.1%}"
-    return f"{text}; the structure leaves {profile.residual:.0%} of the CPU time unexplained: something else costs too"
+        return f"{text}; {profile.residual:.1%} of the CPU time is unexplained"
+    return f"{text}; {profile.residual:.0%} of the CPU time is unexplained: something else takes CPU too"

@@ -29,26 +29,27 @@ def capacity(
     scenario: ScenarioName,
     find_max: Annotated[str | None, typer.Option("--find-max", metavar="WHAT", help=WHAT)] = None,
     find_min: Annotated[
-        str | None, typer.Option("--find-min", metavar="WHAT", help="The same, as little as possible.")
+        str | None, typer.Option("--find-min", metavar="WHAT", help="The same, for the smallest value.")
     ] = None,
     while_: Annotated[
         str,
-        typer.Option("--while", metavar="CONDITION", help="What must hold, of metrics, < <= > >=, and, or, not."),
+        typer.Option("--while", metavar="CONDITION", help="What must hold: metrics with < <= > >=, and, or, not."),
     ] = "not backpressured",
     between: Annotated[
         str | None,
-        typer.Option("--between", metavar="LOW..HIGH", help="Where to look. Default: from what is given, doubling."),
+        typer.Option("--between", metavar="LOW..HIGH", help="Where to look. Default: doubling from the given value."),
     ] = None,
     on: Annotated[
-        str | None, typer.Option("--on", metavar="HOST,...", help="Where replicas go in turn. Default: where they are.")
+        str | None, typer.Option("--on", metavar="HOST,...", help="Hosts of the replicas, in turn. Default: as now.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", metavar="NAME", help="Who reconfigures the running job; see `twin list`.")
+        str | None,
+        typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
     ] = None,
     set_: Set = None,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Runs at each value.")] = 10,
     precision: Annotated[
-        str, typer.Option("--precision", metavar="SHARE", help="How narrowly the border of each run is bracketed.")
+        str, typer.Option("--precision", metavar="SHARE", help="How precisely the limit of each run is found.")
     ] = "1%",
     out: OutFolder = None,
     workers: Workers = None,

@@ -22,7 +22,7 @@ Migrate = Annotated[
 Fail = Annotated[list[str] | None, typer.Option("--fail", metavar="HOST", help="A host dies; the job restarts.")]
 Failover = Annotated[
     str | None,
-    typer.Option("--failover", metavar="WHAT", help="Of --fail: region or full restarts, or both side by side."),
+    typer.Option("--failover", metavar="WHAT", help="With --fail: restart the region, the full job, or compare both."),
 ]
 
 
@@ -37,10 +37,10 @@ def dry_run(
     migrate: Migrate = None,
     fail: Fail = None,
     at: Annotated[
-        float | None, typer.Option("--at", metavar="S", help="Simulated second. Default: a third into the run.")
+        float | None, typer.Option("--at", metavar="S", help="When, in simulated seconds. Default: a third of the run.")
     ] = None,
     recover_after: Annotated[
-        float, typer.Option("--recover-after", metavar="S", help="Of --fail: detection and restart together.")
+        float, typer.Option("--recover-after", metavar="S", help="With --fail: seconds until the job runs again.")
     ] = 10.0,
     failover: Failover = None,
     set_: Set = None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scenarios.importers.hardware import Machine, Memory
 
 Out = Annotated[Path | None, typer.Option("--out", metavar="YAML", help="New file. Default: stdout.")]
-HostName = Annotated[str, typer.Option("--name", help="Of the host.")]
+HostName = Annotated[str, typer.Option("--name", help="Name of the host.")]
 CorePercent = Annotated[
     float, typer.Option("--core-percent", min=1e-3, help="What one core is worth; 100: a reference core.")
 ]
@@ -48,7 +48,7 @@ def lstopo(
 def numactl(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="What `numactl --hardware` printed.")],
     threads_per_core: Annotated[
-        int, typer.Option("--threads-per-core", min=1, help="It lists processing units, not cores.")
+        int, typer.Option("--threads-per-core", min=1, help="numactl lists processing units, not cores.")
     ] = 1,
     mlc: Mlc = None,
     name: HostName = "host",
@@ -70,9 +70,9 @@ def numactl(
 
 @imports.command("mlc")
 def mlc_alone(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="What Intel's mlc printed of latencies, bandwidths.")],
-    cores: Annotated[int, typer.Option("--cores", min=1, help="Of each socket; mlc does not say.")],
-    ram_mb: Annotated[float, typer.Option("--ram-mb", min=1e-3, help="Of the machine; mlc does not say.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Latencies or bandwidths that Intel's mlc printed.")],
+    cores: Annotated[int, typer.Option("--cores", min=1, help="Cores of each socket; mlc does not say.")],
+    ram_mb: Annotated[float, typer.Option("--ram-mb", min=1e-3, help="Memory of the machine; mlc does not say.")],
     name: HostName = "host",
     core_percent: CorePercent = 100.0,
     out: Out = None,

@@ -21,7 +21,7 @@ DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A folder
 
 Profile = Annotated[
     Path | None,
-    typer.Option("--profile", metavar="PROFILE", help="See the rows under the constants that `twin calibrate` wrote."),
+    typer.Option("--profile", metavar="PROFILE", help="Read the rows with the constants that `twin calibrate` wrote."),
 ]
 TrainingSeed = Annotated[
     int, typer.Option("--seed", min=0, help="Same seed and number of cores, same networks, to the byte.")

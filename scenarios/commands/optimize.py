@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twin.scenario import Scenario
 
 Profiled = Annotated[
-    bool, typer.Option("--profiled", help="Profile the job first, and plan with what that finds; then simulate.")
+    bool, typer.Option("--profiled", help="Profile the operators first, plan with that, then simulate.")
 ]
 ProfileFile = Annotated[
     Path | None, typer.Option("--profile", metavar="FILE", help="The same with profiles that `twin profile` wrote.")
@@ -50,7 +50,7 @@ def optimize(
     ] = None,
     model: Annotated[
         str,
-        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What a plan is judged by."),
+        typer.Option("--cost-model", metavar="rates|sim|learned|staged|MODEL_DIR", help="What judges plans."),
     ] = "rates",
     drive: Drive = None,
     objective: Objective = None,
@@ -89,7 +89,7 @@ def optimize(
     `twin optimize smart-grid --optimizer milp --objective e2e_latency_s` ·
     `twin optimize smart-grid --pin meters --allow parse=edge-1,edge-2 --replicas fixed` ·
     `twin optimize smart-grid --head-room 0.2 --at-most e2e_latency_s=2` ·
-    `twin optimize numa-cluster --objective price --head-room 0.1 --price node-1=2` ·
+    `twin optimize edge-filter --objective price --head-room 0.1 --price edge-1=2` ·
     `twin optimize briskstream-wc --optimizer rlas --time-limit 10 --profiled`
     """
     from optimizers.prices import price_of, priced, prices_h

@@ -11,16 +11,18 @@ if TYPE_CHECKING:
 
 HeadRoom = Annotated[
     float | None,
-    typer.Option("--head-room", metavar="H", help="Bear so much more than is offered, 0.2 for 20 %; milp-hosts: 0.2."),
+    typer.Option("--head-room", metavar="H", help="Keep up at 1 + H times the rates. Default of milp-hosts: 0.2."),
 ]
 AtMost = Annotated[
     list[str] | None,
-    typer.Option("--at-most", metavar="LATENCY=S", help="Such as e2e_latency_s=0.5; once a latency."),
+    typer.Option("--at-most", metavar="LATENCY=S", help="Highest mean latency, such as e2e_latency_s=0.5. Repeatable."),
 ]
 Prices = Annotated[
     list[str] | None,
     typer.Option(
-        "--price", metavar="HOST=P,...", help="Of hosts, for milp-hosts; of others price_per_hour of the file, or 1."
+        "--price",
+        metavar="HOST=P,...",
+        help="Hosts' prices, for milp-hosts. Default: price_per_hour in the file, or 1.",
     ),
 ]
 

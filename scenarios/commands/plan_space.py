@@ -31,11 +31,11 @@ Pin = Annotated[
 ]
 Allow = Annotated[
     list[str] | None,
-    typer.Option("--allow", metavar="OP=HOST,...", help="The hosts that an operator may be on; once an operator."),
+    typer.Option("--allow", metavar="OP=HOST,...", help="Hosts on which an operator may run. Repeatable."),
 ]
 Replicas = Annotated[
     Numbers | None,
-    typer.Option("--replicas", help="Whether their numbers may change; default: as the optimizer does."),
+    typer.Option("--replicas", help="Whether numbers of replicas may change. Default: the optimizer's."),
 ]
 Ruled = Annotated[
     Rules,
@@ -45,7 +45,7 @@ Together = Annotated[
     bool, typer.Option("--together", help="All replicas of an operator on one socket, unless it is pinned.")
 ]
 Moves = Annotated[
-    int | None, typer.Option("--most-moves", min=0, metavar="K", help="Operators that may be elsewhere than they are.")
+    int | None, typer.Option("--most-moves", min=0, metavar="K", help="Operators that may move, at most.")
 ]
 
 

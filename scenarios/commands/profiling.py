@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from scenarios.telling.wide import Wide
 
 Percentile = Annotated[
-    float | None, typer.Option("--percentile", metavar="P", help="Of execution times, 0 to 100; default: 50.")
+    float | None,
+    typer.Option("--percentile", metavar="P", help="Of execution times, 0 to 100. Default: 50."),
 ]
 
 

@@ -32,7 +32,8 @@ def report(
         str | None, typer.Option("--plan", metavar="FILE", help="Run the scenario under the plan of this file.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", metavar="NAME", help="Who reconfigures the running job; see `twin list`.")
+        str | None,
+        typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
     ] = None,
     set_: Set = None,
     seed: ScenarioSeed = None,

@@ -30,12 +30,12 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Names, or `all`; without any: the list.")
     ] = None,
     scale: Annotated[Scale, typer.Option("--scale", help="Minutes, or the paper's size: hours.")] = Scale.SMALL,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Gets a folder an experiment.")] = Path("results"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Results, a folder each.")] = Path("results"),
     work: Annotated[
-        Path, typer.Option("--work", metavar="DIR", help="Keeps corpora and models; the next command goes on from it.")
+        Path, typer.Option("--work", metavar="DIR", help="Corpora and models, which later commands use again.")
     ] = Path("reproduce"),
     master: Master = "local[*]",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of corpora, splits and networks.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of corpora, splits and networks.")] = 1,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -27,11 +27,12 @@ def run(
     set_: Set = None,
     horizon: Horizon = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", metavar="NAME", help="Who reconfigures the running job; see `twin list`.")
+        str | None,
+        typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`."),
     ] = None,
     precision: Annotated[
         str | None,
-        typer.Option("--precision", metavar="SHARE", help="End as soon as throughput and latencies are known so: 1%."),
+        typer.Option("--precision", metavar="SHARE", help="End once throughput and latencies are this precise: 1%."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write the trace to this new folder.")

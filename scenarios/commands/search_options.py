@@ -20,7 +20,7 @@ Seconds = Annotated[
     float | None,
     typer.Option("--time-limit", metavar="S", help="Stop searching after S seconds, with the best plan so far."),
 ]
-Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may be asked about.")]
+Budget = Annotated[int, typer.Option("--budget", min=1, help="Plans that a cost model may estimate.")]
 Prove = Annotated[
     int, typer.Option("--prove", min=0, metavar="K", help="Simulate the K best plans, and take the best of them.")
 ]
@@ -29,7 +29,8 @@ Drive = Annotated[
     typer.Option(
         "--drive",
         metavar="near|calibrated|free",
-        help="How a learned model drives: it chooses among what is near by rates, bends the rates, or searches freely. "
+        help="How a learned model is used: to choose among plans that the rate model finds near its best, to "
+        "correct the rate model, or in a free search. "
         "Default: near for milp, else free.",
     ),
 ]
@@ -38,4 +39,4 @@ Drive = Annotated[
 def say_blindness(terminal: Terminal, scenario: str, blind: Mapping[str, Sequence[str]]) -> None:
     """A note for each cost model that something of the scenario makes no difference to."""
     for name, words in blind.items():
-        terminal.note(f"note: cost model {name} does not see of {scenario}: {'; '.join(words)}")
+        terminal.note(f"note ({scenario}): the cost model {name} ignores {'; '.join(words)}")

@@ -29,9 +29,9 @@ def register(app: typer.Typer) -> None:
 def sensitivity(
     scenario: ScenarioName,
     input_: InputTexts = None,
-    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="What it is about.")] = "e2e_latency_s",
-    trajectories: Annotated[int, typer.Option("--trajectories", metavar="N", help="Of Morris' screening.")] = 10,
-    samples: Annotated[int, typer.Option("--samples", metavar="N", help="Of Sobol's indices; a power of 2.")] = 64,
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="The metric to explain.")] = "e2e_latency_s",
+    trajectories: Annotated[int, typer.Option("--trajectories", metavar="N", help="Runs of Morris' screening.")] = 10,
+    samples: Annotated[int, typer.Option("--samples", metavar="N", help="For Sobol's indices; a power of 2.")] = 64,
     replications: Annotated[int, typer.Option("--replications", metavar="N", help="Runs of each point.")] = 2,
     set_: Set = None,
     out: OutFolder = None,

@@ -26,13 +26,13 @@ def shadow(
         Path,
         typer.Option("--out", metavar="DIR", help="Statistics, forecasts, alerts; it goes on from there."),
     ] = Path("shadow"),
-    window: Annotated[float, typer.Option("--window", metavar="S", min=0.001, help="Seconds that are summed up.")] = 60,
-    ahead: Annotated[float, typer.Option("--ahead", metavar="S", min=0.001, help="How far to look ahead.")] = 600,
-    trend: Annotated[int, typer.Option("--trend", metavar="N", min=2, help="Windows that a trend is seen in.")] = 10,
+    window: Annotated[float, typer.Option("--window", metavar="S", min=0.001, help="Seconds of a window.")] = 60,
+    ahead: Annotated[float, typer.Option("--ahead", metavar="S", min=0.001, help="Seconds to look ahead.")] = 600,
+    trend: Annotated[int, typer.Option("--trend", metavar="N", min=2, help="Windows to fit a trend to.")] = 10,
     late: Annotated[
-        float, typer.Option("--late", metavar="S", min=0, help="A window waits so long for samples that come late.")
+        float, typer.Option("--late", metavar="S", min=0, help="How long a window waits for late samples.")
     ] = 10,
-    once: Annotated[bool, typer.Option("--once", help="End when all files that are there have been read.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when all files have been read.")] = False,
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master that reads.")] = "local[2]",
     set_: Set = None,
     as_json: AsJson = False,

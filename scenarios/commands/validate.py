@@ -32,7 +32,8 @@ def validate(
         str, typer.Option("--optimizers", metavar="A,B,...", help="See `twin list`; as-given keeps the plan.")
     ] = "as-given,random,governor,local-search",
     models: Annotated[
-        str, typer.Option("--cost-model", metavar="A,B,...", help="Of rates, sim, learned, staged, and model folders.")
+        str,
+        typer.Option("--cost-model", metavar="A,B,...", help="Among rates, sim, learned, staged, model folders."),
     ] = "rates",
     drive: Drive = None,
     objective: Objective = None,
@@ -50,7 +51,8 @@ def validate(
     prices: Prices = None,
     replications: Annotated[int, typer.Option("--replications", min=1, help="Simulated runs of each plan.")] = 5,
     references: Annotated[
-        int, typer.Option("--references", min=0, help="More plans simulated, among which the best known may be.")
+        int,
+        typer.Option("--references", min=0, help="Random plans simulated for comparison."),
     ] = 30,
     race: Annotated[
         bool, typer.Option("--race/--no-race", help="Stop simulating references that are clearly beaten.")

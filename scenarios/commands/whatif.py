@@ -34,11 +34,11 @@ Plan = Annotated[
 ]
 Policies = Annotated[
     list[str] | None,
-    typer.Option("--policy", metavar="NAME", help="Who reconfigures the running job; see `twin list`. Repeatable."),
+    typer.Option("--policy", metavar="NAME", help="A policy that reconfigures the job; see `twin list`. Repeatable."),
 ]
 EventText = Annotated[
     list[str] | None,
-    typer.Option("--event", metavar="EVENT", help="With an event more, in YAML; repeat it for other variants."),
+    typer.Option("--event", metavar="EVENT", help="A variant with one more event, in YAML. Repeatable."),
 ]
 
 
@@ -88,7 +88,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="A B...",
-            help="Names from `twin list`, or YAML files; the first is compared with.",
+            help="Names from `twin list`, or YAML files; the others are compared with the first.",
             autocompletion=known_scenarios,
         ),
     ],

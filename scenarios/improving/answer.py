@@ -68,7 +68,7 @@ def compared(first: Sequence[float], second: Sequence[float], names: tuple[str, 
     apart = np.array(first) - np.array(second)
     half = half_width95(apart)
     mean = float(apart.mean())
-    words = f"regret after the rounds, {names[0]} less {names[1]}: {mean:+.2%}"
+    words = f"regret after the rounds, {names[0]} minus {names[1]}: {mean:+.2%}"
     if half is None:
         return f"{words} in one job, which says nothing of others"
     verdict = "no more than chance" if abs(mean) <= half else f"{names[0 if mean < 0 else 1]} is better"

@@ -66,7 +66,7 @@ class Result:
 
     @property
     def operators(self) -> DataFrame:
-        """A line an operator, after the warm-up: rates, and shares of time busy, held up (backpressured), idle."""
+        """A line an operator, after the warm-up: rates, and shares of time busy, backpressured, idle."""
         return frame(self.run.operators, "operator")
 
     @property

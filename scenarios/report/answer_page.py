@@ -127,9 +127,9 @@ def _best(standings: Sequence[Document]) -> str:
     """Of the standings, the best first."""
     first = standings[0]
     if math.isnan(first["mean"]):
-        return "No optimizer found a plan as good in kind as the best known."
+        return "No optimizer found a plan that keeps up as well as the best known one."
     mean = f"a mean regret of {first['mean']:.1%} against the best plans known"
-    return f"{first['optimizer']} by {first['cost_model']} does best of {len(standings)}: {mean}."
+    return f"{first['optimizer']} by {first['cost_model']} is the best of {len(standings)}: {mean}."
 
 
 TELLERS: Mapping[str, Callable[[Document], Told]] = {

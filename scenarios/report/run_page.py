@@ -55,7 +55,7 @@ def _picture(job: Deployment, run: Run) -> str:
     picture, told = drawn(job, run)
     words = (
         "Operators in the direction of the data, each on its hosts, coloured by how busy they were on average. Bar: "
-        "busy (dark), held up by others (red). Lines are as thick as what they carry; dashed red ones hold their "
+        "busy (dark), backpressured (red). Lines are as thick as what they carry; dashed red ones hold their "
         "producer up (backpressure)."
     )
     said = (

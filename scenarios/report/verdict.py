@@ -60,7 +60,7 @@ def _bottleneck(job: Deployment, run: Run) -> str:
 
 def _nearly(used: float) -> str:
     """What is quite full may be so because queues before it are still filling."""
-    return "Full, so that a longer run may show that it does not" if used >= NO_SPARE else "Nearly full"
+    return "A longer run may show that it does not keep up, as this is full" if used >= NO_SPARE else "Nearly full"
 
 
 def _at_times(job: Deployment, run: Run) -> str:
@@ -102,7 +102,7 @@ def _pauses(run: Run) -> Iterator[str]:
     events, _ = apart(run.event_rows)
     paused = [row["paused_s"] for row in events if row["paused_s"]]
     if events:
-        stood = f", which made it or a part of it stand still for {seconds(sum(paused))} in all" if paused else ""
+        stood = f", which paused it, or a part of it, for {seconds(sum(paused))} in all" if paused else ""
         yield f"{len(events):,} event{'s' * (len(events) > 1)} changed it while it ran{stood}."
 
 

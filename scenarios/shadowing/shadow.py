@@ -106,9 +106,9 @@ def _span(seconds: float) -> str:
 
 def _moves(found: Remedy | None) -> str:
     if found is None:
-        return "no move of a few operators avoids it or puts it off: give replicas or hosts more"
+        return "no move of a few operators avoids or delays it: add replicas or hosts"
     moving = " and ".join(each.words for each in found.moves)
-    return f"{moving} avoids it" if found.in_s is None else f"{moving} puts it off to {_span(found.in_s)} from now"
+    return f"{moving} avoids it" if found.in_s is None else f"{moving} delays it to {_span(found.in_s)} from now"
 
 
 def _checked(simulated_as_it_is: bool | None, simulated_moved: bool | None) -> str:

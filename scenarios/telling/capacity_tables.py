@@ -47,23 +47,24 @@ def _nothing_found(answer: Mapping[str, Any]) -> str:
     where = f"for {answer['of']} from {low} to {high}"
     if answer["status"] == "always":
         return (
-            f"it always holds {where}: no limit found; ask for more in the condition, or look elsewhere with --between"
+            f"the condition holds at every value tried, {where}: there is no limit to find; make the condition "
+            "stricter, or look elsewhere with --between"
         )
     if answer["status"] == "never":
-        return f"it never holds {where}; ask for less in the condition, or look elsewhere with --between"
+        return f"the condition holds at no value tried, {where}; relax it, or look elsewhere with --between"
     return f"in some runs there is no limit {where}; look further with --between"
 
 
 def _shape(answer: Mapping[str, Any]) -> Iterator[str]:
     if not answer["monotone"]:
         fails, holds = (number(answer["contradiction"][key]) for key in ("fails_at", "holds_at"))
-        yield f"careful, there is more than one border: it fails at {fails} and holds again at {holds}"
+        yield f"careful: there is more than one limit: the condition fails at {fails} and holds again at {holds}"
     elif answer["status"] == "found":
-        yield f"one border only at the {len(answer['values'])} values that were tried"
+        yield f"consistent at all {len(answer['values'])} values tried: there is one limit"
     if (answer.get("longer_runs_fail") or 0) > MOST_BY_CHANCE:
         yield (
-            "careful, the runs are too short: on the good side of the border it fails in runs four times as long, "
-            "as a backlog first fills the channels; lengthen them (--set run.horizon_s=SECONDS)"
+            "careful: the runs are too short: just inside the limit the condition fails in runs four times as long, "
+            "because a backlog first fills the channels; lengthen them (--set run.horizon_s=SECONDS)"
         )
 
 
@@ -72,22 +73,22 @@ def _why(answer: Mapping[str, Any]) -> Iterator[str]:
         failing = ", ".join(f"{text} (in {runs} runs)" for text, runs in answer["fails_first"].items())
         yield f"{'beyond it' if answer['status'] == 'found' else 'what'} fails: {failing}"
     if answer["not_valid"]:
-        yield f"beyond it is no valid scenario: {answer['not_valid']}"
+        yield f"beyond it the scenario is not valid: {answer['not_valid']}"
     if answer["binds"]:
         yield f"what binds: {answer['binds']}"
     elif answer["resources"]:
         top = answer["resources"][0]
         yield (
-            f"nothing is full (the busiest is {top['kind']} {top['name']}, {top['used']:.0%}): it is the time that "
-            "windows, networks, waits and bursts take, not capacity"
+            f"nothing is full (the busiest is {top['kind']} {top['name']}, {top['used']:.0%}): the limit comes from "
+            "the time that windows, networks and queues take, not from capacity"
         )
 
 
 def of_resources(answer: Mapping[str, Any]) -> Wide:
-    """How full everything is just before the border and just beyond; at most a dozen, the fullest first."""
+    """How full everything is just before the limit and just beyond; at most a dozen, the fullest first."""
     columns = {"what": "what", "used": "used", "head_room": "head room", "beyond": "used beyond"}
     rows = [_row(each) for each in answer["resources"][:MOST_RESOURCES]]
-    return of_rows(f"{answer['scenario']}: resources at the border, simulated", columns, rows)
+    return of_rows(f"{answer['scenario']}: resources at the limit, simulated", columns, rows)
 
 
 def _row(resource: Mapping[str, Any]) -> dict[str, Any]:

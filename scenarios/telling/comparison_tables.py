@@ -56,7 +56,7 @@ def keeps_up(row: Mapping[str, Any]) -> str:
     """Of a variant that was not backpressured in any run."""
     if not row.get("full"):
         return "yes"
-    return f"cannot be told: {', '.join(row['full'])} had nothing to spare, so queues may still be filling; run longer"
+    return f"unknown: {', '.join(row['full'])} was fully used, so queues may still be filling; run longer"
 
 
 def _of(some: int, runs: int) -> str:

@@ -22,7 +22,7 @@ def in_words(query: Query, before: ExecutionPlan, after: ExecutionPlan) -> str |
     if not moved:
         return None
     names = ",".join(moved)
-    return f"{', '.join(moved)} would run elsewhere; if a device or room holds {_them(moved)}: --pin {names}"
+    return f"{', '.join(moved)} would run elsewhere; if a device or a place binds {_them(moved)}: --pin {names}"
 
 
 def _them(names: list[str]) -> str:

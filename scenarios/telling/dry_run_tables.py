@@ -22,9 +22,9 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
 def _effect(document: Mapping[str, Any]) -> str:
     known = document["measures"]
     return (
-        f"{document['change']}: something stands still for {_mean(known, 'pause_s')}, {_mean(known, 'lag')} more "
-        f"tuples wait at most, and after {_mean(known, 'catch_up_s')} no more wait than without it; "
-        f"{_mean(known, 'late')} results come later than any would, and {_mean(known, 'twice')} twice"
+        f"{document['change']}: the longest pause is {_mean(known, 'pause_s')}; the backlog grows by up to "
+        f"{_mean(known, 'lag')} tuples, and the job has caught up after {_mean(known, 'catch_up_s')}; "
+        f"{_mean(known, 'late')} results come later than any without the change, and {_mean(known, 'twice')} come twice"
     )
 
 
@@ -33,7 +33,7 @@ def _limits(document: Mapping[str, Any]) -> Iterator[str]:
     if document["keeps_up_without"] < runs:
         yield (
             f"careful: in {runs - document['keeps_up_without']} of {runs} runs the job does not keep up even without "
-            "the change, so that more and more waits anyway"
+            "the change, so its backlog grows anyway"
         )
     if behind:
         remedy = "lengthen it (--set run.horizon_s=SECONDS)"
@@ -72,7 +72,7 @@ def _row(name: str, meaning: str, known: Mapping[str, Any]) -> dict[str, str]:
 
 def _value(name: str, mean: float | None, half: float | None) -> str:
     if mean is None or not math.isfinite(mean):
-        return "more than the run is long" if name == "catch_up_s" else "-"
+        return "longer than the run" if name == "catch_up_s" else "-"
     if name.endswith("_s"):
         return value("latency_s", mean, half) if mean else "0 s"
     return value(name, mean, half) if half else number(mean)

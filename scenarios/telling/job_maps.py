@@ -100,7 +100,7 @@ def _box(seen: _Seen, spot: Spot, names: Sequence[str], lane: int) -> Box:
     what = " ".join(filter(None, (kind, f"x {here:,}" if here > len(names) else "")))
     told = f"{group.name} on {where}: {here:,} of {everywhere:,} replicas"
     if busy is not None and blocked is not None:
-        told += f"; busy {busy:.1%}, held up {blocked:.1%}{' (the most of any)' if len(names) > 1 else ''}"
+        told += f"; busy {busy:.1%}, backpressured {blocked:.1%}{' (the most of any)' if len(names) > 1 else ''}"
     return Box(
         lane,
         group.column,

@@ -47,7 +47,7 @@ def _metrics(name: str, document: Mapping[str, Any]) -> Table:
         table.add_row(label, *_latency(document[key] or {}, errors[key]))
     about = document["manifest"]
     if about["simulated_s"] < about["horizon_s"]:
-        table.add_row("ended, known so well, after", f"{seconds(about['simulated_s'])} simulated")
+        table.add_row("ended at the precision, after", f"{seconds(about['simulated_s'])} simulated")
     grows = "yes" if document["backpressured"] else "no"
     table.add_row("backpressured", f"{grows} ({number(document['backpressure_per_s'])}/s unread)")
     table.add_row("success", "yes" if document["success"] else "no")
@@ -86,7 +86,7 @@ def _operators(document: Mapping[str, Any]) -> Wide:
         "rate_in_per_s": "in/s",
         "rate_out_per_s": "out/s",
         "busy": "busy",
-        "backpressured": "blocked",
+        "backpressured": "backpressured",
         "idle": "idle",
         "marker": "markers",
     }

@@ -69,7 +69,10 @@ def test_placements_stand_under_the_plan_that_they_are_of() -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({}, "feasible: 7 plans estimated, 90 placements weighed before, in 0.50 s; no plan that keeps up can be more"),
+        (
+            {},
+            "feasible: 7 plans estimated, 90 placements weighed in the search, in 0.50 s; no plan that keeps up can be",
+        ),
         ({"sane": False}, "; no plan can be more than 10.0% better"),
         ({"status": Status.OPTIMAL, "among": "any number of replicas", "bound": 2000.0}, "optimal (any number of"),
     ],

@@ -151,7 +151,7 @@ def test_a_course_is_told_kept_and_gone_on_with(tmp_path, capsys):
     both = answer("--rounds", "1", "--against", "random")
     assert both["rows"][:2] == first["rows"]
     assert (out / "runs.jsonl").read_text().splitlines()[: len(runs)] == runs
-    assert "active less random" in both["compared"]
+    assert "active minus random" in both["compared"]
     assert (out / "figure.png").stat().st_size > 0
     assert sorted(each.name for each in (out / "models").iterdir()) == ["active-1", "random-1"]
     assert "another question" in refused(capsys, *asked, "--seed", "4")

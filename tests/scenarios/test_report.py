@@ -120,7 +120,9 @@ def test_a_run_too_short_for_its_queues_to_fill_is_not_called_well():
     """1,100 tuples a second for 1,000 that can be served, and room for 1,024: they fill in ten seconds."""
     short = simulate(queue(rate_per_s=1100, horizon_s=5))
     assert not short.metrics.backpressured
-    assert "Full, so that a longer run may show that it does not: operator work on big" in verdict(queue(), short)
+    assert "A longer run may show that it does not keep up, as this is full: operator work on big" in verdict(
+        queue(), short
+    )
     assert "does not keep up" in verdict(queue(), simulate(queue(rate_per_s=1100, horizon_s=60)))
 
 
@@ -237,7 +239,7 @@ def test_a_board_of_optimizers_is_a_page(tmp_path):
     done("validate", job, *judged, "--out", tmp_path / "board")
     done("report", tmp_path / "board", "--out", tmp_path / "board.html")
     root = whole((tmp_path / "board.html").read_text())
-    assert "does best of 2: a mean regret of" in words(root)
+    assert "is the best of 2: a mean regret of" in words(root)
 
 
 def test_words_are_joined_as_in_a_sentence():

@@ -286,7 +286,7 @@ def test_without_an_alignment_nothing_is_other_than_it_was():
     plain = job(None)
     assert "alignment" not in plain.model_dump_json()
     assert config_hash(Scenario.of(plain, RunSettings())) != config_hash(Scenario.of(job(), RunSettings()))
-    assert RateModel().blind_to(Scenario.of(job(), RunSettings())) == ("keys that stay together from m to n",)
+    assert RateModel().blind_to(Scenario.of(job(), RunSettings())) == ("the alignment of keys from m to n",)
 
 
 # what cannot be -------------------------------------------------------------------------------------------------------

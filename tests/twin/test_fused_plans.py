@@ -230,7 +230,7 @@ def test_plans_are_estimated_together_however_they_fuse() -> None:
 
 def test_who_does_not_see_it_says_so() -> None:
     job = fuse(chain([map_("m", 1e-3), map_("f", 1e-3)], 100), ("m", "f"))
-    assert unseen_of(Scenario.of(job, RunSettings()), ()) == ("operators that run as one (m + f)",)
+    assert unseen_of(Scenario.of(job, RunSettings()), ()) == ("chained operators (m + f)",)
     assert unseen_of(Scenario.of(job, RunSettings()), ("fusion",)) == ()
 
 

@@ -70,7 +70,7 @@ def test_the_rate_model_feels_the_busiest_and_says_what_it_does_not_see() -> Non
     scenario = Scenario.of(reading(3, 2, 300, service_time_s=1 / 150), settings())
     answer = RateModel().answer(scenario, [scenario.plan])
     assert answer.offered_pressure[0, 0] == pytest.approx(200 / 150)
-    assert RateModel().blind_to(scenario) == ("partitions of source that lag where others do not",)
+    assert RateModel().blind_to(scenario) == ("uneven partitions of source",)
     assert not RateModel().blind_to(Scenario.of(reading(4, 2, 300), settings()))
 
 

@@ -25,8 +25,8 @@ def _late(job: Job, timed: Sequence[str], totals: Mapping[str, Mapping[str, int]
         came, late = totals[name]["numRecordsIn"], totals[name]["numRecordsIn"] - totals[name]["latencyCount"]
         if not in_time(job.query, name) and totals[name]["latencyCount"] and late > MOST_LATE * came:
             lines.append(
-                f"{name}: {late:,} of {came:,} tuples ({late / came:.1%}) came when their window was over, and are in "
-                "none; give their source a larger slack_s"
+                f"{name}: {late:,} of {came:,} tuples ({late / came:.1%}) came after their window had ended and "
+                "count in none; give their source a larger slack_s"
             )
     return lines
 
@@ -42,8 +42,8 @@ def _waiting(job: Job, timed: Sequence[str], rows: Sequence[Row]) -> list[str]:
         if max((last_s[each] for each in others), default=0.0) > silent_s + 2.0 * period_s:
             since = f"since {silent_s:g} s" if silent_s else "ever"
             lines.append(
-                f"{behind[0]}: no tuple came from {source!r} {since}, so event time stands still there and no window "
-                "ends any more, as without idleness in Flink; let it send now and then"
+                f"{behind[0]}: no tuple came from {source!r} {since}, so event time stops there and no window ends "
+                "any more, as in Flink without idleness; let the source send now and then"
             )
     return lines
 

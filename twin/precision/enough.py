@@ -133,10 +133,12 @@ def until_the_end(precision: float | None, why: str, enough: Enough | None) -> l
     if precision is None or (enough is not None and enough.reached):
         return []
     if enough is None:
-        return [f"run.precision = {precision:g}: the run lasted until its horizon, as its means depend on {why}"]
+        return [f"run.precision = {precision:g}: the run lasted until its horizon, as its means change with {why}"]
     table = enough.table()
     share = shares(table, standard_errors(table, growing=enough.growing)) if table.shape[1] >= min(LOOKS) else math.inf
     if not math.isfinite(share):
         return [f"run.precision = {precision:g} is not reached: too little happens until the horizon; run longer"]
     more = (share / precision) ** 2
-    return [f"run.precision = {precision:g} is not reached, but {share:.2g}; it takes about {more:.1f} times as long"]
+    return [
+        f"run.precision = {precision:g} is not reached, but {share:.2g}; a run {more:.1f} times as long should reach it"
+    ]

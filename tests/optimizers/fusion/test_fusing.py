@@ -152,7 +152,7 @@ class Blind:
         return RateModel().predict(scenario, [each.model_copy(update={"fused": ()}) for each in plans])
 
     def blind_to(self, scenario: Scenario) -> tuple[str, ...]:
-        return tuple(f"operators that run as one ({' + '.join(each)})" for each in scenario.plan.fused)
+        return tuple(f"chained operators ({' + '.join(each)})" for each in scenario.plan.fused)
 
 
 def test_who_does_not_see_fusion_is_not_asked() -> None:

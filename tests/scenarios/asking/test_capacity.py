@@ -157,13 +157,13 @@ def test_conditions_that_always_or_never_hold_are_said_to():
     scenario = shop(horizon_s=4)
     always = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s >= 0", replications=2)
     assert always["status"] == "always" and always["value"] is None
-    assert "it always holds" in sentences(always)[0]
+    assert "holds at every value tried" in sentences(always)[0]
     never = asked(scenario, "max", "workload.arrivals.orders.rate_per_s", "throughput_per_s > 1e9", replications=2)
     assert never["status"] == "never"
-    assert "it never holds" in sentences(never)[0]
+    assert "holds at no value tried" in sentences(never)[0]
     wrong = asked(queue(horizon_s=4), "max", RATE, "throughput_per_s > 400", replications=2)
     assert wrong["monotone"] is False
-    assert any("more than one border" in line for line in sentences(wrong))
+    assert any("more than one limit" in line for line in sentences(wrong))
 
 
 def test_the_end_of_what_is_valid_is_a_border_with_a_reason():

@@ -157,7 +157,7 @@ def test_processes_and_memory_make_no_difference(monkeypatch):
 def test_a_run_too_short_to_tell_says_so_and_a_longer_one_tells():
     """At 120 % load channels fill before anything waits at the source."""
     short, long = (queue(1200, horizon_s=horizon_s, warmup_s=0.1, period_s=0.1) for horizon_s in (0.6, 20))
-    for job, words in ((short, "cannot be told: work had nothing to spare"), (long, "no, in all runs")):
+    for job, words in ((short, "unknown: work was fully used"), (long, "no, in all runs")):
         cases = [Variant("as it is", job), Variant("slow", job.with_run(noise=False))]
         with Bench(Processes(1)) as bench:
             document = compared(bench, cases, [MEAN], Wanted(2), 1, SILENT)

@@ -125,7 +125,7 @@ def test_the_command_answers_keeps_and_reports(tmp_path, capfd):
     assert document == json.loads((tmp_path / "a" / "answer.json").read_text())
     assert document["change"] == "fail big at 4 s"
     done("report", tmp_path / "a", "--out", tmp_path / "a.html")
-    assert "something stands still for 1.00 s" in words(whole((tmp_path / "a.html").read_text()))
+    assert "the longest pause is 1.00 s" in words(whole((tmp_path / "a.html").read_text()))
     capfd.readouterr()
     assert "nothing to try" in refused(capfd, "dry-run", job)
     assert "at least 2 runs" in refused(capfd, "dry-run", job, "--fail", "big", "--replications", 1)
