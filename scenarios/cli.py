@@ -44,6 +44,7 @@ from scenarios.commands import (
 )
 from scenarios.commands.interruption import INTERRUPTED, Interrupted, ended_as_interrupted, in_words, leave
 from twin.errors import BadInput, Unfinished, one_line, suggest
+from twin.retired import LEAVE_OUT, RETIRED
 from twin.version import VERSION
 
 UsageError: Any = typer.BadParameter.__base__
@@ -168,8 +169,10 @@ def _given(error: Any, words: Sequence[str]) -> str:
 
 
 def _similar(error: Any) -> str:
-    """A near miss among the options of the command, where the message has none."""
+    """What became of an option, or a near miss among those of the command where the message has none."""
     name = getattr(error, "option_name", None)
+    if name and name.lstrip("-") in RETIRED:
+        return f" ({LEAVE_OUT})"
     if not name or getattr(error, "possibilities", None) or error.ctx is None:
         return ""
     known = [option for parameter in error.ctx.command.params for option in parameter.opts if option.startswith("--")]

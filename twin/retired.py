@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 RETIRED = ("fidelity", "segments")
+LEAVE_OUT = "leave it out: every run is exact"
 
 
 class Retired(UserWarning):

@@ -330,3 +330,7 @@ def test_a_shell_completes_commands_options_and_scenarios(words, offered):
     environment = {"_TWIN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     done = twin(**environment)
     assert offered in done.stdout.split(), done.stderr
+
+
+def test_an_option_that_is_gone_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "leave it out: every run is exact" in refused(capsys, "run", "smart-grid", "--fidelity", "exact")
