@@ -65,16 +65,17 @@ def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
 def test_an_interruption_is_heeded_and_breaks_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    before = simulate(small())
+    job = small(rate_per_s=1500.0)  # more than a block of arrivals
+    before = simulate(job)
     for what in ("_items", "_uniforms", "_arrivals", "_rows"):
         with monkeypatch.context() as patch:
             patch.setattr(Calls, what, interrupting(getattr(Calls, what)))
             if what == "_rows":  # more than there is room for at first
                 patch.setattr("twin.kernel.layout.LEAST_ROOM", 16)
             with pytest.raises(KeyboardInterrupt):
-                simulate(small())
+                simulate(job)
     assert capfd.readouterr() == ("", "")
-    assert simulate(small()).operator_rows == before.operator_rows
+    assert simulate(job).operator_rows == before.operator_rows
 
 
 def test_a_limit_of_time_is_kept(capfd: pytest.CaptureFixture[str]) -> None:

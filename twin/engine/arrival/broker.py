@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
+from collections import deque
 from typing import Protocol
 
 import simpy
 
 from twin.engine.arrival.clock import Clock
-
-TRIM = 4096
-"""Arrivals that were taken are forgotten in pieces of so many or more."""
-
 
 class Poller(Protocol):
     """A source: see twin.engine.station.polling.PollingTask. queued: records that it will read again."""
@@ -29,36 +26,39 @@ class Poller(Protocol):
 class Broker:
     """Arrivals are drawn when somebody asks for them: nothing happens here while the source is busy.
 
-    ahead: arrivals that are drawn, in seconds, of which the source has taken those before `place`. drawn: how many of
-    them are of the last block. taken: records that the source has taken, each counted once.
+    blocks: arrivals in seconds, as they were drawn, of which the source has taken the first block's before `place`.
+    drawn: how many were, so far. taken: records that the source has taken, each counted once.
     """
 
-    __slots__ = ("ahead", "clock", "drawn", "env", "place", "source", "taken")
+    __slots__ = ("blocks", "clock", "drawn", "env", "place", "source", "taken")
 
     def __init__(self, env: simpy.Environment, source: Poller, clock: Clock) -> None:
         self.env = env
         self.source = source
         self.clock = clock
-        self.ahead = array("d")
+        self.blocks: deque[array[float]] = deque()
         self.place = 0
         self.drawn = 0
         self.taken = 0
 
+    def first(self) -> array[float]:
+        """The block with the first record that the source has not taken."""
+        if self.blocks and self.place == len(self.blocks[0]):
+            self.blocks.popleft()
+            self.place = 0
+        if not self.blocks:
+            self._draw()
+        return self.blocks[0]
+
     @property
     def next_s(self) -> float:
         """When the first record comes, or came, that the source has not taken."""
-        if self.place == len(self.ahead):
-            self.draw()
-        return self.ahead[self.place]
+        return self.first()[self.place]
 
-    def draw(self) -> None:
-        """One block of arrivals more."""
-        if self.place >= TRIM and 2 * self.place >= len(self.ahead):
-            del self.ahead[: self.place]
-            self.place = 0
-        block = self.clock.block()
-        self.ahead.frombytes(block.tobytes())
-        self.drawn = len(block)
+    def _draw(self) -> None:
+        block = array("d", self.clock.block().tobytes())
+        self.blocks.append(block)
+        self.drawn += len(block)
 
     def take(self) -> float:
         """Takes the first record; when it came."""
@@ -67,17 +67,22 @@ class Broker:
         self.taken += 1
         return at_s
 
+    def _coming(self) -> int:
+        """Records that are drawn and have not come: none but of the last block."""
+        now_s: float = self.env.now
+        while not self.blocks or self.blocks[-1][-1] <= now_s:
+            self._draw()
+        return len(self.blocks[-1]) - bisect_right(self.blocks[-1], now_s)
+
     def _waiting(self) -> int:
         """Records that have come and were not taken."""
-        now_s: float = self.env.now
-        while self.place == len(self.ahead) or self.ahead[-1] <= now_s:
-            self.draw()
-        return bisect_right(self.ahead, now_s, self.place) - self.place
+        return self.arrived - self.taken
 
     @property
     def arrived(self) -> int:
         """Records so far."""
-        return self.taken + self._waiting()
+        coming = self._coming()  # may draw
+        return self.drawn - coming
 
     @property
     def backlog(self) -> int:
@@ -88,8 +93,11 @@ class Broker:
         """Multiplies the rate from now on. Raises ValueError unless the factor is finite and > 0."""
         if not (math.isfinite(factor) and factor > 0.0):
             raise ValueError(f"a rate's factor must be finite and > 0, got {factor}")
-        come = self.place + self._waiting()
-        self.clock.scale(factor, self.env.now, come - (len(self.ahead) - self.drawn))
-        del self.ahead[come:]
-        self.drawn = 0
+        coming = self._coming()
+        block = self.blocks.pop()
+        came = len(block) - coming
+        self.clock.scale(factor, self.env.now, came)
+        self.drawn -= coming
+        if came:
+            self.blocks.append(block[:came])
         self.source.poll_anew()

@@ -6,7 +6,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from twin.engine.arrival.broker import Broker
-from twin.engine.arrival.recorded import BLOCK
 from twin.engine.logics.source import ReplayableSource
 from twin.engine.record import Record
 from twin.engine.station.polling import PollingTask
@@ -30,7 +29,8 @@ def lower_brokers(low: Lowered) -> None:
         if isinstance(logics_of(source)[0], ReplayableSource):
             row["logs"], row["log_room"] = 1, k.LEAST_ROOM
             row["log"] = low.block(here, "log", (), k.LEAST_ROOM)
-        row["times"] = low.block(here, "times", (), BLOCK)
+        if broker.blocks:
+            _read(broker, row)
 
 
 def _source(broker: Broker) -> PollingTask:
@@ -38,25 +38,23 @@ def _source(broker: Broker) -> PollingTask:
     return broker.source
 
 
+def _read(broker: Broker, row: Any) -> None:
+    """The source takes from the broker's first block, where it is."""
+    row["times"], row["count"] = broker.first().buffer_info()
+    row["place"] = broker.place
+
+
 def more_arrivals(low: Lowered, row: Any) -> None:
     """The next arrivals at a broker, whose last ones were taken."""
-    here = int(row["here"])
-    broker = low.object_at[here]
-    broker.place += int(row["count"])
-    _ = broker.next_s
-    block = broker.ahead[broker.place : broker.place + BLOCK]
-    low.blocks[here, "times"][: len(block)] = block
-    row["times"], row["place"], row["count"] = low.blocks[here, "times"].ctypes.data, 0, len(block)
+    broker = low.object_at[int(row["here"])]
+    broker.place = int(row["place"])
+    _read(broker, row)
 
 
 def count_taken(low: Lowered) -> None:
     """How far sources are."""
     for broker, row in zip(low.brokers, low.broker_rows, strict=True):
-        broker.place += int(row["place"])
-        row["count"] -= row["place"]
-        row["times"] += 8 * row["place"]
-        row["place"] = 0
-        broker.taken = int(row["taken"])
+        broker.place, broker.taken = int(row["place"]), int(row["taken"])
 
 
 def lift_brokers(low: Lowered) -> None:
