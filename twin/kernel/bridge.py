@@ -43,7 +43,7 @@ def run(world: World, until_s: float) -> None:
 
 
 class Stretch:
-    """A world in the kernel's hands."""
+    """A world in the kernel's hands. events: how many there were. over: whether they are the engine's again."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -54,27 +54,35 @@ class Stretch:
         state["call_python"], state["work_on"], state["wake_up"] = (
             address_of(each) for each in (self.callback, work_on, wake_up)
         )
+        self.events = 0
+        self.over = False
 
     def run(self, until_s: float) -> int:
         """Until an event that may change anything, which is left to the engine, or until a time; events."""
-        env, state, events = self.world.env, self.state, 0
-        state["sequence"] = next(env._eid)
-        while True:
-            at_s, priority, order, event = env._queue[0] if env._queue else NEVER
-            over = at_s >= until_s
-            state["until"] = until_s if over else at_s
-            with held():
-                events += advance(int(state["here"]), order if priority and not over else -1)
-            if self.low.error is not None:
-                raise self.low.error
-            state["now"] = env.now = env._now = until_s if over else at_s
-            state["event_sequence"] = -1 if over else order
-            if over:
-                close(self.low)
-                return events
-            if event.callbacks and not isinstance(event, Look):
-                lift(self.low)
-                return events
+        self.state["sequence"] = next(self.world.env._eid)
+        while not self.over:
+            with held() as signals:
+                while not self.over and not signals:
+                    self._advance(until_s)
+        return self.events
+
+    def _advance(self, until_s: float) -> None:
+        """Until the next event of SimPy's, and through it if somebody only looks."""
+        env, state = self.world.env, self.state
+        at_s, priority, order, event = env._queue[0] if env._queue else NEVER
+        last = at_s >= until_s
+        state["until"] = until_s if last else at_s
+        self.events += advance(int(state["here"]), order if priority and not last else -1)
+        if self.low.error is not None:
+            raise self.low.error
+        state["now"] = env.now = env._now = until_s if last else at_s
+        state["event_sequence"] = -1 if last else order
+        self.over = last or (bool(event.callbacks) and not isinstance(event, Look))
+        if last:
+            close(self.low)
+        elif self.over:
+            lift(self.low)
+        else:
             self._look(event)
 
     def _look(self, event: Any) -> None:

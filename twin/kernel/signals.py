@@ -17,10 +17,10 @@ HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """Their handlers run afterwards. Only the main thread has any."""
+def held() -> Iterator[list[int]]:
+    """Their handlers run afterwards; the list has those that came. Only the main thread has any."""
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield []
         return
     came: list[int] = []
 
@@ -29,7 +29,7 @@ def held() -> Iterator[None]:
 
     before = {each: signal.signal(each, note) for each in HEARD if callable(signal.getsignal(each))}
     try:
-        yield
+        yield came
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
