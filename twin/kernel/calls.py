@@ -53,14 +53,14 @@ class Calls:
         self.low.state[0]["free"] = self.low.arena.chunk(0)
 
     def _uniforms(self, here: int) -> None:
-        row = view(k.STREAM, here)
-        self.low.blocks[here, "uniforms"][:] = self.low.object_at[here].rng.random(BLOCK)
-        row["uniforms_left"] = BLOCK
+        self.low.object_at[here].rng.random(out=self.low.blocks[here, "uniforms"])
+        view(k.STREAM, here)["uniforms_left"] = BLOCK
 
     def _services(self, here: int) -> None:
-        row, draws = view(k.STREAM, here), self.low.object_at[here]
-        self.low.blocks[here, "services"][:] = draws.rng.standard_gamma(1.0 / draws._scv, BLOCK) * draws._scv
-        row["services_left"] = BLOCK
+        draws, services = self.low.object_at[here], self.low.blocks[here, "services"]
+        draws.rng.standard_gamma(1.0 / draws._scv, out=services)
+        services *= draws._scv
+        view(k.STREAM, here)["services_left"] = BLOCK
 
     def _arrivals(self, here: int) -> None:
         more_arrivals(self.low, view(k.BROKER, here))
