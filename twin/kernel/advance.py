@@ -178,14 +178,17 @@ def _advance(state: int, until_order: int) -> int:
 
 
 def _count_waiting(state: int, here: int) -> int:
-    """Adds what a lane holds to what its task has in its queue, and to what is under way on its card."""
-    s, lane = state_at(state), lane_at(here)
-    came = 0
-    if lane.task != 0:
-        came = count_came(s, lane)
-        task_at(lane.task).queued += came
-    if lane.card != 0:
-        card_at(lane.card).flying += lane.total - came
+    """Adds what lanes hold, from one on, to what their tasks have in their queues, and what is under way on cards."""
+    s = state_at(state)
+    while here != 0:
+        lane = lane_at(here)
+        came = 0
+        if lane.task != 0:
+            came = count_came(s, lane)
+            task_at(lane.task).queued += came
+        if lane.card != 0:
+            card_at(lane.card).flying += lane.total - came
+        here = lane.after
     return 0
 
 

@@ -21,28 +21,21 @@ def next_sequence(s: Any) -> int:
 
 @compiled
 def schedule(s: Any, slot: int, at_s: float, order: int) -> None:
-    """What an entity does next, it does then."""
-    times, orders, tree, slots = s.times, s.orders, s.tree, s.slots
+    """What an entity does next, it does then. What wins at a node is compared with what wins beside it."""
+    times, orders, tree = s.times, s.orders, s.tree
     float_at(times + 8 * slot).value = at_s
     whole_at(orders + 8 * slot).value = order
-    node, winner = (slot + slots) >> 1, slot
-    while node >= 1:
-        left, right = 2 * node, 2 * node + 1
-        if left >= slots:
-            one, other = left - slots, right - slots
-        else:
-            one, other = whole_at(tree + 8 * left).value, whole_at(tree + 8 * right).value
-        one_s, other_s = float_at(times + 8 * one).value, float_at(times + 8 * other).value
-        winner = one
-        if other_s < one_s or (
-            other_s == one_s and whole_at(orders + 8 * other).value < whole_at(orders + 8 * one).value
-        ):
-            winner = other
+    node, winner = slot + s.slots, slot
+    while node > 1:
+        other = whole_at(tree + 8 * (node ^ 1)).value
+        other_s, other_order = float_at(times + 8 * other).value, whole_at(orders + 8 * other).value
+        if (other_s < at_s) | ((other_s == at_s) & (other_order < order)):
+            winner, at_s, order = other, other_s, other_order
+        node >>= 1
         before = whole_at(tree + 8 * node).value
         whole_at(tree + 8 * node).value = winner
         if winner == before and winner != slot:
             return
-        node >>= 1
 
 
 @compiled

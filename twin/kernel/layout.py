@@ -16,7 +16,7 @@ LEAST_ROOM = 256
 
 STATE = structure(
     "here sequence event_sequence free call_python work_on wake_up slots times orders tree kinds owners stopped "
-    "services",
+    "services lanes",
     "now until",
 )
 ITEM = structure("next key path sender order step", "born_s taken_s left_s at_s")
@@ -31,7 +31,7 @@ LOGIC = structure(
     "selectivity service_s send_s",
 )
 ERRAND = structure("window", "at_s")
-LANE = structure("here slot head tail task card next pool total came coming", "")
+LANE = structure("here slot head tail task card next after pool total came coming", "")
 INBOX = structure("here side task pool credits capacity sent first_waiting last_waiting draining", "beyond_s")
 WAY = structure("here tuples", "took_s")
 PORT = structure(

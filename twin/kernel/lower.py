@@ -126,9 +126,10 @@ class Lowered:
             self.kinds[number], self.owners[number] = kind, owner
         return number
 
-    def lanes(self) -> list[int]:
-        """The addresses of what is under way, or waits."""
-        return [*(int(each["here"]) for each in self.flying if not each["pool"]), *self.wires.values()]
+    def lane(self, row: Any, here: int) -> None:
+        """There is one more of what is under way, or waits."""
+        row["here"], row["after"] = here, self.state[0]["lanes"]
+        self.state[0]["lanes"] = here
 
     def block(self, owner: int, field: str, values: Any, room: int, kind: type = np.float64) -> int:
         """The address of an array with room for more than the values that it has; it may be replaced later."""

@@ -98,6 +98,7 @@ def _tree(low: Lowered, count: int) -> None:
     state, times, orders = low.state[0], low.times[:count], low.orders[:count]
     tree = np.zeros(2 * count, np.int64)
     winners: np.ndarray = np.arange(count)
+    tree[count:] = winners
     while len(winners) > 1:
         left, right = winners[::2], winners[1::2]
         later = (times[right] < times[left]) | ((times[right] == times[left]) & (orders[right] < orders[left]))

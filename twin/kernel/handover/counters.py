@@ -51,8 +51,7 @@ def heaps(low: Lowered) -> None:
     low.card_rows["flying"] = 0
     low.task_rows["queued"] = 0
     state = int(low.state[0]["here"])
-    for lane in low.lanes():
-        count_waiting(state, lane)
+    count_waiting(state, int(low.state[0]["lanes"]))
     for pool in low.pool_rows["here"].tolist()[: len(low.pools)]:
         count_pooled(state, pool)
     for task, waiting in zip(low.tasks, low.task_rows["queued"].tolist(), strict=True):

@@ -23,8 +23,8 @@ def lower_cards(low: Lowered) -> None:
     """What is under way between two hops, by card or link."""
     if low.world.links:
         lanes = low.arena.make(k.LANE, len(low.cards))
-        lanes["here"] = addresses(lanes)
-        for row, card in zip(lanes, low.card_rows, strict=True):
+        for row, here, card in zip(lanes, addresses(lanes), low.card_rows, strict=True):
+            low.lane(row, here)
             row["card"], row["slot"] = card["here"], low.slot(k.LANES, int(row["here"]))
             card["lane"] = row["here"]
             low.flying.append(row)
@@ -36,7 +36,8 @@ def lane(low: Lowered, end: Receiver, nic: Nic | None, latency_s: float) -> int:
     if key not in low.wires:
         row = low.arena.make(k.LANE, 1)[0]
         here = low.wires[key] = int(low.arena.kept[-1].ctypes.data)
-        row["here"], row["card"] = here, 0 if nic is None else low.here[id(nic)]
+        low.lane(row, here)
+        row["card"] = 0 if nic is None else low.here[id(nic)]
         if isinstance(end, Pool):
             row["slot"], row["pool"] = low.slot(k.LANES, here), low.here[id(end)]
             low.flying.append(row)
