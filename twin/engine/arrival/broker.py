@@ -12,6 +12,7 @@ import simpy
 
 from twin.engine.arrival.clock import Clock
 
+
 class Poller(Protocol):
     """A source: see twin.engine.station.polling.PollingTask. queued: records that it will read again."""
 
