@@ -33,29 +33,12 @@ from twin.kernel.layout import (
     task_at,
     window_at,
 )
-from twin.kernel.native import call, compiled, entries, float_at, whole_at
+from twin.kernel.native import call, compiled, entries, float_at, inlined, whole_at
 from twin.kernel.pools import count_pool, next_of_pool
 from twin.kernel.processors import EPSILON, advance_clock, arm, end_first, no_event, relevel
 from twin.kernel.stations import await_arrival, begin, finish, job_done, poll
 from twin.kernel.stores import chain_all, end_sessions, expire_now
 from twin.kernel.wires import hop
-
-
-@compiled
-def rest(s: Any, task: Any) -> None:
-    """An idle task waits for what arrives first."""
-    if task.busy:
-        return
-    if not task.blocked and not task.halted:
-        if task.broker:
-            await_arrival(s, task)
-            return
-        found = first_lane(task)
-        if found != 0:
-            head = item_at(lane_at(found).head)
-            schedule(s, task.slot, head.at_s, head.order)
-            return
-    cancel(s, task.slot)
 
 
 @compiled
@@ -102,15 +85,24 @@ def _wake_up(state: int, here: int) -> int:
     return 0
 
 
-@compiled
+@inlined
 def next_record(s: Any, task: Any) -> int:
-    """What came first of what has come; 0 if nothing has."""
+    """What came first of what has come; 0 if nothing has: then the task waits for what arrives first."""
+    if task.broker:
+        here = poll(s, broker_at(task.broker))
+        if here == 0:
+            await_arrival(s, task)
+        return here
     found = first_lane(task)
     if found == 0:
-        return next_of_pool(task) if task.pool else 0
+        here = next_of_pool(task) if task.pool else 0
+        if here == 0:
+            cancel(s, task.slot)
+        return here
     lane = lane_at(found)
     head = item_at(lane.head)
     if head.at_s > s.now or (head.at_s == s.now and head.order > s.event_sequence):
+        schedule(s, task.slot, head.at_s, head.order)
         return 0
     return take(lane)
 
@@ -121,17 +113,13 @@ def _work_on(state: int, here: int) -> int:
     while not task.busy and not task.blocked and not task.halted:
         if task.errands_count:
             next_errand(s, task)
-        elif task.broker:
-            here = poll(s, broker_at(task.broker))
-            if here == 0:
-                break
-            begin(s, task, here)
         else:
             here = next_record(s, task)
             if here == 0:
-                break
+                return 0
             begin(s, task, here)
-    rest(s, task)
+    if not task.busy:
+        cancel(s, task.slot)
     return 0
 
 

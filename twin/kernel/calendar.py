@@ -21,16 +21,21 @@ def next_sequence(s: Any) -> int:
 
 @compiled
 def schedule(s: Any, slot: int, at_s: float, order: int) -> None:
-    """What an entity does next, it does then. What wins at a node is compared with what wins beside it."""
+    """What an entity does next, it does then. What wins at a node is compared with what wins beside it.
+
+    Times are compared by their bits: those of numbers >= 0 are in the numbers' order.
+    """
     times, orders, tree = s.times, s.orders, s.tree
     float_at(times + 8 * slot).value = at_s
     whole_at(orders + 8 * slot).value = order
-    node, winner = slot + s.slots, slot
+    node, winner, when = slot + s.slots, slot, whole_at(times + 8 * slot).value
     while node > 1:
         other = whole_at(tree + 8 * (node ^ 1)).value
-        other_s, other_order = float_at(times + 8 * other).value, whole_at(orders + 8 * other).value
-        if (other_s < at_s) | ((other_s == at_s) & (other_order < order)):
-            winner, at_s, order = other, other_s, other_order
+        other_when = whole_at(times + 8 * other).value
+        first = other_when < when
+        if other_when == when:
+            first = whole_at(orders + 8 * other).value < whole_at(orders + 8 * winner).value
+        winner, when = other if first else winner, min(when, other_when)
         node >>= 1
         before = whole_at(tree + 8 * node).value
         whole_at(tree + 8 * node).value = winner

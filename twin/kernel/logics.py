@@ -25,7 +25,7 @@ from twin.kernel.layout import (
     path_at,
     store_at,
 )
-from twin.kernel.native import compiled
+from twin.kernel.native import compiled, inlined
 from twin.kernel.sinks import collect
 from twin.kernel.stores import join_session, plan_session, remember
 from twin.kernel.windows import emit_window, plan_window
@@ -50,7 +50,7 @@ def plan(s: Any, task: Any, logic: Any, here: int) -> float:
     return logic.send_s
 
 
-@compiled
+@inlined
 def plan_select(s: Any, task: Any, logic: Any, item: Any) -> float:
     """Draws how many records leave. What changes a table is kept."""
     if logic.side >= 0 and item.path != 0 and inbox_at(path_at(item.path).inbox).side == logic.side:
@@ -93,7 +93,7 @@ def plan_route(s: Any, task: Any, logic: Any) -> float:
     return work_s
 
 
-@compiled
+@inlined
 def emit(s: Any, task: Any, logic: Any, here: int) -> None:
     """Sends what a record became."""
     kind = logic.kind

@@ -169,6 +169,11 @@ def compiled(function: Callable[..., Any]) -> Any:
     return function if PLAIN or READY else numba.njit(function, error_model="numpy")
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """The same of what happens to every record: it becomes part of what calls it."""
+    return function if PLAIN or READY else numba.njit(function, error_model="numpy", forceinline=True)
+
+
 def entries(*functions: Callable[[int, int], int]) -> list[Any]:
     """Parts that are compiled by themselves, and called through their addresses, from Python, too."""
     if PLAIN:

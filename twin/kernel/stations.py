@@ -22,11 +22,11 @@ from twin.kernel.layout import (
     way_at,
 )
 from twin.kernel.logics import emit, plan
-from twin.kernel.native import call, compiled, float_at, whole_at
+from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 from twin.kernel.processors import start_job
 
 
-@compiled
+@inlined
 def begin(s: Any, task: Any, here: int) -> None:
     """Takes a record up."""
     task.busy = 1
@@ -71,7 +71,7 @@ def begin(s: Any, task: Any, here: int) -> None:
         ring_at(s, task.slot, end_s)
 
 
-@compiled
+@inlined
 def complete(s: Any, task: Any) -> None:
     """The service ends: what it comes to leaves."""
     if task.end_s > task.free_s:
@@ -117,7 +117,7 @@ def next_arrival(s: Any, broker: Any) -> float:
     return float_at(broker.times + 8 * broker.place).value
 
 
-@compiled
+@inlined
 def poll(s: Any, broker: Any) -> int:
     """The record that has waited longest, those first that are read again; 0 if none has come."""
     if broker.again_place < broker.again_count:
@@ -140,7 +140,7 @@ def poll(s: Any, broker: Any) -> int:
     return here
 
 
-@compiled
+@inlined
 def await_arrival(s: Any, task: Any) -> None:
     """An idle source waits for the next record, if it does not yet."""
     slot, at_s = task.slot, float_at(s.times + 8 * task.slot).value

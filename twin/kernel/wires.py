@@ -19,11 +19,11 @@ from twin.kernel.layout import (
     pool_at,
     task_at,
 )
-from twin.kernel.native import call, compiled, float_at, whole_at
+from twin.kernel.native import call, compiled, float_at, inlined, whole_at
 from twin.kernel.pools import deliver_to_pool
 
 
-@compiled
+@inlined
 def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
     """A record goes on its way."""
     path, item = path_at(here_path), item_at(here)
@@ -42,7 +42,7 @@ def transfer(s: Any, sender: int, here_path: int, here: int) -> None:
         deliver(s, inbox, path.lane, here)
 
 
-@compiled
+@inlined
 def deliver(s: Any, inbox: Any, lane: int, here: int) -> None:
     """A record has arrived, now."""
     put(lane_at(lane), here)
@@ -106,7 +106,7 @@ def transmit(s: Any, here_card: int, here_lane: int, bytes_each: float, latency_
             expect(s, task_at(lane.task), item)
 
 
-@compiled
+@inlined
 def expect(s: Any, task: Any, item: Any) -> None:
     """An idle task will begin with what arrives first."""
     if task.busy or task.blocked or task.halted:
