@@ -1,7 +1,7 @@
-"""How much of the cores a corpus spends in simulation. Run: python -m benchmarks.corpus_fanout [--runs N]
+"""Runs an hour of a corpus of Costream's Table II. Run: python -m benchmarks.corpus_fanout [--runs N]
 
-The limit to reach is 80 % of all cores over 500 runs of Costream's Table II, traces on disk included; the time to
-start the session (a JVM) is printed beside it, not in it.
+All is in it: starting the session (a JVM), drawing, simulating, traces on disk. Beside it, how much of the cores was
+simulation, without the start of the session. On an idle machine.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from spark.corpus import write_corpus
 from spark.session import session
 from twin.simulation import simulate
 
+CORE_RUNS_AN_HOUR = 27_500
+SHARE = 0.8
+
 
 def main() -> None:
     """Prints runs, seconds, and the share."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=1200)
     runs = parser.parse_args().runs
     cores = len(os.sched_getaffinity(0))
-    make, spec = corpora.plan(runs=runs, seed=0, space=None, scenario=None, horizon_s=None)
+    make, spec = corpora.plan(runs=runs, seed=0, space="costream", scenario=None, horizon_s=None)
     started_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, session() as spark:
         ready_s = time.monotonic()
@@ -33,8 +36,9 @@ def main() -> None:
     share = summary.simulation_cpu_s / summary.wall_s / cores
     row = (runs, summary.failed, ready_s - started_s, summary.wall_s, summary.simulation_cpu_s, share)
     header = ("runs", "failed", "session s", "wall s", "simulation CPU s", "share of cores")
-    print_table(f"fan-out on {cores} cores (limit: 0.8)", header, [row])
-    print(f"\n{3600 * runs / summary.wall_s:.0f} runs an hour")
+    print_table(f"a corpus on {cores} cores (limit of the share: {SHARE})", header, [row])
+    hourly, least = 3600 * runs / (ready_s - started_s + summary.wall_s), cores * CORE_RUNS_AN_HOUR
+    print(f"\n{hourly:.0f} runs an hour (limit {least}): {'kept' if hourly >= least else 'NOT KEPT'}")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,16 @@ from pathlib import Path
 Simulator = Callable[[str, int, int], float]
 
 
-def _ours() -> Simulator:
+def _kernel() -> Simulator:
     from benchmarks.peers import ours
 
     return ours.run
+
+
+def _engine() -> Simulator:
+    from benchmarks.peers import ours
+
+    return ours.run_in_engine
 
 
 def _by_hand() -> Simulator:
@@ -35,7 +41,8 @@ def _ciw() -> Simulator:
 
 SIMULATORS: dict[str, Callable[[], Simulator]] = {
     "SimPy by hand": _by_hand,
-    "streamtwin": _ours,
+    "kernel": _kernel,
+    "engine": _engine,
     "Ciw 3.2.7": _ciw,
 }
 

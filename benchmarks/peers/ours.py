@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.peers import cases
+from tests.twin.kernel.both import advancing
 from tests.twin.worlds import chain
 from twin.deployment import Deployment
 from twin.profiles import STORM
-from twin.query import Stream
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
@@ -23,9 +23,10 @@ def run(case: str, customers: int, seed: int) -> float:
     return {"loss": mean_s - 1.0, "tandem": mean_s, "pipeline": 1e6 * mean_s}[case]
 
 
-def can_lose() -> bool:
-    """Whether channels can drop and replicas share a queue, which case A needs."""
-    return "overflow" in Stream.model_fields
+def run_in_engine(case: str, customers: int, seed: int) -> float:
+    """The same, record by record in SimPy."""
+    with advancing(lambda world, until_s: world.env.run(until_s)):
+        return run(case, customers, seed)
 
 
 def _deployment(case: str) -> Deployment:
