@@ -26,7 +26,7 @@ from optimizers.interface import Problem, Solution
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
-from optimizers.milp.program import Limits
+from optimizers.program import Limits
 from optimizers.rated import at_rate
 from optimizers.requirements import Requirements
 from optimizers.selection import estimate

@@ -8,13 +8,10 @@ does not even start; what it proves holds for the full program.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_matrix, csr_matrix, hstack, identity, vstack
 
 from optimizers.balancing.balance import Balance
+from optimizers.program import Limits, Program, summed
 
 
 def class_bound(balance: Balance, *, classes: int = 20, seconds: float = 10.0) -> float:
@@ -26,33 +23,24 @@ def class_bound(balance: Balance, *, classes: int = 20, seconds: float = 10.0) -
     count = int(class_g.max()) + 1
     low_c = np.array([balance.work_g[class_g == each].min() for each in range(count)])
     high_c = np.array([balance.work_g[class_g == each].max() for each in range(count)])
-    work_h = np.bincount(balance.home_g, balance.work_g, nodes)
-    mean_h = balance.mean * balance.capacity_h
-    inf, one = np.inf, np.arange(groups)
-    leave_h = csr_matrix((balance.work_g, (balance.home_g, one)), shape=(nodes, groups))
-    leave_c = csr_matrix((np.ones(groups), (class_g, one)), shape=(count, groups))
-    arrive_low, arrive_high = (csr_matrix(np.kron(np.eye(nodes), each)) for each in (low_c, high_c))
-    arrive_c = coo_matrix(hstack([identity(count)] * nodes))
-    room = csr_matrix(balance.capacity_h[:, None])
+    over_h = balance.mean * balance.capacity_h - np.bincount(balance.home_g, balance.work_g, nodes)
     unmarked = np.flatnonzero(~balance.marked_h)
-    rows: list[tuple[Any, Any, Any]] = [
-        (hstack([leave_c, -arrive_c, csr_matrix((count, 1))]), 0.0, 0.0),
-        (hstack([-leave_h, arrive_low, -room]), -inf, mean_h - work_h),
-        (hstack([-leave_h, arrive_high, room]).tocsr()[unmarked], (mean_h - work_h)[unmarked], inf),
-    ]
-    if np.isfinite(balance.budget):
-        cost = csr_matrix(np.concatenate([balance.costs_g, np.zeros(nodes * count + 1)])[None, :])
-        rows.append((cost, -inf, balance.budget))
-    matrix = vstack([each for each, _, _ in rows]).tocsr()
-    low = np.concatenate([np.broadcast_to(each, part.shape[0]) for part, each, _ in rows])
-    high = np.concatenate([np.broadcast_to(each, part.shape[0]) for part, _, each in rows])
-    receives = np.repeat(np.where(balance.marked_h, 0.0, inf), count)
-    found = milp(
-        np.concatenate([np.zeros(groups + nodes * count), [1.0]]),
-        integrality=np.concatenate([np.ones(groups + nodes * count), [0.0]]),
-        bounds=Bounds(0.0, np.concatenate([np.where(balance.stays_g, 0.0, 1.0), receives, [inf]])),
-        constraints=LinearConstraint(matrix, low, high),
-        options={"time_limit": seconds, "mip_rel_gap": 1e-6},
+    program = Program()
+    leaves = program.variables((groups,), upper=~balance.stays_g, integer=True)
+    receives = np.where(balance.marked_h, 0.0, np.inf)[:, None]
+    arrives = program.variables((nodes, count), upper=receives, integer=True)
+    distance = np.repeat(program.variables((1, 1)), nodes, axis=0)
+    leave_h, room_h = summed(balance.home_g, balance.work_g, nodes), balance.capacity_h[:, None]
+    program.rows((leaves, summed(class_g, np.ones(groups))), (arrives.T, -1.0), low=0.0, high=0.0)
+    program.rows((leaves, -leave_h), (arrives, low_c), (distance, -room_h), high=over_h)
+    program.rows(
+        (leaves, -leave_h[unmarked]),
+        (arrives[unmarked], high_c),
+        (distance[unmarked], room_h[unmarked]),
+        low=over_h[unmarked],
     )
-    dual = getattr(found, "mip_dual_bound", None)
-    return max(float(dual), 0.0) if dual is not None and np.isfinite(dual) else 0.0
+    if np.isfinite(balance.budget):
+        program.row((leaves, balance.costs_g), high=balance.budget)
+    program.costs(distance[:1], 1.0)
+    bound = program.solve(Limits(seconds=seconds, gap=1e-6)).bound
+    return max(bound, 0.0) if np.isfinite(bound) else 0.0

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_matrix, hstack, identity, vstack
+from scipy.sparse import csr_matrix, hstack, identity
 
 from optimizers.balancing.balance import Balance
-from optimizers.balancing.highs import Program, solved
 from optimizers.balancing.traffic import Traffic
+from optimizers.program import Limits, Program
 
 EXCESS = 100.0
 """What a percentage point beyond the band weighs, in pairs of mean traffic."""
@@ -59,17 +59,10 @@ def gathered(
     columns = _columns(balance, traffic, hot_e, unit_g)
     if not len(columns.node_c):
         return balance.home_g.copy()
-    program = _program(balance, traffic, hot_e, columns, band)
-    count = len(columns.node_c)
-    above_h = balance.deviation_h(balance.home_g)
-    slack_h = np.maximum(np.abs(above_h) - band, 0.0)
-    start = np.zeros(len(program.cost))
-    start[count : count + len(slack_h)] = slack_h
-    answer = solved(program, start, seconds=seconds, gap=GAP)
+    values = _solved(balance, traffic, hot_e, columns, band, seconds)
     node_g = balance.home_g.copy()
-    if answer.x is not None:
-        for column in np.flatnonzero(answer.x[:count] > 0.5):
-            node_g[columns.member_GxC[:, [column]].indices] = columns.node_c[column]
+    for column in np.flatnonzero(values > 0.5):
+        node_g[columns.member_GxC[:, [column]].indices] = columns.node_c[column]
     return balance.home_g.copy() if balance.violation(node_g) else node_g
 
 
@@ -126,41 +119,38 @@ def _possible(balance: Balance, member: csr_matrix, node_c: np.ndarray) -> np.nd
     return np.flatnonzero(~fixed_c & ~stays_c & paid_c & ~balance.marked_h[node_c])
 
 
-def _program(balance: Balance, traffic: Traffic, hot_e: np.ndarray, columns: Columns, band: float) -> Program:
-    """Columns: the migrations, and how far each node is beyond the band."""
+def _solved(
+    balance: Balance, traffic: Traffic, hot_e: np.ndarray, columns: Columns, band: float, seconds: float
+) -> np.ndarray:
+    """[C] which migrations are carried out; none if HiGHS finds nothing better."""
     count, nodes, groups = len(columns.node_c), len(balance.capacity_h), len(balance.home_g)
     member = columns.member_GxC
     ends = np.concatenate([traffic.sender_e[hot_e], traffic.receiver_e[hot_e]])
     pair = np.tile(np.arange(len(ends) // 2), 2)
     pairs = csr_matrix((np.ones(len(ends)), (pair, ends)), shape=(len(ends) // 2, groups))
-    either = (pairs @ member > 0).astype(float)
     flow = _flow(balance, columns)
-    load = flow(balance.work_g)
-    room = csr_matrix(np.diag(balance.capacity_h))
-    raw_h = (balance.load_h(balance.home_g) - balance.mean) * balance.capacity_h
+    load, room_h = flow(balance.work_g), balance.capacity_h
+    above_h = balance.load_h(balance.home_g) - balance.mean
     unmarked = np.flatnonzero(~balance.marked_h)
-    inf = np.inf
-    parts = [
-        (hstack([vstack([either, member]), csr_matrix((len(ends) // 2 + groups, nodes))]), -inf, 1.0),
-        (hstack([load, -room]), -inf, band * balance.capacity_h - raw_h),
-        (hstack([load, room]).tocsr()[unmarked], (-band * balance.capacity_h - raw_h)[unmarked], inf),
-    ]
     cost_c = np.asarray(member.T @ balance.costs_g).ravel()
+    program = Program()
+    goes = program.variables((count,), upper=1.0, integer=True)
+    beyond = program.variables((nodes, 1))
+    program.rows((goes, (pairs @ member > 0).astype(float)), high=1.0)
+    program.rows((goes, member), high=1.0)
+    program.rows((goes, load), (beyond, -room_h[:, None]), high=(band - above_h) * room_h)
+    low_h = (-band - above_h) * room_h
+    program.rows((goes, load[unmarked]), (beyond[unmarked], room_h[unmarked, None]), low=low_h[unmarked])
     if np.isfinite(balance.budget):
-        parts.append((csr_matrix(np.concatenate([cost_c, np.zeros(nodes)])[None, :]), -inf, balance.budget))
-    for use_g, room_h in balance.side_constraints:
-        used_h = np.bincount(balance.home_g, use_g, nodes)
-        parts.append((hstack([flow(use_g), csr_matrix((nodes, nodes))]), -inf, room_h - used_h))
+        program.row((goes, cost_c), high=balance.budget)
+    for use_g, most_h in balance.side_constraints:
+        program.rows((goes, flow(use_g)), high=most_h - np.bincount(balance.home_g, use_g, nodes))
     mean_cost = float(balance.costs_g.mean())
-    price_c = MIGRATION * cost_c / mean_cost if mean_cost else np.zeros(count)
-    return Program(
-        cost=np.concatenate([price_c - columns.gain_c, np.full(nodes, EXCESS)]),
-        matrix=vstack([each for each, _, _ in parts]).tocsr(),
-        low=np.concatenate([np.broadcast_to(low, part.shape[0]) for part, low, _ in parts]),
-        high=np.concatenate([np.broadcast_to(high, part.shape[0]) for part, _, high in parts]),
-        upper=np.concatenate([np.ones(count), np.full(nodes, inf)]),
-        integers=count,
-    )
+    program.costs(goes, (MIGRATION * cost_c / mean_cost if mean_cost else 0.0) - columns.gain_c)
+    program.costs(beyond, EXCESS)
+    start = np.concatenate([np.zeros(count), np.maximum(np.abs(balance.deviation_h(balance.home_g)) - band, 0.0)])
+    values = program.solve(Limits(seconds=seconds, gap=GAP), start).values
+    return start[:count] if values is None else values[goes]
 
 
 def _flow(balance: Balance, columns: Columns) -> Callable[[np.ndarray], csr_matrix]:

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
 
 from optimizers.fusion.components import Fusion, Splits, fused
 from optimizers.fusion.job import Job
 from optimizers.fusion.lineage import Lineage, attribute_of
+from optimizers.program import Limits, Outcome, Program, summed
 from twin.errors import BadInput
 
 
@@ -30,9 +29,6 @@ class Exact:
     fusion: Fusion
     bound: float
     proved: bool
-
-
-Choice = tuple[str, Lineage]
 
 
 def least_communication(job: Job, *, seconds: float = 60.0) -> Exact:
@@ -54,42 +50,25 @@ def least_communication(job: Job, *, seconds: float = 60.0) -> Exact:
     ]
     if not saved:
         return Exact(alone := fused(job, ()), alone.communication, proved=True)
-    column = {choice: index for index, choice in enumerate(choices)}
-    rows = [
-        (len(choices) + index, column[end, attribute])
-        for index, (transfer, attribute) in enumerate(saved)
-        for end in (transfer.producer, transfer.consumer)
-    ]
-    worth = np.array([transfer.rate_per_s for transfer, _ in saved]) / job.rate_per_s
-    found = milp(
-        c=np.concatenate([np.zeros(len(choices)), -worth]),
-        constraints=[_one_each(choices, len(saved)), _both_ends(rows, len(choices) + len(saved))],
-        integrality=np.concatenate([np.ones(len(choices)), np.zeros(len(saved))]),
-        bounds=Bounds(0.0, 1.0),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+    number = {name: row for row, name in enumerate(dict.fromkeys(name for name, _ in choices))}
+    program = Program()
+    chosen = program.variables((len(choices),), upper=1.0, integer=True)
+    column = dict(zip(choices, chosen.tolist(), strict=True))
+    program.rows(
+        (chosen, summed(np.array([number[name] for name, _ in choices]), np.ones(len(choices)))), low=1, high=1
     )
-    bound = 1.0 + float(found.mip_dual_bound) if found.mip_dual_bound is not None else 0.0
-    if found.x is None:
+    both = program.variables((len(saved), 1), upper=1.0)
+    for end in ("producer", "consumer"):
+        ends = [column[getattr(transfer, end), attribute] for transfer, attribute in saved]
+        program.rows((both, 1.0), (np.array(ends)[:, None], -1.0), high=0.0)
+    worth = np.array([transfer.rate_per_s for transfer, _ in saved]) / job.rate_per_s
+    program.costs(both, -worth[:, None])
+    found = program.solve(Limits(seconds=seconds, gap=0.0))
+    bound = max(0.0, 1.0 + found.bound)
+    if found.values is None:
         return Exact(fused(job, ()), bound, proved=False)
-    chosen = dict(choice for choice, value in zip(choices, found.x, strict=False) if value > 0.5)
-    return Exact(fused(job, _pieces(job, chosen)), max(0.0, bound), proved=found.status == 0)
-
-
-def _one_each(choices: list[Choice], others: int) -> LinearConstraint:
-    """Every operator chooses one attribute."""
-    names = {name: row for row, name in enumerate(dict.fromkeys(name for name, _ in choices))}
-    rows, columns = [names[name] for name, _ in choices], range(len(choices))
-    shape = (len(names), len(choices) + others)
-    return LinearConstraint(coo_array((np.ones(len(choices)), (rows, columns)), shape).tocsr(), 1.0, 1.0)
-
-
-def _both_ends(rows: list[tuple[int, int]], columns: int) -> LinearConstraint:
-    """saved - chosen <= 0 for either end of each transfer and attribute."""
-    saved, chosen = zip(*rows, strict=True)
-    numbers = np.arange(len(rows))
-    values = np.concatenate([np.ones(len(rows)), -np.ones(len(rows))])
-    matrix = coo_array((values, (np.tile(numbers, 2), [*saved, *chosen])), (len(rows), columns))
-    return LinearConstraint(matrix.tocsr(), -np.inf, 0.0)
+    taken = dict(choice for choice, index in column.items() if found.values[index] > 0.5)
+    return Exact(fused(job, _pieces(job, taken)), bound, proved=found.outcome is Outcome.SOLVED)
 
 
 def _pieces(job: Job, chosen: dict[str, Lineage]) -> Iterator[tuple[str, ...]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from optimizers.milp.assignment import Assignment
 from optimizers.milp.network import Ways
-from optimizers.milp.program import Program, Terms
+from optimizers.program import Program, Terms
 from twin.kinds.ages import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.lines import RHO_MAX

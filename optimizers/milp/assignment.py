@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.memory import enough_memory
-from optimizers.milp.program import Program, Terms
+from optimizers.program import Program, Terms
 from optimizers.space import Space, counts_of
 from twin.rates.coefficients import PlacementCoefficients
 

@@ -10,8 +10,8 @@ import numpy as np
 from optimizers.counted import as_plans
 from optimizers.estimating import batch
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
-from optimizers.milp.program import Limits
 from optimizers.patience import Patience
+from optimizers.program import Limits
 from optimizers.selection import Estimated, fulfilled, predicted
 from optimizers.space import Space
 from optimizers.space_plans import NOTHING

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from optimizers.milp.assignment import Assignment
-from optimizers.milp.program import Program
+from optimizers.program import Program
 from optimizers.rules import bin_ranges
 from twin.rates.coefficients import PlacementCoefficients
 

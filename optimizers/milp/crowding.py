@@ -12,7 +12,7 @@ import numpy as np
 from optimizers.milp.ages import Ages, alone_s, card_factor
 from optimizers.milp.assignment import Assignment
 from optimizers.milp.loads import Loads
-from optimizers.milp.program import Program
+from optimizers.program import Program
 from twin.rates.coefficients import PlacementCoefficients
 
 LEFT = (0.9, 0.6, 0.35, 0.2, 0.1, 0.05)

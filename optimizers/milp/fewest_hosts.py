@@ -21,9 +21,9 @@ from optimizers.milp.candidates import Candidates
 from optimizers.milp.hosts import fluid_bound
 from optimizers.milp.moves import climb
 from optimizers.milp.placing import USED, Placing
-from optimizers.milp.program import Outcome
 from optimizers.milp.replicas import replicated
 from optimizers.prices import prices_h
+from optimizers.program import Outcome
 from optimizers.rated import at_rate
 from optimizers.requirements import NOTHING_MORE
 from optimizers.selection import lasting

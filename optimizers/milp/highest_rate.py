@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optimizers.milp.placing import USED, Placing
-from optimizers.milp.program import Limits
+from optimizers.program import Limits
 from optimizers.rated import at_rate
 from optimizers.space import Space
 from twin.deployment import Deployment

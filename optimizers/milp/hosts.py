@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from optimizers.milp.assignment import stay
-from optimizers.milp.program import Program
+from optimizers.program import Program
 from optimizers.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from optimizers.milp.assignment import Assignment
 from optimizers.milp.network import Ways
-from optimizers.milp.program import Program, Terms
+from optimizers.program import Program, Terms
 from twin.rates.coefficients import PlacementCoefficients
 
 MEMORY = 1.0 - 1e-6

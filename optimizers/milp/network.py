@@ -13,7 +13,7 @@ import networkx as nx
 import numpy as np
 
 from optimizers.milp.assignment import Assignment
-from optimizers.milp.program import Program, Terms
+from optimizers.program import Program, Terms
 from twin.cluster import Cluster
 from twin.rates.coefficients import PlacementCoefficients
 

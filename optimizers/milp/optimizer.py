@@ -20,9 +20,9 @@ from optimizers.milp.candidates import Candidates
 from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.moves import climb
-from optimizers.milp.program import Limits
 from optimizers.milp.youngest import youngest
 from optimizers.prices import priced
+from optimizers.program import Limits
 from optimizers.rated import at_rate
 from optimizers.requirements import Requirements
 from optimizers.selection import as_close, dealt_anew, instead, said

@@ -22,7 +22,7 @@ from optimizers.milp.crowding import crowd
 from optimizers.milp.hosts import open_hosts
 from optimizers.milp.loads import Loads, limit
 from optimizers.milp.network import Ways, ways
-from optimizers.milp.program import NO_LIMITS, Limits, Outcome, Program
+from optimizers.program import NO_LIMITS, Limits, Outcome, Program
 from optimizers.space import Space
 from twin.rates.coefficients import PlacementCoefficients
 

@@ -15,7 +15,7 @@ import numpy as np
 from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.placing import Placing
-from optimizers.milp.program import Outcome
+from optimizers.program import Outcome
 from optimizers.space import Space
 from twin.job import compile
 from twin.rates.coefficients import PlacementCoefficients

@@ -17,8 +17,8 @@ from optimizers.interface import Problem
 from optimizers.milp.candidates import Candidates
 from optimizers.milp.moves import climb
 from optimizers.milp.placing import Aim, Placed, Placing
-from optimizers.milp.program import GAP, Outcome
 from optimizers.milp.proof import Proof, admissible, prove
+from optimizers.program import GAP, Outcome
 from optimizers.space import Space, counts_of
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel

@@ -99,5 +99,5 @@ def leave(status: int) -> NoReturn:
 
 
 def _solver_left_behind() -> bool:
-    solving = sys.modules.get("optimizers.milp.aside")
+    solving = sys.modules.get("optimizers.program")
     return solving is not None and solving.left_behind()

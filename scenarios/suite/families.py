@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from optimizers.milp.highest_rate import highest_rate
-from optimizers.milp.program import Limits
+from optimizers.program import Limits
 from optimizers.rated import at_rate
 from optimizers.space import ALL_PLANS, Space
 from scenarios.spaces.generator import random_scenario

@@ -13,8 +13,8 @@ import pytest
 from benchmarks.claimed_jobs import claimed_job
 from optimizers.interface import Problem, Standing, Status
 from optimizers.keeping import Keeping
-from optimizers.milp.aside import aside
 from optimizers.patience import Patience
+from optimizers.program import aside
 from optimizers.proving import Proving
 from optimizers.registry import OPTIMIZERS
 from optimizers.space import Space

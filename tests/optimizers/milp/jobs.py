@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optimizers.milp.highest_rate import highest_rate
-from optimizers.milp.program import Limits
+from optimizers.program import Limits
 from optimizers.rated import at_rate
 from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario

@@ -12,7 +12,7 @@ from optimizers.interface import Problem, Status
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
 from optimizers.milp.placing import Placing
-from optimizers.milp.program import Limits, Outcome
+from optimizers.program import Limits, Outcome
 from optimizers.rated import at_rate
 from optimizers.requirements import Requirements
 from optimizers.space import Space

@@ -11,7 +11,7 @@ import pytest
 from optimizers.interface import Problem, Status
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.optimizer import Milp
-from optimizers.milp.program import Limits
+from optimizers.program import Limits
 from optimizers.rated import at_rate
 from optimizers.space import Space
 from tests.twin.worlds import deployment, sink, source

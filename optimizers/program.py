@@ -1,0 +1,236 @@
+"""A mixed-integer linear program, row by row, and HiGHS to solve it: one thread, the same program the same answer."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from optimizers.patience import ENDLESS, Patience
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix  # most commands start without
+
+Terms = tuple[np.ndarray, "np.ndarray | csr_matrix | float"]
+"""Columns [R, K] and their coefficients, which broadcast to them: K terms of each of R rows; or columns [K] and a sparse
+matrix [R, K]."""
+SOON_S = 0.01
+"""A program has this long at least."""
+GAP = 1e-4
+"""Relative, at which a program counts as solved unless somebody asks for less."""
+CLOSE = 1e-7
+"""The same, absolute: a program whose least cost is 0 is solved as well."""
+FEASIBLE = 2
+"""HiGHS's word for a solution that keeps all constraints."""
+LOOK_S, GRACE_S = 0.05, 1.0
+"""How often whoever waits looks up, and by how much HiGHS may be late: it keeps a time limit by about as much."""
+LEFT_BEHIND = "solver left behind"
+
+R = TypeVar("R")
+
+
+class Outcome(StrEnum):
+    """SOLVED: to the gap. STOPPED: a limit came first. INFEASIBLE: no values satisfy the rows."""
+
+    SOLVED = "solved"
+    STOPPED = "stopped"
+    INFEASIBLE = "infeasible"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop. nodes: of the tree; seconds: that HiGHS has; patience: of whoever waits, with which a program may
+    end elsewhere the next time. waits: is told the seconds that it has taken, now and then.
+
+    whole: whether integers are to be whole; without, the answer's values are no plan, but its bound holds, soon.
+    """
+
+    nodes: int | None = None
+    seconds: float = math.inf
+    patience: Patience = ENDLESS
+    waits: Callable[[float], None] | None = None
+    gap: float = GAP
+    whole: bool = True
+
+    @property
+    def options(self) -> dict[str, object]:
+        """As HiGHS calls them."""
+        left_s = min(self.seconds, max(self.patience.left_s, SOON_S))
+        nodes = {} if self.nodes is None else {"mip_max_nodes": self.nodes}
+        return {"mip_rel_gap": self.gap, "mip_abs_gap": CLOSE, "time_limit": left_s, **nodes}
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """values: of all columns, None if none were found. cost: theirs. bound: no values cost less."""
+
+    outcome: Outcome
+    values: np.ndarray | None
+    cost: float
+    bound: float
+
+
+class Program:
+    """Minimise the cost of its columns subject to its rows."""
+
+    def __init__(self) -> None:
+        self._upper: list[np.ndarray] = []
+        self._integer: list[np.ndarray] = []
+        self._row: list[np.ndarray] = []
+        self._column: list[np.ndarray] = []
+        self._coefficient: list[np.ndarray] = []
+        self._low: list[np.ndarray] = []
+        self._high: list[np.ndarray] = []
+        self._costs: list[tuple[np.ndarray, np.ndarray]] = []
+        self.columns = 0
+        self.height = 0
+
+    def variables(
+        self,
+        shape: tuple[int, ...],
+        *,
+        upper: np.ndarray | float = math.inf,
+        integer: np.ndarray | bool = False,
+    ) -> np.ndarray:
+        """New columns of that shape, >= 0, as their numbers."""
+        size = math.prod(shape)
+        self._upper.append(np.broadcast_to(np.asarray(upper, float), shape).ravel())
+        self._integer.append(np.broadcast_to(integer, shape).ravel())
+        self.columns += size
+        return np.arange(self.columns - size, self.columns).reshape(shape)
+
+    def rows(self, *terms: Terms, low: np.ndarray | float = -math.inf, high: np.ndarray | float = math.inf) -> None:
+        """As many rows as the terms have: low <= their sum <= high."""
+        first, of = terms[0]
+        count = of.shape[0] if _sparse(of) else len(first)
+        for columns, coefficients in terms:
+            if _sparse(coefficients):
+                entries = coefficients.tocoo()
+                self._row.append(self.height + entries.row)
+                self._column.append(columns[entries.col])
+                self._coefficient.append(entries.data)
+                continue
+            wide = columns.reshape(count, -1)
+            self._row.append(np.repeat(np.arange(self.height, self.height + count), wide.shape[1]))
+            self._column.append(wide.ravel())
+            self._coefficient.append(np.broadcast_to(coefficients, columns.shape).ravel())
+        self._low.append(np.broadcast_to(np.asarray(low, float), (count,)))
+        self._high.append(np.broadcast_to(np.asarray(high, float), (count,)))
+        self.height += count
+
+    def row(self, *terms: Terms, low: float = -math.inf, high: float = math.inf) -> None:
+        """One row of terms [K]."""
+        for columns, coefficients in terms:
+            self._row.append(np.full(columns.size, self.height))
+            self._column.append(columns.ravel())
+            self._coefficient.append(np.full(columns.size, coefficients))
+        self._low.append(np.array([low]))
+        self._high.append(np.array([high]))
+        self.height += 1
+
+    def costs(self, columns: np.ndarray, each: np.ndarray | float) -> None:
+        """What the columns cost, beside what others have said of them."""
+        self._costs.append((columns.ravel(), np.broadcast_to(each, columns.shape).ravel()))
+
+    def solve(self, limits: Limits = NO_LIMITS, start: np.ndarray | None = None) -> Answer:
+        """start: values of all columns to begin with. Raises RuntimeError if the program is unbounded. Whatever else
+        keeps HiGHS from an end counts as a limit."""
+        import highspy  # takes longer than most commands take to start
+
+        solver = highspy.Highs()
+        for name, value in {"output_flag": False, "threads": 1, "random_seed": 0, **limits.options}.items():
+            solver.setOptionValue(name, value)
+        solver.passModel(self._model(highspy, limits.whole))
+        if start is not None:
+            known = highspy.HighsSolution()
+            known.col_value, known.value_valid = list(start), True
+            solver.setSolution(known)
+        if aside(solver.run, limits.patience, limits.waits) is None:
+            return Answer(Outcome.STOPPED, None, math.inf, -math.inf)
+        status, kinds, info = solver.getModelStatus(), highspy.HighsModelStatus, solver.getInfo()
+        if status == kinds.kInfeasible:
+            return Answer(Outcome.INFEASIBLE, None, math.inf, math.inf)
+        if status == kinds.kUnbounded:
+            raise RuntimeError("HiGHS: the program is unbounded")
+        solved = status == kinds.kOptimal
+        outcome, cost = Outcome.SOLVED if solved else Outcome.STOPPED, float(info.objective_function_value)
+        whole = limits.whole and any(each.any() for each in self._integer)
+        bound = float(info.mip_dual_bound) if whole else cost if solved else -math.inf
+        if status == kinds.kUnboundedOrInfeasible:
+            bound = -math.inf
+        if info.primal_solution_status != FEASIBLE or not (whole or solved):
+            return Answer(outcome, None, math.inf, bound)
+        return Answer(outcome, np.asarray(solver.getSolution().col_value), cost, bound)
+
+    def _model(self, highspy: Any, whole: bool) -> Any:
+        from scipy.sparse import csr_array
+
+        cost = np.zeros(self.columns)
+        for columns, each in self._costs:
+            np.add.at(cost, columns, each)
+        entries = [np.concatenate(each) for each in (self._coefficient, self._row, self._column)]
+        matrix = csr_array((entries[0], (entries[1], entries[2])), shape=(self.height, self.columns))
+        model = highspy.HighsLp()
+        model.num_row_, model.num_col_ = matrix.shape
+        model.col_cost_, model.col_lower_ = cost, np.zeros(self.columns)
+        model.col_upper_ = np.concatenate(self._upper)
+        model.row_lower_, model.row_upper_ = np.concatenate(self._low), np.concatenate(self._high)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr, matrix.indices
+        model.a_matrix_.value_ = matrix.data
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[each] for each in (np.concatenate(self._integer) & whole).astype(int).tolist()]
+        return model
+
+
+def summed(row_k: np.ndarray, each_k: np.ndarray, rows: int | None = None) -> csr_matrix:
+    """[R, K] of which each column has one entry, in a row."""
+    from scipy.sparse import csr_matrix
+
+    shape = (int(row_k.max()) + 1 if rows is None else rows, len(row_k))
+    return csr_matrix((each_k, (row_k, np.arange(len(row_k)))), shape=shape)
+
+
+def _sparse(coefficients: Any) -> bool:
+    return hasattr(coefficients, "tocoo")
+
+
+def aside(call: Callable[[], R], patience: Patience, waits: Callable[[float], None] | None = None) -> R | None:
+    """What a call that hears nothing returns or raises; None if patience was over first: its thread is left behind.
+    waits: is told the seconds so far, now and then."""
+    if patience.endless and waits is None:
+        return call()
+    found: list[R] = []
+    raised: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            found.append(call())
+        except BaseException as error:  # for whoever waits
+            raised.append(error)
+
+    thread = threading.Thread(target=go, name=LEFT_BEHIND, daemon=True)
+    thread.start()
+    waited_s = late_s = 0.0
+    while thread.is_alive() and late_s <= (0.0 if patience.stopped() else GRACE_S):
+        thread.join(LOOK_S)
+        waited_s += LOOK_S
+        late_s = late_s + LOOK_S if patience.over else 0.0
+        if waits is not None and thread.is_alive():
+            waits(waited_s)
+    if raised:
+        raise raised[0]
+    return found[0] if found else None
+
+
+def left_behind() -> bool:
+    """Whether a solver still computes for nobody; an interpreter that shuts down beside it may crash."""
+    return any(thread.name == LEFT_BEHIND and thread.is_alive() for thread in threading.enumerate())
