@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
@@ -142,6 +143,22 @@ class Solution:
     weighed: int = 0
     given: Candidate | None = None
     among: str = ""
+
+    @classmethod
+    def of(
+        cls, best: Candidate, status: Status, *, evaluations: int, started_s: float, others: Iterable[Candidate] = ()
+    ) -> Solution:
+        """The best candidate as the answer; nothing is proved. started_s: time.perf_counter() when planning began."""
+        seconds = time.perf_counter() - started_s
+        found = cls(
+            status=status,
+            plan=best.plan,
+            objective=best.objective,
+            bound=None,
+            evaluations=evaluations,
+            seconds=seconds,
+        )
+        return replace(found, alternatives=tuple(others), sane=best.sane)
 
     @property
     def gap(self) -> float | None:

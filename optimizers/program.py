@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix  # most commands start without
 
 Terms = tuple[np.ndarray, "np.ndarray | csr_matrix | float"]
-"""Columns [R, K] and their coefficients, which broadcast to them: K terms of each of R rows; or columns [K] and a sparse
-matrix [R, K]."""
+"""Columns [R, K] and their coefficients, which broadcast to them: K terms of each of R rows; or columns [K] and a
+sparse matrix [R, K]."""
 SOON_S = 0.01
 """A program has this long at least."""
 GAP = 1e-4
@@ -58,7 +58,7 @@ class Limits:
     whole: bool = True
 
     @property
-    def options(self) -> dict[str, object]:
+    def options(self) -> dict[str, float]:
         """As HiGHS calls them."""
         left_s = min(self.seconds, max(self.patience.left_s, SOON_S))
         nodes = {} if self.nodes is None else {"mip_max_nodes": self.nodes}
@@ -199,7 +199,7 @@ def summed(row_k: np.ndarray, each_k: np.ndarray, rows: int | None = None) -> cs
     return csr_matrix((each_k, (row_k, np.arange(len(row_k)))), shape=shape)
 
 
-def _sparse(coefficients: Any) -> bool:
+def _sparse(coefficients: Any) -> TypeGuard[csr_matrix]:
     return hasattr(coefficients, "tocoo")
 
 

@@ -8,7 +8,6 @@ then to the plan whose text comes first, so the choice depends neither on order 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -170,15 +169,15 @@ def choose(problem: Problem, found: Estimated, *, evaluations: int, started_s: f
         raise ValueError("nothing to choose from")
     best, *others = ranked(problem, found, 1 + problem.alternatives)
     proved = Status.OPTIMAL if best.sane else Status.INFEASIBLE
-    return Solution(
-        status=proved if complete else Status.FEASIBLE,
-        plan=best.plan,
-        objective=best.objective,
+    return replace(
+        Solution.of(
+            best,
+            proved if complete else Status.FEASIBLE,
+            evaluations=evaluations,
+            started_s=started_s,
+            others=others,
+        ),
         bound=best.objective if complete and best.sane and math.isfinite(best.objective) else None,
-        evaluations=evaluations,
-        seconds=time.perf_counter() - started_s,
-        alternatives=tuple(others),
         message=said(insane(problem, best), dealt_anew(problem, best.plan)),
-        sane=best.sane,
         among=problem.space.words(problem.deployment) if complete else "",
     )

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from optimizers.candidates import Candidates
 from optimizers.interface import Problem
-from optimizers.milp.candidates import Candidates
 from optimizers.patience import Patience
 from optimizers.socket_moves import crowded, neighbours
 from optimizers.socket_solution import PROVED, as_good, calmest, load_bound, roomiest
@@ -47,24 +47,24 @@ def polished(
     if problem.budget <= kept + len(starts) or patience.left_s < SOON_S:
         return list(starts[:kept]), 0
     left_s = None if patience.left_s == math.inf else patience.left_s
-    known = Candidates(replace(problem, budget=problem.budget - kept, seconds=left_s), problem.space)
+    known = Candidates(replace(problem, budget=problem.budget - kept, seconds=left_s))
     known.bound = bound
     given_ol = counts_of(problem.deployment, problem.deployment.plan)
     first = [*(each.astype(np.int64) for each in starts), given_ol]
-    known.look_at(first, always=True)
+    known.look_at(first)
     if not len(known):
         return list(starts[:kept]), 0
     _Polish(problem, job, known).run([row for row in map(known.row, first) if row is not None])
     rows = known.ranking.tolist()
     best = known.candidate(rows[0])
     tied = [row for row in rows if as_good(known.candidate(row), best)]
-    tied = [tied[index] for index in roomiest(job, [known.counts(row) for row in tied])]
+    tied = [tied[index] for index in roomiest(job, [known[row] for row in tied])]
     if problem.objective == "throughput_per_s":
         every = range(len(known))
-        looked_at = [known.counts(row) for row in every]
+        looked_at = [known[row] for row in every]
         tied.insert(0, calmest(job, looked_at, [known.candidate(row) for row in every], tied[0]))
     first_rows = list(dict.fromkeys([*tied, *rows]))[:kept]
-    return [known.counts(row).astype(float) for row in first_rows], known.evaluations
+    return [known[row].astype(float) for row in first_rows], known.evaluations
 
 
 def _of_little_work(job: NumaJob) -> int:
@@ -82,7 +82,7 @@ class _Polish:
         self._space = problem.space
         self._scale = bool(problem.space.free_replicas)
         self._movable_o = np.flatnonzero(~problem.space.pinned_o(problem.deployment))
-        starts = (int(known.counts(row).sum()) for row in range(len(known)))
+        starts = (int(known[row].sum()) for row in range(len(known)))
         self._most = max(int(job.cores_l.sum()) + _of_little_work(job), *starts)
 
     def run(self, starts: list[int]) -> None:
@@ -105,7 +105,7 @@ class _Polish:
     def _better(self, here: int) -> int:
         """The first batch of changes with one that is better, and the best of these; itself if there is none. Those
         that put no more replicas beyond cores come first."""
-        here_ol = self._known.counts(here)
+        here_ol = self._known[here]
         near = neighbours(here_ol, self._most, self._scale)
         order = self._rng.permutation(len(near))
         if len(near):
@@ -121,7 +121,7 @@ class _Polish:
 
     def _kicked(self, row: int) -> int | None:
         """A plan far from another one; None if that is no plan of the space."""
-        counts_ol = self._known.counts(row)
+        counts_ol = self._known[row]
         several = counts_ol.shape[1] > 1 and self._rng.random() < EXCHANGED
         found_ol = self._exchanged(counts_ol) if several else self._thrown(counts_ol)
         self._known.look_at(found_ol[None])

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from optimizers.branching.relaxation import Relaxation
+from optimizers.candidates import Candidates
+from optimizers.climbing import climb_on
 from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Problem, Solution, Status
 from optimizers.milp.ages import fixed_s
-from optimizers.milp.candidates import Candidates
-from optimizers.milp.moves import climb
 from optimizers.milp.proof import CLOSE, TOLERATED, admissible, missed
 from optimizers.selection import dealt_anew, estimate, said
 from optimizers.space import counts_of
@@ -79,7 +79,7 @@ class _Tree:
     _count: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
-        self.candidates = Candidates(self.problem, self.problem.space)
+        self.candidates = Candidates(self.problem)
         end_to_end = self.problem.objective == "e2e_latency_s"
         self.relaxation = Relaxation.of(self.job, self.problem.space, end_to_end=end_to_end)
         self.latency = OBJECTIVES[self.problem.objective] == "min"
@@ -114,7 +114,7 @@ class _Tree:
                 break
         self.refuted = self.refuted or (self.by_rates and missed(self.job, self.candidates))
         if self.by_rates and (self.refuted or self._open):
-            climb(self.candidates, self.problem.deployment, self.problem.space)
+            climb_on(self.candidates)
 
     def _children(self, place_o: np.ndarray) -> np.ndarray:
         """The next operator in data-flow order on each socket that it fits on."""
@@ -148,8 +148,8 @@ class _Tree:
     def _look_at(self, counts: list[np.ndarray]) -> None:
         """Estimates plans by the cost model, and by rates for the pruning."""
         before = len(self.candidates)
-        self.candidates.look_at(counts, always=before == 0)
-        new = [self.candidates.counts(row) for row in range(before, len(self.candidates))]
+        self.candidates.look_at(counts)
+        new = [self.candidates[row] for row in range(before, len(self.candidates))]
         if not new:
             return
         found = estimate(self._rates, as_plans(self.problem.deployment, np.stack(new)))
@@ -187,7 +187,7 @@ class _Tree:
     def solution(self, started_s: float) -> Solution:
         """The best plan looked at; under the rate model, with what is proved."""
         found = self.candidates.solution(started_s, weighed=self.nodes, rows=self._near())
-        proves = self.by_rates and found.sane and admissible(self.problem, self.job, self.problem.space)
+        proves = self.by_rates and found.sane and admissible(self.problem, self.job)
         proves = proves and not self.refuted
         bound = min([found.objective, *(each[2] for each in self._open)]) if proves else None
         closed = bound is not None and bound >= found.objective * (1.0 - CLOSE)

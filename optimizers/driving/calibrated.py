@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from optimizers.candidates import Candidates
+from optimizers.climbing import climb_on
 from optimizers.driving.corrections import fitted
 from optimizers.driving.near import Near
 from optimizers.driving.physics import Weighed, surrounded, weigh
 from optimizers.driving.terms import terms
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
-from optimizers.milp.candidates import Candidates
-from optimizers.milp.moves import climb
 from optimizers.selection import said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -78,7 +78,7 @@ class _Search:
     def __post_init__(self) -> None:
         self.problem = replace(self.weighed.problem, cost_model=self.problem.cost_model, budget=self.problem.budget,
                                alternatives=self.problem.alternatives)  # fmt: skip
-        self.candidates = Candidates(self.problem, self.problem.space)
+        self.candidates = Candidates(self.problem)
         self.job = PlacementCoefficients.of(self.problem.deployment)
 
     def run(self) -> None:
@@ -88,7 +88,7 @@ class _Search:
         sample_nol = plans.sample(stream(self.problem.seed, "calibrated"), draws)
         self.weighed = self.weighed.joined(sample_nol)
         given_ol = counts_of(self.problem.deployment, self.problem.deployment.plan)
-        self.candidates.look_at([given_ol, *self._by_rates(BATCH), *sample_nol], always=True)
+        self.candidates.look_at([given_ol, *self._by_rates(BATCH), *sample_nol])
         fruitless = 0
         while self.candidates.left > 0 and fruitless < FRUITLESS:
             before = self.candidates.best
@@ -97,8 +97,8 @@ class _Search:
                 break
             self.candidates.look_at(chosen)
             fruitless = 0 if self.candidates.best != before else fruitless + 1
-        starts = [self.candidates.counts(int(row)) for row in self.candidates.ranking[: 2 * BATCH]]
-        climb(self.candidates, self.problem.deployment, self.problem.space, starts=starts)
+        starts = [self.candidates[int(row)] for row in self.candidates.ranking[: 2 * BATCH]]
+        climb_on(self.candidates, starts)
 
     def _by_rates(self, count: int) -> list[np.ndarray]:
         """The best by rates, even if they are not near each other."""
@@ -120,7 +120,7 @@ class _Search:
 
     def _extended(self) -> Weighed:
         """With the surroundings of the best plan known, where not all plans are."""
-        best = self.candidates.counts(self.candidates.best)
+        best = self.candidates[self.candidates.best]
         row = np.flatnonzero((self.weighed.counts_nol == best).all(axis=(1, 2)))
         plans = SpacePlans(self.problem.deployment, self.problem.space)
         whole = plans.exact and plans.count <= len(self.weighed.counts_nol)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optimizers.changes import changes
+from optimizers.climbing import changes_of
 from optimizers.counted import as_plans
 from optimizers.estimating import joined
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Ruled
@@ -88,8 +88,8 @@ def weigh(problem: Problem, optimizer: Optimizer) -> Weighed:
 
 def surrounded(weighed: Weighed, rows: np.ndarray) -> Weighed:
     """With all that is one change away from some of the plans."""
-    job, space = weighed.problem.deployment, weighed.problem.space
-    near = [changes(weighed.counts_nol[row], job, spread=space.spreads(job)) for row in rows]
+    changes = changes_of(weighed.problem)
+    near = [changes(weighed.counts_nol[row]) for row in rows]
     return weighed.joined(np.stack([each for found in near for each in found])) if near else weighed
 
 

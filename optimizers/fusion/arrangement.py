@@ -6,13 +6,15 @@ parts one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
 
+from optimizers.candidates import Known
 from optimizers.fusion.links import Link, Links, links_of, paths, with_links
+from optimizers.interface import Problem
 from optimizers.space import Space, counts_of
 from optimizers.space_plans import SpacePlans
 from twin.deployment import Deployment
@@ -53,24 +55,40 @@ def gathered(job: Deployment, here: Arrangement, link: Link) -> Iterator[Arrange
         yield Arrangement(counts_ol, links)
 
 
-def changes(
-    job: Deployment, here: Arrangement, free: tuple[Link, ...], *, spread: bool, scale: bool
-) -> Iterator[Arrangement]:
-    """All arrangements one change away; some may not be in the space.
+class Arrangements(Known[Arrangement]):
+    """Those that were looked at."""
 
-    free: links that may be joined and parted. spread: whether replicas of an operator may be on several sockets. scale:
-    whether there may be more of them, or fewer.
-    """
-    for rows in _components(job, here.links):
-        for counts_l in _moved(here.counts_ol[rows[0]], spread=spread, scale=scale):
-            counts_ol = here.counts_ol.copy()
-            counts_ol[rows] = counts_l
-            yield Arrangement(counts_ol, here.links)
-    for link in free:
-        if link in here.links:
-            yield Arrangement(here.counts_ol, here.links - {link})
-        else:
-            yield from gathered(job, here, link)
+    def key(self, item: Arrangement) -> Hashable:
+        """By places and links."""
+        return item.key
+
+    def counts_of(self, item: Arrangement) -> np.ndarray:
+        """Without its links."""
+        return item.counts_ol
+
+    def plans(self, items: Sequence[Arrangement]) -> Sequence[ExecutionPlan]:
+        """One by one."""
+        return [each.plan(self.problem.deployment) for each in items]
+
+
+def changes_of(problem: Problem, free: Sequence[Link]) -> Callable[[Arrangement], Iterator[Arrangement]]:
+    """All arrangements one change away; some may not be in the space. free: links that may be joined and parted."""
+    job, scale = problem.deployment, bool(problem.space.free_replicas)
+    spread = problem.space.spreads(job)
+
+    def changes(here: Arrangement) -> Iterator[Arrangement]:
+        for rows in _components(job, here.links):
+            for counts_l in _moved(here.counts_ol[rows[0]], spread=spread, scale=scale):
+                counts_ol = here.counts_ol.copy()
+                counts_ol[rows] = counts_l
+                yield Arrangement(counts_ol, here.links)
+        for link in free:
+            if link in here.links:
+                yield Arrangement(here.counts_ol, here.links - {link})
+            else:
+                yield from gathered(job, here, link)
+
+    return changes
 
 
 def everything(job: Deployment, space: Space, free: tuple[Link, ...], most: int) -> list[Arrangement] | None:

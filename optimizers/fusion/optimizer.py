@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from optimizers.candidates import by_risk
+from optimizers.climbing import climb
 from optimizers.fusion.algorithms import ALGORITHMS
-from optimizers.fusion.arrangement import Arrangement, arranged, everything, gathered
-from optimizers.fusion.climbing import Climb
+from optimizers.fusion.arrangement import Arrangement, Arrangements, arranged, changes_of, everything, gathered
 from optimizers.fusion.components import Fusion
 from optimizers.fusion.links import Link, links_of, possible, within
 from optimizers.fusion.query_job import fusion_job
@@ -70,14 +71,13 @@ class Fusing:
         bounded = placing is not None and not scales
         problem, starts, asked = self._starts(problem, wanted)
         free = allowed if self.placing else ()
-        climb = Climb(replace(problem, budget=problem.budget - asked), patience, free)
-        whole = everything(problem.deployment, problem.space, free, climb.left) if bounded else None
-        for start in starts if whole is None else ():
-            climb.climb(start)
-        climb.look_at(whole or ())
-        complete = whole is not None and len(climb) == len(whole)
-        evaluations = asked + len(climb)
-        best = choose(problem, climb.found(), evaluations=evaluations, started_s=started_s, complete=complete)
+        known = Arrangements(replace(problem, budget=problem.budget - asked), by_risk, patience=patience)
+        whole = everything(problem.deployment, problem.space, free, known.left) if bounded else None
+        climb(known, changes_of(problem, free), starts if whole is None else ())
+        known.look_at(whole or ())
+        complete = whole is not None and len(known) == len(whole)
+        evaluations = asked + len(known)
+        best = choose(problem, known.found(), evaluations=evaluations, started_s=started_s, complete=complete)
         among = said(best.among, "fused or apart").replace(";", ",") if complete else ""
         return replace(best, among=among, message=said(_told(problem, best.plan, fusion, least), best.message))
 

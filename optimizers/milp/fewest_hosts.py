@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optimizers.candidates import Candidates
+from optimizers.climbing import climb_on
 from optimizers.interface import Problem
 from optimizers.milp.borne import Borne
-from optimizers.milp.candidates import Candidates
 from optimizers.milp.hosts import fluid_bound
-from optimizers.milp.moves import climb
 from optimizers.milp.placing import USED, Placing
 from optimizers.milp.replicas import replicated
 from optimizers.prices import prices_h
@@ -27,7 +27,7 @@ from optimizers.program import Outcome
 from optimizers.rated import at_rate
 from optimizers.requirements import NOTHING_MORE
 from optimizers.selection import lasting
-from optimizers.space import Space, counts_of
+from optimizers.space import counts_of
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -50,13 +50,12 @@ class Fewest:
     bound: float
 
 
-def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mapping[str, float]) -> Fewest:
+def fewest_hosts(problem: Problem, head_room: float, prices: Mapping[str, float]) -> Fewest:
     """prices: by host, before those of the deployment. Raises BadInput for an unknown host."""
     price_h = prices_h(problem.deployment, prices)
     scenario = at_rate(problem.scenario, 1.0 + head_room)
     ahead = lasting(replace(problem, scenario=scenario, requirements=NOTHING_MORE))
-    prefers = Borne(ahead, price_h)
-    candidates = Candidates(problem, space, prefers, extra=1)
+    space, candidates = problem.space, Candidates(problem, prefers=Borne(ahead, price_h), extra=1)
     job = PlacementCoefficients.of(ahead.deployment)
     bound = fluid_bound(job, space, price_h, TOLERATED)
     for more in MORE if space.free_replicas else (1.0,):
@@ -64,11 +63,11 @@ def fewest_hosts(problem: Problem, space: Space, head_room: float, prices: Mappi
             break
         if more > 1.0 and (_price(candidates) <= bound * (1.0 + CLOSE) or candidates.left <= 0):
             break
-        _propose(ahead, job, space, candidates, price_h, more)
+        _propose(ahead, job, candidates, price_h, more)
     given = counts_of(problem.deployment, problem.deployment.plan)
-    balanced = [] if math.isfinite(_price(candidates)) else _balanced(job, space, candidates)
-    candidates.look_at([*balanced, given], always=True)
-    climb(candidates, problem.deployment, space)
+    balanced = [] if math.isfinite(_price(candidates)) else _balanced(job, candidates)
+    candidates.look_at([*balanced, given])
+    climb_on(candidates)
     return Fewest(candidates, _price(candidates), bound)
 
 
@@ -80,13 +79,12 @@ def _price(candidates: Candidates) -> float:
 def _propose(
     ahead: Problem,
     job: PlacementCoefficients,
-    space: Space,
     candidates: Candidates,
     price_h: np.ndarray,
     more: float,
 ) -> None:
     """Looks at plans on the cheapest hosts, until one bears the job."""
-    most = USED
+    most, space = USED, ahead.space
     if space.free_replicas:
         job = replicated(job, space, most, more)
     for _ in range(ROUNDS):
@@ -100,8 +98,9 @@ def _propose(
         job, most = _learned(ahead, job, found.counts_ol, most)
 
 
-def _balanced(job: PlacementCoefficients, space: Space, candidates: Candidates) -> list[np.ndarray]:
+def _balanced(job: PlacementCoefficients, candidates: Candidates) -> list[np.ndarray]:
     """The plan on any hosts that is the least full, if there is one."""
+    space = candidates.problem.space
     if space.free_replicas:
         job = replicated(job, space, USED, 1.0)
     found = Placing(job, space, "balanced").solve(candidates.limits)

@@ -14,12 +14,12 @@ from typing import Literal
 
 import numpy as np
 
+from optimizers.candidates import Candidates
+from optimizers.climbing import climb_on
 from optimizers.interface import Candidate, Problem, Solution, Status
 from optimizers.milp.borne import Borne
-from optimizers.milp.candidates import Candidates
 from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
-from optimizers.milp.moves import climb
 from optimizers.milp.youngest import youngest
 from optimizers.prices import priced
 from optimizers.program import Limits
@@ -64,7 +64,7 @@ class Milp:
         return replace(found, message=message, seconds=time.perf_counter() - started_s)
 
     def _objective(self, problem: Problem) -> Solution:
-        found = youngest(problem, problem.space)
+        found = youngest(problem)
         best = self._best(problem, found.candidates)
         status = Status.OPTIMAL if found.proof.closed else Status.FEASIBLE
         if found.overloaded and not best.sane:
@@ -75,10 +75,10 @@ class Milp:
         found = highest_rate(problem.deployment, problem.space, Limits(patience=problem.patience()))
         ahead = replace(problem, scenario=at_rate(problem.scenario, found.factor or 1.0))
         no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
-        candidates = Candidates(problem, problem.space, Borne(ahead, no_price_h), extra=1)
+        candidates = Candidates(problem, prefers=Borne(ahead, no_price_h), extra=1)
         given = counts_of(problem.deployment, problem.deployment.plan)
-        candidates.look_at([given] if found.counts_ol is None else [found.counts_ol, given], always=True)
-        climb(candidates, problem.deployment, problem.space)
+        candidates.look_at([given] if found.counts_ol is None else [found.counts_ol, given])
+        climb_on(candidates)
         best, chosen = self._best(problem, candidates), candidates.best
         if (row := candidates.row(given)) is not None and _as_good(
             candidates.candidate(row), candidates.candidate(chosen)
@@ -92,7 +92,7 @@ class Milp:
     def _hosts(self, problem: Problem) -> Solution:
         required = self.required(problem)
         head_room = required.head_room or 0.0
-        found = fewest_hosts(problem, problem.space, head_room, required.prices)
+        found = fewest_hosts(problem, head_room, required.prices)
         best = self._best(problem, found.candidates)
         used = sorted({place.host for name in best.plan.placement for place in best.plan.locations(name)})
         ahead = f"{1.0 + head_room:g} times the offered rates"
@@ -110,7 +110,7 @@ class Milp:
         """The best candidate; nothing is claimed of it. Raises BadInput if no plan of the space is found."""
         if not len(candidates):  # no program has an answer, so any plan is as good
             plans = SpacePlans(problem.deployment, replace(problem.space, free_replicas=False))
-            candidates.look_at(plans.sample(stream(problem.seed, "milp"), 1), always=True)
+            candidates.look_at(plans.sample(stream(problem.seed, "milp"), 1))
         return candidates.solution(time.perf_counter())
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optimizers.candidates import Candidates
 from optimizers.interface import Problem
-from optimizers.milp.candidates import Candidates
 from optimizers.milp.placing import Placing
 from optimizers.program import Outcome
-from optimizers.space import Space
 from twin.job import compile
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
@@ -43,12 +42,12 @@ class Proof:
     closed: bool
 
 
-def admissible(problem: Problem, job: PlacementCoefficients, space: Space) -> bool:
-    """Whether programs bound what the cost model says of the plans of a space."""
+def admissible(problem: Problem, job: PlacementCoefficients) -> bool:
+    """Whether programs bound what the cost model says of the plans of its space."""
     return (
         isinstance(problem.cost_model, RateModel)
         and problem.objective == "processing_latency_s"
-        and not space.spreads(problem.deployment)
+        and not problem.space.spreads(problem.deployment)
         and not (problem.deployment.engine.chaining or problem.deployment.plan.fused)  # one line, not several
         and not problem.scenario.plan.key_groups  # programs take contiguous ranges
         and not job.bursty
@@ -66,19 +65,19 @@ def refuted(candidates: Candidates, plans: Sequence[np.ndarray], bound_n: np.nda
 
 def missed(job: PlacementCoefficients, candidates: Candidates) -> bool:
     """Whether a sane plan is known that programs do not hold: overloaded by so little that the run ends before."""
-    sane = [candidates.counts(row) for row in range(len(candidates)) if candidates.candidate(row).sane]
+    sane = [candidates[row] for row in range(len(candidates)) if candidates.candidate(row).sane]
     if not sane:
         return False
     shares_nol = np.stack(sane) / job.operators.replicas[:, None]
     return bool((job.loads(shares_nol).highest_n > TOLERATED).any())
 
 
-def prove(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates) -> Proof:
+def prove(job: PlacementCoefficients, candidates: Candidates) -> Proof:
     """Looks at what the loop needs to look at; it may find a better plan on its way. The best known is to be sane."""
     if missed(job, candidates):
         return Proof(None, closed=False)
-    program, bound = Placing(job, space, "bound", most=TOLERATED), None
-    model = problem.cost_model
+    problem, bound = candidates.problem, None
+    program, model = Placing(job, problem.space, "bound", most=TOLERATED), problem.cost_model
     horizon_s = model.run_s(problem.scenario) if isinstance(model, RateModel) else math.inf
     whole = len(job.names) * len(job.places.host_l) <= LARGE
     for _ in range(ROUNDS):

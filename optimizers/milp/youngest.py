@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optimizers.candidates import Candidates
+from optimizers.climbing import climb_on
 from optimizers.counted import as_plans
 from optimizers.interface import Problem
-from optimizers.milp.candidates import Candidates
-from optimizers.milp.moves import climb
 from optimizers.milp.placing import Aim, Placed, Placing
 from optimizers.milp.proof import Proof, admissible, prove
 from optimizers.program import GAP, Outcome
-from optimizers.space import Space, counts_of
+from optimizers.space import counts_of
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -42,41 +42,43 @@ class Youngest:
     message: str = ""
 
 
-def youngest(problem: Problem, space: Space) -> Youngest:
+def youngest(problem: Problem) -> Youngest:
     """Raises BadInput if the space names what the job does not have."""
     job = PlacementCoefficients.of(problem.deployment)
-    candidates = Candidates(problem, space)
+    space, candidates = problem.space, Candidates(problem)
     latency = problem.objective != "throughput_per_s"
     starts, stopped, feasible = [], False, False
     if latency and not space.spreads(problem.deployment):
-        found = _solved(problem, job, space, candidates, "crowded")
+        found = _solved(job, candidates, "crowded")
         starts, stopped, feasible = _plans(found), found.outcome is Outcome.STOPPED, found.counts_ol is not None
     balanced = None
     if not feasible:
-        balanced = _solved(problem, job, space, candidates, "balanced")
+        balanced = _solved(job, candidates, "balanced")
         starts, stopped = starts + _plans(balanced), stopped or balanced.outcome is Outcome.STOPPED
     starts.append(counts_of(problem.deployment, problem.deployment.plan))
-    candidates.look_at(starts, always=True)
-    climb(candidates, problem.deployment, space, starts=starts if _rough(problem, space) else ())
+    candidates.look_at(starts)
+    climb_on(candidates, starts if _rough(problem) else ())
     overloaded = isinstance(problem.cost_model, RateModel) and not job.bursty and _too_much(balanced)
     overloaded = overloaded and _shows(problem, candidates)
     proof = Proof(None, closed=False)
     sane = len(candidates) > 0 and candidates.candidate(candidates.best).sane
-    if sane and admissible(problem, job, space):
-        proof = prove(problem, job, space, candidates)
+    if sane and admissible(problem, job):
+        proof = prove(job, candidates)
     return Youngest(candidates, proof, overloaded, "the solver's time was up before it was done" if stopped else "")
 
 
-def _solved(problem: Problem, job: PlacementCoefficients, space: Space, candidates: Candidates, aim: Aim) -> Placed:
-    end_to_end = problem.objective == "e2e_latency_s"
+def _solved(job: PlacementCoefficients, candidates: Candidates, aim: Aim) -> Placed:
+    end_to_end = candidates.problem.objective == "e2e_latency_s"
     size = len(job.names) * len(job.places.host_l)
     limits = replace(candidates.limits, gap=next(gap for most, gap in GAPS if size <= most))
-    return Placing(job, space, aim, end_to_end=end_to_end).solve(limits)
+    return Placing(job, candidates.problem.space, aim, end_to_end=end_to_end).solve(limits)
 
 
-def _rough(problem: Problem, space: Space) -> bool:
+def _rough(problem: Problem) -> bool:
     """Whether programs know less of plans: nothing of distances between sockets, and only loads of spread operators."""
-    return space.spreads(problem.deployment) or any(host.socket_count > 1 for host in problem.deployment.cluster.hosts)
+    return problem.space.spreads(problem.deployment) or any(
+        host.socket_count > 1 for host in problem.deployment.cluster.hosts
+    )
 
 
 def _plans(found: Placed) -> list[np.ndarray]:
@@ -88,7 +90,7 @@ def _shows(problem: Problem, candidates: Candidates) -> bool:
     if not len(candidates) or not isinstance(problem.cost_model, RateModel):
         return False
     soon = RateModel(horizon_s=SOON * problem.cost_model.run_s(problem.scenario))
-    plans = as_plans(problem.deployment, np.stack([candidates.counts(row) for row in candidates.ranking[:MANY]]))
+    plans = as_plans(problem.deployment, np.stack([candidates[row] for row in candidates.ranking[:MANY]]))
     found = soon.predict(problem.scenario, plans)
     return bool((found["backpressured"] * found["success"] > 0.5).all())
 

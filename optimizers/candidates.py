@@ -1,0 +1,218 @@
+"""The plans that were looked at: each is estimated once by the problem's cost model, until the budget is spent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from optimizers.counted import as_plans
+from optimizers.estimating import batch, joined
+from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
+from optimizers.patience import Patience
+from optimizers.program import Limits
+from optimizers.selection import Estimated, estimate, fulfilled, goodness, predicted
+from optimizers.space_plans import NOTHING
+from twin.errors import BadInput
+from twin.metrics import BINARY_METRICS
+from twin.plan import ExecutionPlan
+
+NONE_SANE = "every plan looked at is predicted to fail or to be backpressured; this one lets the most through"
+P = TypeVar("P")
+Prefers = Callable[[np.ndarray], np.ndarray]
+"""Of plans [N, O, L], numbers [K, N] that come before the problem's objective; less is better."""
+Judge = Callable[[Problem, Sequence[ExecutionPlan]], tuple[Estimated, np.ndarray]]
+"""What a cost model says of plans, and what they are ranked by [K, N]; less is better."""
+
+
+def by_risk(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
+    """First those that are sane; of others the one least likely to fail; then by the objective (Costream's choice)."""
+    found = estimate(problem, plans)
+    return found, goodness(problem, found)
+
+
+def by_throughput(problem: Problem, plans: Sequence[ExecutionPlan]) -> tuple[Estimated, np.ndarray]:
+    """First those that are sane; of others the one that lets the most through; then by the objective."""
+    metrics = (problem.objective, *BINARY_METRICS, "throughput_per_s")
+    objective, backpressured, success, throughput = predicted(problem, plans, metrics)
+    found = Estimated(plans, objective, backpressured, success, fulfilled(problem, plans))
+    cost = objective if OBJECTIVES[problem.objective] == "min" else -objective
+    return found, np.stack([~found.sane, np.where(found.sane, 0.0, -throughput), cost])
+
+
+class Known(ABC, Generic[P]):
+    """Plans of the problem's space, in some form P, that were looked at.
+
+    prefers: what comes before the ranking of `judge`, which costs `extra` estimates a plan; it is not asked where the
+    problem's budget is too small for one plan. total: plans there are, if somebody knows.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        judge: Judge,
+        *,
+        patience: Patience | None = None,
+        prefers: Prefers | None = None,
+        extra: int = 0,
+        total: int | None = None,
+    ) -> None:
+        asks = prefers is not None and problem.budget > extra
+        self.problem, self._judge, self._total = problem, judge, total
+        self._prefers, self._each = (prefers, 1 + extra) if asks else (None, 1)
+        self.patience = problem.patience() if patience is None else patience
+        self._batch = batch(problem)
+        self._row: dict[Hashable, int] = {}
+        self._items: list[P] = []
+        self._parts: list[Estimated] = []
+        self._first: list[int] = []
+        self._made: dict[int, Candidate] = {}
+        self._keys = np.zeros((0, 0))
+        self.bound: float | None = None
+        """On the objective of any plan, as far as somebody has found out."""
+
+    @abstractmethod
+    def key(self, item: P) -> Hashable:
+        """Equal for equal ones."""
+
+    @abstractmethod
+    def counts_of(self, item: P) -> np.ndarray:
+        """Its replicas [O, L]."""
+
+    @abstractmethod
+    def plans(self, items: Sequence[P]) -> Sequence[ExecutionPlan]:
+        """As plans of the job."""
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def evaluations(self) -> int:
+        """Estimates asked for."""
+        return len(self) * self._each
+
+    @property
+    def complete(self) -> bool:
+        """Whether all plans there are were looked at."""
+        return len(self) == self._total
+
+    @property
+    def left(self) -> int:
+        """Plans that may still be looked at; 0 once the problem's time is up, but for the first batch."""
+        late = len(self) > 0 and self.patience.over
+        return 0 if late or self.complete else (self.problem.budget - self.evaluations) // self._each
+
+    @property
+    def limits(self) -> Limits:
+        """Of a program, so that the problem's time is kept."""
+        return Limits(patience=self.patience, waits=None if self.problem.report is None else self._waits)
+
+    def _waits(self, seconds: float) -> None:
+        best = self.candidate(self.best).objective if len(self) else None
+        self.problem.tell("seconds of a program", int(seconds), best=best, bound=self.bound)
+
+    def row(self, item: P) -> int | None:
+        """Of a plan, if it was looked at."""
+        return self._row.get(self.key(item))
+
+    def look_at(self, items: Iterable[P]) -> None:
+        """Estimates those that are new and in the space, as far as budget and time go."""
+        new = list({self.key(each): each for each in items if self.row(each) is None}.values())
+        if not new:
+            return
+        counts_nol = np.stack([self.counts_of(each) for each in new])
+        holds_n = self.problem.space.holds(self.problem.deployment, counts_nol)
+        new = [each for each, holds in zip(new, holds_n, strict=True) if holds]
+        for first in range(0, len(new), self._batch):
+            some = new[first : first + self._batch][: self.left]
+            if not some:
+                return
+            self._estimate(some)
+
+    def _estimate(self, items: list[P]) -> None:
+        found, keys = self._judge(self.problem, self.plans(items))
+        if self._prefers is not None:
+            keys = np.vstack([self._prefers(np.stack([self.counts_of(each) for each in items])), keys])
+        self._row |= {self.key(each): row for row, each in enumerate(items, len(self))}
+        self._first.append(len(self))
+        self._items += items
+        self._parts.append(found)
+        self._keys = np.hstack([self._keys, keys]) if self._keys.size else keys
+        best = self._objective(self.best)
+        self.problem.tell("plans estimated", self.evaluations, self.problem.budget, best=best, bound=self.bound)
+
+    @property
+    def ranking(self) -> np.ndarray:
+        """Rows from the best down; of equally good ones the one looked at first."""
+        return np.lexsort(self._keys[::-1])
+
+    @property
+    def best(self) -> int:
+        """The row of the best."""
+        return int(self.ranking[0])
+
+    def best_of(self, rows: list[int]) -> int:
+        """The best of some; of equally good ones the first."""
+        return rows[int(np.lexsort(self._keys[::-1, rows])[0])]
+
+    def __getitem__(self, row: int) -> P:
+        return self._items[row]
+
+    def candidate(self, row: int) -> Candidate:
+        """The plan with its estimates."""
+        if row not in self._made:
+            part = bisect_right(self._first, row) - 1
+            self._made[row] = self._parts[part].candidate(row - self._first[part])
+        return self._made[row]
+
+    def _objective(self, row: int) -> float:
+        part = bisect_right(self._first, row) - 1
+        return float(self._parts[part].objective[row - self._first[part]])
+
+    def found(self) -> Estimated:
+        """Everything that is known."""
+        return joined(self._parts, self.plans(self._items))
+
+    def preferred(self, row: int) -> np.ndarray | None:
+        """What comes before its ranking; None if that was not asked."""
+        return None if self._prefers is None else self._keys[:-3, row]
+
+
+class Candidates(Known[np.ndarray]):
+    """Replicas by operator and socket [O, L]."""
+
+    def __init__(
+        self, problem: Problem, judge: Judge = by_throughput, *, prefers: Prefers | None = None, extra: int = 0,
+        total: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(problem, judge, prefers=prefers, extra=extra, total=total)
+
+    def key(self, item: np.ndarray) -> bytes:
+        """Whatever the numbers' type."""
+        return np.ascontiguousarray(item, np.int64).tobytes()
+
+    def counts_of(self, item: np.ndarray) -> np.ndarray:
+        """Itself."""
+        return item
+
+    def plans(self, items: Sequence[np.ndarray]) -> Sequence[ExecutionPlan]:
+        """In the form that cost models read fastest."""
+        return as_plans(self.problem.deployment, np.stack(items))
+
+    def solution(self, started_s: float, *, weighed: int = 0, rows: Container[int] | None = None) -> Solution:
+        """The best, and what comes next; nothing is claimed. rows: only of these, one of them at least.
+
+        Raises BadInput if no plan of the space was found.
+        """
+        problem = self.problem
+        words = problem.space.words(problem.deployment)
+        if not len(self):
+            raise BadInput(NOTHING.format(words=words))
+        ranking = [int(row) for row in self.ranking if rows is None or int(row) in rows]
+        best, *others = (self.candidate(row) for row in ranking[: 1 + problem.alternatives])
+        found = Solution.of(best, Status.FEASIBLE, evaluations=self.evaluations, started_s=started_s, others=others)
+        return replace(found, message="" if best.sane else NONE_SANE, weighed=weighed, among=words)

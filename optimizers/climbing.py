@@ -1,0 +1,75 @@
+"""Hill climbing: the best of all small changes of a plan, again and again, from several starts.
+
+Several climbs may go on side by side, whose changes are estimated in one batch: a cost model takes little longer for
+thousands of plans than for one. No plan is estimated twice, and no two climbs take the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+
+from optimizers.candidates import Candidates, Known, P
+from optimizers.interface import Problem
+
+
+def climb(known: Known[P], near: Callable[[P], Iterable[P]], starts: Iterable[P], *, width: int = 1) -> None:
+    """From each of the starts until nothing near is better, `width` of them at a time, while plans may be looked at."""
+    coming, here, left = iter(starts), list[P](), set[int]()
+    while known.left > 0:
+        here += islice(coming, width - len(here))
+        if not here:
+            return
+        known.look_at(here)
+        rows = [row for row in map(known.row, here) if row is not None and row not in left]
+        left.update(rows)
+        changed = {row: list(near(known[row])) for row in rows}
+        known.look_at([change for each in changed.values() for change in each])
+        best = {row: known.best_of([row, *_rows(known, each)]) for row, each in changed.items()}
+        here = [known[after] for row, after in best.items() if after != row]
+
+
+def climb_on(candidates: Candidates, starts: Sequence[np.ndarray] = ()) -> None:
+    """From the best that is known, then from the starts. Does nothing if nothing is known."""
+    if len(candidates):
+        climb(candidates, changes_of(candidates.problem), [candidates[candidates.best], *starts])
+
+
+def _rows(known: Known[P], items: Iterable[P]) -> list[int]:
+    return [row for row in map(known.row, items) if row is not None]
+
+
+def changes_of(problem: Problem, *, pairs: bool = True) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """All plans one change away; some may not be in the space: an operator goes elsewhere, or one of its replicas where
+    they may part, or (pairs) both ends of a stream."""
+    job = problem.deployment
+    spread = problem.space.spreads(job)
+    row = {operator.name: o for o, operator in enumerate(job.query.topological)}
+    ends = [(row[each.producer], row[each.consumer]) for each in job.query.streams_by_name] if pairs else []
+
+    def changes(counts_ol: np.ndarray) -> list[np.ndarray]:
+        operators, sockets = range(len(counts_ol)), range(counts_ol.shape[1])
+        found = [_moved(counts_ol, (o,), socket) for o in operators for socket in sockets]
+        if spread:
+            parted = [(o, start) for o, start in np.argwhere(counts_ol > 0).tolist() if counts_ol[o].sum() > 1]
+            found += [_part(counts_ol, o, start, end) for o, start in parted for end in sockets if end != start]
+        return found + [_moved(counts_ol, pair, socket) for pair in ends for socket in sockets]
+
+    return changes
+
+
+def _moved(counts_ol: np.ndarray, operators: tuple[int, ...], socket: int) -> np.ndarray:
+    found = counts_ol.copy()
+    for o in operators:
+        found[o] = 0
+        found[o, socket] = counts_ol[o].sum()
+    return found
+
+
+def _part(counts_ol: np.ndarray, o: int, start: int, end: int) -> np.ndarray:
+    found = counts_ol.copy()
+    found[o, start] -= 1
+    found[o, end] += 1
+    return found
