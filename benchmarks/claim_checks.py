@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
-from optimizers.interface import Problem, Solution, Status, by_objective
+from optimizers.interface import Problem, Solution, Status, traits_of
 from optimizers.keeping import Keeping
 from optimizers.random_sockets import scattered
 from optimizers.registry import OPTIMIZERS
@@ -138,7 +138,7 @@ def judge(job: Scenario, name: str, known: Known) -> list[Any]:
         found = Keeping(optimizer).solve(asked)
     except BadInput:
         return []
-    false = false_claim(asked, found, *known.within(job, SPACES[name])) if by_objective(optimizer) else ""
+    false = false_claim(asked, found, *known.within(job, SPACES[name])) if traits_of(optimizer).by_objective else ""
     return [shortfall(job, found.plan, job.plan), false, found.status.value]
 
 

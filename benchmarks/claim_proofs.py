@@ -75,9 +75,9 @@ def question(seed: int) -> Problem:
 def asked(problem: Problem, name: str, counts_nol: np.ndarray) -> tuple[Problem, np.ndarray]:
     """What an optimizer speaks of: the problem with its own rules and requirements, and the plans of that space."""
     optimizer, whole = Keeping(OPTIMIZERS[name]), name in WHOLE and problem.space.spread is None
-    mine = problem.settled(free_replicas=False, costream_rules=optimizer.ruled)
+    mine = problem.settled(free_replicas=False, costream_rules=optimizer.traits.costream_rules)
     mine = replace(mine, space=replace(mine.space, spread=False)) if whole else mine
-    mine = replace(mine, requirements=optimizer.required(problem))
+    mine = replace(mine, requirements=optimizer.traits.required(problem))
     return mine, counts_nol[mine.space.holds(mine.deployment, counts_nol)]
 
 

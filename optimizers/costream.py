@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from optimizers.estimating import estimated
-from optimizers.interface import Problem, Solution
+from optimizers.interface import Problem, Solution, Traits
 from optimizers.selection import choose
 from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
@@ -17,7 +17,7 @@ from twin.randomness import stream
 class Costream:
     """As many candidates as the budget allows; all valid plans, and so a proof, if there are no more than that."""
 
-    ruled: ClassVar[bool] = True
+    traits: ClassVar = Traits(costream_rules=True, drivable=True)
     name: str = "costream"
 
     def solve(self, problem: Problem) -> Solution:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 from optimizers.enumeration import MAX_LISTED
 from optimizers.estimating import estimated
-from optimizers.interface import Problem, Solution
+from optimizers.interface import Problem, Solution, Traits
 from optimizers.selection import choose
 from optimizers.space_plans import SpacePlans
 from twin.errors import BadInput
@@ -18,6 +19,7 @@ class Exhaustive:
     """Ignores the budget, and proves nothing where it is stopped. max_plans: refuses problems with more plans (at most
     MAX_LISTED)."""
 
+    traits: ClassVar = Traits(drivable=True)
     max_plans: int = MAX_LISTED
     name: str = "exhaustive"
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from optimizers.interface import Problem, Solution
+from optimizers.interface import Problem, Solution, Traits
 from optimizers.socket_solution import solution
 from twin.rates.numa_job import NumaJob
 from twin.rates.numa_rates import Sustained, sustained
@@ -26,9 +27,9 @@ RELAXED = 1.1
 class FirstFit:
     """turn: whether each replica begins at the socket after the last one's (round robin)."""
 
+    traits: ClassVar = Traits(objective="throughput_per_s", baseline=True)
     name: str = "first-fit"
     turn: bool = False
-    objective: str = "throughput_per_s"
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput for a stream that is not dealt evenly."""

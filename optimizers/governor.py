@@ -12,8 +12,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
+from typing import ClassVar
 
-from optimizers.interface import Problem, Solution, plan_on
+from optimizers.interface import Problem, Solution, Traits, plan_on
 from optimizers.rules import bin_range, capability
 from optimizers.selection import choose, estimate
 from twin.cluster import Host
@@ -27,6 +28,7 @@ from twin.plan import ExecutionPlan
 class Governor:
     """Asks the cost model for one estimate, to report it; the plan does not depend on it."""
 
+    traits: ClassVar = Traits(baseline=True)
     name: str = "governor"
 
     def solve(self, problem: Problem) -> Solution:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from optimizers.patience import Patience, Stopped, never
 from optimizers.requirements import NOTHING_MORE, Requirements
@@ -177,39 +177,37 @@ class Optimizer(Protocol):
         """Raises BadInput if the problem is not one that this optimizer can solve."""
 
 
-@runtime_checkable
-class Purposeful(Protocol):
-    """An optimizer that works towards one target metric, by which it is judged unless somebody asks otherwise."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What an optimizer is like, as it says of itself by an attribute `traits`; one that says nothing is usual.
 
-    @property
-    def objective(self) -> str:
-        """One of OBJECTIVES."""
+    objective: the target metric that it works towards, by which it is judged unless somebody asks otherwise; None: any.
+    by_objective: whether plans of better objective are better to it; else it has a goal of its own, for which it weighs
+    the given plan too. costream_rules: whether its plans obey them whatever the space says. head_room: that its answer
+    must have unless something else is required. baseline: whether others are compared with it, so that it is not to
+    keep a better plan that it was given. drivable: whether any cost model may drive it. analytic: whether it plans by
+    the rate model's physics, so that a learned model usually chooses among what is near by that.
+    """
 
-
-@runtime_checkable
-class Ruled(Protocol):
-    """An optimizer that may have Costream's rules of its own."""
-
-    @property
-    def ruled(self) -> bool:
-        """Whether its plans obey them whatever the space says."""
-
-
-@runtime_checkable
-class Goaled(Protocol):
-    """An optimizer that may work towards another goal than a target metric, for which it weighs the given plan too."""
-
-    @property
-    def goal(self) -> str:
-        """`objective` if it is the problem's."""
+    objective: str | None = None
+    by_objective: bool = True
+    costream_rules: bool = False
+    head_room: float | None = None
+    baseline: bool = False
+    drivable: bool = False
+    analytic: bool = False
 
     def required(self, problem: Problem) -> Requirements:
-        """What its answer must fulfil, whatever else may be better of it."""
+        """What an answer must fulfil, whatever else may be better of it."""
+        required = problem.requirements
+        usual = self.head_room is not None and required.head_room is None
+        return replace(required, head_room=self.head_room) if usual else required
 
 
-def by_objective(optimizer: Optimizer) -> bool:
-    """Whether plans of better objective are better to it."""
-    return not isinstance(optimizer, Goaled) or optimizer.goal == "objective"
+def traits_of(optimizer: Optimizer) -> Traits:
+    """What it says of itself."""
+    found = getattr(optimizer, "traits", None)
+    return found if isinstance(found, Traits) else Traits(objective=getattr(optimizer, "objective", None))
 
 
 def plan_on(deployment: Deployment, hosts: Mapping[str, str]) -> ExecutionPlan:

@@ -17,15 +17,13 @@ from optimizers.foreign import fitting
 from optimizers.interface import (
     OBJECTIVES,
     Candidate,
-    Goaled,
     Optimizer,
     Problem,
-    Ruled,
     Solution,
     Status,
-    by_objective,
+    Traits,
+    traits_of,
 )
-from optimizers.requirements import Requirements
 from optimizers.selection import Estimated, as_close, estimate, goodness, insane, said
 from optimizers.surer import exchanged, surer
 from twin.errors import BadInput
@@ -55,18 +53,9 @@ class Keeping:
         return self.optimizer.name
 
     @property
-    def goal(self) -> str:
+    def traits(self) -> Traits:
         """The optimizer's."""
-        return self.optimizer.goal if isinstance(self.optimizer, Goaled) else "objective"
-
-    @property
-    def ruled(self) -> bool:
-        """Whether the optimizer has Costream's rules of its own."""
-        return isinstance(self.optimizer, Ruled) and self.optimizer.ruled
-
-    def required(self, problem: Problem) -> Requirements:
-        """The optimizer's."""
-        return self.optimizer.required(problem) if isinstance(self.optimizer, Goaled) else problem.requirements
+        return traits_of(self.optimizer)
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space;
@@ -82,7 +71,7 @@ class Keeping:
             )
         stopped = patience.over and found.status is Status.FEASIBLE
         judged = estimate(problem, [problem.deployment.plan, found.plan])
-        if by_objective(self):
+        if self.traits.by_objective:
             sure = exchanged(problem, self.optimizer, found, judged.candidate(1), patience)
             if sure.plan != found.plan:
                 judged = estimate(problem, [problem.deployment.plan, sure.plan])

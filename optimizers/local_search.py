@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 import numpy as np
 
 from optimizers.candidates import Candidates, by_risk
 from optimizers.climbing import changes_of, climb
 from optimizers.governor import governor_plan
-from optimizers.interface import Problem, Solution
+from optimizers.interface import Problem, Solution, Traits
 from optimizers.selection import choose
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -35,6 +36,7 @@ EMPTY_DRAWS = 20
 class LocalSearch:
     """Stops when the budget or the time is spent, when all plans are known, or after `starts` starts."""
 
+    traits: ClassVar = Traits(drivable=True)
     starts: int = MAX_STARTS
     name: str = "local-search"
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 
 from optimizers.estimating import joined
-from optimizers.interface import Goaled, Optimizer, Problem, Solution, Status, by_objective
+from optimizers.interface import Optimizer, Problem, Solution, Status, traits_of
 from optimizers.keeping import STOPPED
 from optimizers.patience import Patience
 from optimizers.selection import Estimated, choose, estimate, said
@@ -49,18 +49,18 @@ class Proving:
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the optimizer cannot take the problem."""
-        started_s = time.perf_counter()
+        started_s, traits = time.perf_counter(), traits_of(self.optimizer)
         patience, searching = Patience.of(None, problem.stopped), problem.patience()
         first = self.optimizer.solve(replace(problem, alternatives=max(problem.alternatives, self.count - 1)))
         plans = [first.plan, *(each.plan for each in first.alternatives)][: self.count]
-        given = None if first.given is None or not by_objective(self.optimizer) else first.given.plan
+        given = None if first.given is None or not traits.by_objective else first.given.plan
         if given is not None and given not in plans and problem.space.includes(problem.deployment, given):
             plans.append(given)
         if patience.over:
             return replace(first, message=said(first.message, UNPROVED))
         asked = replace(problem, cost_model=self.truth)
-        if isinstance(self.optimizer, Goaled) and not by_objective(self.optimizer):
-            asked = replace(asked, requirements=self.optimizer.required(problem))
+        if not traits.by_objective:
+            asked = replace(asked, requirements=traits.required(problem))
             return self._first_that_holds(first, self._simulated(asked, plans, patience))
         found, estimated_again = self._simulated(asked, plans, patience), 0
         if first.sane and not found.sane.any() and not patience.over:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 from optimizers.counted import as_plans
-from optimizers.interface import Problem, Solution
+from optimizers.interface import Problem, Solution, Traits
 from optimizers.selection import choose, estimate
 from optimizers.space_plans import SpacePlans
 from twin.randomness import stream
@@ -16,6 +17,7 @@ from twin.randomness import stream
 class RandomPlan:
     """Asks the cost model for one estimate, to report it; the draw does not depend on it."""
 
+    traits: ClassVar = Traits(baseline=True)
     name: str = "random"
 
     def solve(self, problem: Problem) -> Solution:

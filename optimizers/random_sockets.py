@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from optimizers.interface import Problem, Solution
+from optimizers.interface import Problem, Solution, Traits
 from optimizers.socket_solution import solution
 from twin.randomness import stream
 from twin.rates.numa_job import NumaJob
@@ -17,9 +18,9 @@ from twin.rates.numa_job import NumaJob
 class RandomSockets:
     """One random plan; most_replicas: of all operators together, None: one a core."""
 
+    traits: ClassVar = Traits(objective="throughput_per_s", baseline=True)
     name: str = "random-sockets"
     most_replicas: int | None = None
-    objective: str = "throughput_per_s"
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput for a stream that is not dealt evenly."""

@@ -12,7 +12,7 @@ from optimizers.first_fit import FirstFit
 from optimizers.foreign import from_file, from_package, installed, is_file
 from optimizers.fusion.optimizer import Fusing
 from optimizers.governor import Governor
-from optimizers.interface import Optimizer, by_objective
+from optimizers.interface import Optimizer, traits_of
 from optimizers.local_search import LocalSearch
 from optimizers.milp.optimizer import Milp
 from optimizers.random_plan import RandomPlan
@@ -66,7 +66,7 @@ WORDS: Mapping[str, str] = {
 }
 """What `twin list` says of those that share a file with others; of the rest, the file says it."""
 
-BASELINES = frozenset({"random", "governor", "first-fit", "round-robin", "spread", "random-sockets"})
+BASELINES = frozenset(name for name, each in OPTIMIZERS.items() if traits_of(each).baseline)
 """What others are compared with: they are not to keep a better plan that they were given."""
 
 
@@ -96,6 +96,6 @@ def optimizer_by_name(name: str) -> Optimizer:
 def _together(fusing: Fusing, placing: Optimizer) -> Fusing:
     if isinstance(placing, Fusing):
         raise BadInput(f"{placing.name} fuses, as {fusing.name} does; name one that places behind the +, such as rlas")
-    if not by_objective(placing):
+    if not traits_of(placing).by_objective:
         raise BadInput(f"{placing.name} has a goal of its own, beside which nothing is fused; use milp or rlas")
     return replace(fusing, name=f"{fusing.name}+{placing.name}", placing=placing)

@@ -13,12 +13,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
 from optimizers.first_fit import fitted
-from optimizers.interface import Problem, Solution
+from optimizers.interface import Problem, Solution, Traits
 from optimizers.patience import ENDLESS, Patience
 from optimizers.rated import at_rate
 from optimizers.scaling import HALF, Placed, in_proportion, proportioned, scaled
@@ -60,6 +61,7 @@ class Rlas:
     all operators together; None: one a core. scale: whether replication is chosen; else it is that of the deployment's
     plan. improve, refine: see above and `scaling.scaled`."""
 
+    traits: ClassVar = Traits(objective="throughput_per_s")
     name: str = "rlas"
     fetch: Fetch = "relative"
     heuristics: Heuristics | None = None
@@ -69,7 +71,6 @@ class Rlas:
     scale: bool = True
     improve: bool = True
     refine: bool = True
-    objective: str = "throughput_per_s"
 
     def solve(self, problem: Problem) -> Solution:
         """Streams that are not dealt evenly count as if they were, until the problem's cost model judges.

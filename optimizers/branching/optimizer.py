@@ -12,6 +12,7 @@ import heapq
 import itertools
 import time
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from optimizers.branching.relaxation import Relaxation
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
 from optimizers.counted import as_plans
-from optimizers.interface import OBJECTIVES, Problem, Solution, Status
+from optimizers.interface import OBJECTIVES, Problem, Solution, Status, Traits
 from optimizers.milp.ages import fixed_s
 from optimizers.milp.proof import CLOSE, TOLERATED, admissible, missed
 from optimizers.selection import dealt_anew, estimate, said
@@ -43,6 +44,7 @@ model says of it."""
 class BranchAndBound:
     """Satisfies `interface.Optimizer`."""
 
+    traits: ClassVar = Traits(drivable=True)
     name: str = "branch-and-bound"
 
     def solve(self, problem: Problem) -> Solution:

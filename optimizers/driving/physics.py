@@ -9,7 +9,7 @@ import numpy as np
 from optimizers.climbing import changes_of
 from optimizers.counted import as_plans
 from optimizers.estimating import joined
-from optimizers.interface import OBJECTIVES, Optimizer, Problem, Ruled
+from optimizers.interface import OBJECTIVES, Optimizer, Problem, traits_of
 from optimizers.milp.ages import fixed_s
 from optimizers.selection import Estimated, estimate, goodness
 from optimizers.space import counts_of
@@ -71,8 +71,7 @@ def weigh(problem: Problem, optimizer: Optimizer) -> Weighed:
     """All plans of the space where they are few; else what the optimizer finds under the rate model, and its
     surroundings. Raises BadInput as the optimizer does."""
     asked = replace(problem, cost_model=RateModel(), budget=max(problem.budget, ASKED), alternatives=ASKED)
-    ruled = isinstance(optimizer, Ruled) and optimizer.ruled
-    settled = asked.settled(free_replicas=False, costream_rules=ruled)
+    settled = asked.settled(free_replicas=False, costream_rules=traits_of(optimizer).costream_rules)
     latency = OBJECTIVES[problem.objective] == "min"
     unchanged_s = fixed_s(PlacementCoefficients.of(problem.deployment)) if latency else 0.0
     if not settled.space.free_replicas:

@@ -6,17 +6,15 @@ from collections.abc import Callable, Mapping
 
 from optimizers.driving.calibrated import Calibrated
 from optimizers.driving.near import Near
-from optimizers.interface import Optimizer
+from optimizers.interface import Optimizer, traits_of
+from optimizers.registry import OPTIMIZERS
 from twin.errors import BadInput, suggest
 
 FREE = "free"
 """The optimizer asks the cost model about whatever plan it likes."""
 DRIVES: Mapping[str, Callable[[Optimizer], Optimizer]] = {"near": Near, "calibrated": Calibrated}
-DRIVEN = ("branch-and-bound", "costream", "exhaustive", "local-search", "milp", "milp-costream")
+DRIVEN = tuple(name for name, each in OPTIMIZERS.items() if traits_of(each).drivable)
 """Optimizers that any cost model may drive."""
-USUALLY_NEAR = ("milp", "milp-costream")
-"""Those whose programs are the physics: a learned model drives them by `near` unless somebody says otherwise. Branch
-and bound, too, drops what is not near, of its own."""
 
 
 def driven(optimizer: Optimizer, drive: str | None, *, learned: bool) -> Optimizer:
@@ -25,13 +23,13 @@ def driven(optimizer: Optimizer, drive: str | None, *, learned: bool) -> Optimiz
     Raises BadInput for an unknown drive, one for a model that is not learned, or an optimizer that takes none.
     """
     if drive is None:
-        return Near(optimizer) if learned and optimizer.name in USUALLY_NEAR else optimizer
+        return Near(optimizer) if learned and traits_of(optimizer).analytic else optimizer
     if drive == FREE:
         return optimizer
     if drive not in DRIVES:
         raise BadInput(f"unknown drive {drive!r}; {suggest(drive, (*DRIVES, FREE))}")
     if not learned:
         raise BadInput(f"--drive {drive} is for a learned cost model or sim; rates need no drive, leave it out")
-    if optimizer.name not in DRIVEN:
+    if not traits_of(optimizer).drivable:
         raise BadInput(f"{optimizer.name} cannot be driven; use {', '.join(DRIVEN)}, or leave --drive out")
     return DRIVES[drive](optimizer)

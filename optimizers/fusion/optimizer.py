@@ -18,7 +18,7 @@ from optimizers.fusion.components import Fusion
 from optimizers.fusion.links import Link, links_of, possible, within
 from optimizers.fusion.query_job import fusion_job
 from optimizers.governor import governor_plan
-from optimizers.interface import Optimizer, Problem, Purposeful, Ruled, Solution
+from optimizers.interface import Optimizer, Problem, Solution, Traits, traits_of
 from optimizers.selection import choose, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -31,7 +31,6 @@ PLACING = 0.5
 """Share of the budget and the time in which another optimizer places."""
 NOTHING = "nothing of this job can run as one"
 APART = "no fusion was found that is better than all operators apart"
-USUAL = "processing_latency_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +43,28 @@ class Fusing:
     placing: Optimizer | None = None
 
     @property
-    def objective(self) -> str:
-        """That of who places."""
-        placing: object = self.placing
-        return placing.objective if isinstance(placing, Purposeful) else USUAL
+    def traits(self) -> Traits:
+        """The objective, and the rules, of who places."""
+        theirs = self._placing
+        return Traits(objective=theirs.objective, costream_rules=theirs.costream_rules)
 
     @property
-    def ruled(self) -> bool:
-        """Whether who places has Costream's rules of its own."""
-        placing: object = self.placing
-        return isinstance(placing, Ruled) and placing.ruled
+    def _placing(self) -> Traits:
+        return Traits() if self.placing is None else traits_of(self.placing)
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput for a job that the algorithm cannot fuse, a cost model that does not see what is fused, or
         what who places cannot take."""
         started_s, patience = time.perf_counter(), problem.patience()
         problem.space.check(problem.deployment)
-        if self.ruled:
+        if self.traits.costream_rules:
             problem = replace(problem, space=replace(problem.space, costream_rules=True))
         allowed = possible(problem.deployment)
         fusion, least = ALGORITHMS[self.algorithm](fusion_job(problem.deployment), problem.seed, patience)
         wanted = within(fusion, allowed)
         _check_seen(problem, wanted)
-        placing: object = self.placing
-        scales = isinstance(placing, Purposeful) and problem.space.free_replicas is None
-        bounded = placing is not None and not scales
+        scales = self._placing.objective is not None and problem.space.free_replicas is None
+        bounded = self.placing is not None and not scales
         problem, starts, asked = self._starts(problem, wanted)
         free = allowed if self.placing else ()
         known = Arrangements(replace(problem, budget=problem.budget - asked), by_risk, patience=patience)

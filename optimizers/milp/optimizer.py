@@ -16,7 +16,7 @@ import numpy as np
 
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
-from optimizers.interface import Candidate, Problem, Solution, Status
+from optimizers.interface import Candidate, Problem, Solution, Status, Traits
 from optimizers.milp.borne import Borne
 from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
@@ -24,7 +24,6 @@ from optimizers.milp.youngest import youngest
 from optimizers.prices import priced
 from optimizers.program import Limits
 from optimizers.rated import at_rate
-from optimizers.requirements import Requirements
 from optimizers.selection import as_close, dealt_anew, instead, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -47,11 +46,12 @@ class Milp:
     goal: Goal = "objective"
     ruled: bool = False
 
-    def required(self, problem: Problem) -> Requirements:
-        """What its answer must fulfil: head room, if hosts are bought and nothing else is said."""
-        required = problem.requirements
-        usual = self.goal == "hosts" and required.head_room is None
-        return replace(required, head_room=HEAD_ROOM) if usual else required
+    @property
+    def traits(self) -> Traits:
+        """Its answer has head room if hosts are bought and nothing else is said."""
+        usual = self.goal == "objective"
+        room = HEAD_ROOM if self.goal == "hosts" else None
+        return Traits(by_objective=usual, costream_rules=self.ruled, head_room=room, drivable=usual, analytic=usual)
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if the space names what the job does not have, or holds no plan of it."""
@@ -90,7 +90,7 @@ class Milp:
         return replace(best, message=f"the plan bears {found.factor:.3g} times the offered rates")
 
     def _hosts(self, problem: Problem) -> Solution:
-        required = self.required(problem)
+        required = self.traits.required(problem)
         head_room = required.head_room or 0.0
         found = fewest_hosts(problem, head_room, required.prices)
         best = self._best(problem, found.candidates)

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from optimizers.driving.registry import DRIVEN, driven
+from optimizers.driving.registry import driven
 from optimizers.foreign import AnswerError, of_others
-from optimizers.interface import OBJECTIVES, Optimizer, Problem, Purposeful, Solution, Standing
+from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution, Standing, traits_of
 from optimizers.keeping import Keeping
 from optimizers.patience import Stopped, never
 from optimizers.proving import Proving
-from optimizers.registry import BASELINES, optimizer_by_name
+from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
 from optimizers.space import ALL_PLANS, Space
@@ -88,7 +88,7 @@ def optimizers(names: str) -> list[Optimizer]:
 
 
 def _compared(optimizer: Optimizer) -> Optimizer:
-    return optimizer if optimizer.name in BASELINES else Keeping(optimizer)
+    return optimizer if traits_of(optimizer).baseline else Keeping(optimizer)
 
 
 def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulate) -> Optimizer:
@@ -110,7 +110,7 @@ def led(
     BadInput for a drive that does not go with the optimizer or the model.
     """
     staged = isinstance(model, StagedCostModel)
-    drive = "near" if staged and drive is None and optimizer.name in DRIVEN else drive
+    drive = "near" if staged and drive is None and traits_of(optimizer).drivable else drive
     asked = drive is not None and not isinstance(model, RateModel)
     chosen = driven(optimizer, drive, learned=learns(model) or asked)
     return proving(chosen, seed, prove or (DECIDED if staged else 0), run)
@@ -129,8 +129,7 @@ def purpose(optimizers: Iterable[Optimizer], asked: str | None = None) -> str:
         if asked not in OBJECTIVES:
             raise BadInput(f"unknown objective {asked!r}; {suggest(asked, OBJECTIVES)}")
         return asked
-    chosen = [each.optimizer if isinstance(each, Keeping) else each for each in optimizers]
-    wanted = {each.objective if isinstance(each, Purposeful) else USUAL for each in chosen}
+    wanted = {traits_of(each).objective or USUAL for each in optimizers}
     return wanted.pop() if len(wanted) == 1 else USUAL
 
 

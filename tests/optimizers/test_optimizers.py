@@ -12,7 +12,7 @@ from optimizers.costream import Costream
 from optimizers.enumeration import PlacementSpace
 from optimizers.exhaustive import Exhaustive
 from optimizers.governor import Governor, governor_placement
-from optimizers.interface import OBJECTIVES, Candidate, Problem, Purposeful, Status
+from optimizers.interface import OBJECTIVES, Candidate, Problem, Status, traits_of
 from optimizers.local_search import LocalSearch
 from optimizers.random_plan import RandomPlan
 from optimizers.registry import OPTIMIZERS, optimizer_by_name
@@ -31,7 +31,7 @@ from twin.scenario import RunSettings
 EVERYTHING = 10**5
 
 each_optimizer = pytest.mark.parametrize("name", sorted(OPTIMIZERS))
-ON_SOCKETS = {name for name, optimizer in OPTIMIZERS.items() if isinstance(optimizer, Purposeful)}
+ON_SOCKETS = {name for name, optimizer in OPTIMIZERS.items() if traits_of(optimizer).objective}
 """Those that place on the sockets of servers, where the rules for edge, fog and cloud say nothing."""
 SCALING = {"milp-hosts", "rlas", "rlas-fix-l", "rlas-fix-u", "random-sockets"}
 """Those that choose how many replicas there are."""

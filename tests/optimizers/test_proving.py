@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from optimizers.interface import Problem, by_objective
+from optimizers.interface import Problem, traits_of
 from optimizers.proving import Proving
 from optimizers.registry import OPTIMIZERS
 from twin.errors import BadInput
@@ -65,7 +65,7 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
     sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
     if name != "milp-hosts":
         assert proved.sane == sane.any()
-    if sane.any() and by_objective(OPTIMIZERS[name]):  # others keep their own order
+    if sane.any() and traits_of(OPTIMIZERS[name]).by_objective:  # others keep their own order
         assert proved.objective == says["processing_latency_s"][sane].min()
 
 
