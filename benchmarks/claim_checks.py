@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution, Status, traits_of
-from optimizers.keeping import Keeping
+from optimizers.planner import Planner
 from optimizers.random_sockets import scattered
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate, goodness
@@ -135,7 +135,7 @@ def judge(job: Scenario, name: str, known: Known) -> list[Any]:
     what is claimed and not true; what is claimed. Empty if the optimizer refuses the job."""
     asked, optimizer = problem(job), OPTIMIZERS[name]
     try:
-        found = Keeping(optimizer).solve(asked)
+        found = Planner(optimizer).solve(asked)
     except BadInput:
         return []
     false = false_claim(asked, found, *known.within(job, SPACES[name])) if traits_of(optimizer).by_objective else ""

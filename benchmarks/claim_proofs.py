@@ -21,7 +21,7 @@ from benchmarks.kept import ROOT, Kept
 from benchmarks.table import print_table
 from optimizers.counted import as_plans
 from optimizers.interface import OBJECTIVES, Problem, Solution, Status
-from optimizers.keeping import Keeping
+from optimizers.planner import Planner
 from optimizers.rated import at_rate
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements
@@ -74,7 +74,7 @@ def question(seed: int) -> Problem:
 
 def asked(problem: Problem, name: str, counts_nol: np.ndarray) -> tuple[Problem, np.ndarray]:
     """What an optimizer speaks of: the problem with its own rules and requirements, and the plans of that space."""
-    optimizer, whole = Keeping(OPTIMIZERS[name]), name in WHOLE and problem.space.spread is None
+    optimizer, whole = Planner(OPTIMIZERS[name]), name in WHOLE and problem.space.spread is None
     mine = problem.settled(free_replicas=False, costream_rules=optimizer.traits.costream_rules)
     mine = replace(mine, space=replace(mine.space, spread=False)) if whole else mine
     mine = replace(mine, requirements=optimizer.traits.required(problem))
@@ -128,7 +128,7 @@ def answered(seed: int) -> list[Any]:
     for name in NAMES if len(counts_nol) <= MOST else ():
         mine, inside_nol = asked(problem, name, counts_nol)
         try:
-            found = Keeping(OPTIMIZERS[name]).solve(problem)
+            found = Planner(OPTIMIZERS[name]).solve(problem)
         except BadInput:
             continue
         every = estimate(mine, as_plans(mine.deployment, inside_nol))

@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.table import print_table
-from optimizers.driving.calibrated import Calibrated
 from optimizers.exhaustive import Exhaustive
 from optimizers.interface import Optimizer, Problem
 from optimizers.milp.ages import fixed_s
+from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.space import Space
 from optimizers.space_plans import SpacePlans
@@ -40,7 +40,7 @@ LEAST = 0.01
 def methods() -> dict[str, Optimizer]:
     """By name as the table shows it."""
     found = {f"{name}, free": OPTIMIZERS[name] for name in ("costream", "local-search", "milp")}
-    return {**found, "milp, calibrated": Calibrated(OPTIMIZERS["milp"])}
+    return {**found, "milp, calibrated": Planner(OPTIMIZERS["milp"], keeps=False, drive="calibrated")}
 
 
 def jobs(count: int, model: CostModel) -> Iterator[tuple[Problem, float]]:

@@ -204,6 +204,10 @@ class Traits:
         return replace(required, head_room=self.head_room) if usual else required
 
 
+Propose = Callable[[Problem], Solution]
+"""What an optimizer does."""
+
+
 def traits_of(optimizer: Optimizer) -> Traits:
     """What it says of itself."""
     found = getattr(optimizer, "traits", None)

@@ -68,6 +68,8 @@ WORDS: Mapping[str, str] = {
 
 BASELINES = frozenset(name for name, each in OPTIMIZERS.items() if traits_of(each).baseline)
 """What others are compared with: they are not to keep a better plan that they were given."""
+DRIVEN = tuple(name for name, each in OPTIMIZERS.items() if traits_of(each).drivable)
+"""Those that any cost model may drive."""
 
 
 def optimizer_by_name(name: str) -> Optimizer:

@@ -16,10 +16,10 @@ import numpy as np
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
 from optimizers.driving.corrections import fitted
-from optimizers.driving.near import Near
+from optimizers.driving.near import near
 from optimizers.driving.physics import Weighed, surrounded, weigh
 from optimizers.driving.terms import terms
-from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution
+from optimizers.interface import OBJECTIVES, Problem, Propose, Solution, Traits
 from optimizers.selection import said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -39,31 +39,21 @@ INSANE = 1.5
 BEYOND = "{model} was trained on other {what}, so it is not followed beyond what is near by rates"
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """Satisfies `interface.Optimizer`: another one under the rate model makes the start. The budget is of plans that
-    the cost model is asked about."""
+def calibrated(problem: Problem, propose: Propose, traits: Traits) -> Solution:
+    """What is proposed under the rate model makes the start. The budget is of plans that the cost model is asked about.
 
-    optimizer: Optimizer
-
-    @property
-    def name(self) -> str:
-        """The optimizer's, and how it is driven."""
-        return f"{self.optimizer.name}+calibrated"
-
-    def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput for an objective that is no latency, or if the optimizer cannot take the problem."""
-        if OBJECTIVES[problem.objective] != "min":
-            raise BadInput(f"{self.name} corrects latencies, not {problem.objective}; use --drive near")
-        beyond = problem.cost_model.beyond(problem.scenario) if isinstance(problem.cost_model, Ranged) else []
-        if beyond:
-            found = Near(self.optimizer).solve(problem)
-            words = BEYOND.format(model=problem.cost_model.name, what=", ".join(beyond[:3]))
-            return replace(found, message=said(found.message, words))
-        started_s = time.perf_counter()
-        search = _Search(problem, weigh(problem, self.optimizer))
-        search.run()
-        return search.solution(started_s)
+    Raises BadInput for an objective that is no latency, or if who proposes cannot take the problem."""
+    if OBJECTIVES[problem.objective] != "min":
+        raise BadInput(f"--drive calibrated corrects latencies, not {problem.objective}; use --drive near")
+    beyond = problem.cost_model.beyond(problem.scenario) if isinstance(problem.cost_model, Ranged) else []
+    if beyond:
+        found = near(problem, propose, traits)
+        words = BEYOND.format(model=problem.cost_model.name, what=", ".join(beyond[:3]))
+        return replace(found, message=said(found.message, words))
+    started_s = time.perf_counter()
+    search = _Search(problem, weigh(problem, propose, traits))
+    search.run()
+    return search.solution(started_s)
 
 
 @dataclass(slots=True)

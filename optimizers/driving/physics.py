@@ -9,12 +9,12 @@ import numpy as np
 from optimizers.climbing import changes_of
 from optimizers.counted import as_plans
 from optimizers.estimating import joined
-from optimizers.interface import OBJECTIVES, Optimizer, Problem, traits_of
+from optimizers.interface import OBJECTIVES, Problem, Propose, Traits
 from optimizers.milp.ages import fixed_s
+from optimizers.robust import PREMIUM, SURE
 from optimizers.selection import Estimated, estimate, goodness
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
-from optimizers.surer import PREMIUM, SURE
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
 
@@ -67,18 +67,18 @@ class Weighed:
         return replace(self, counts_nol=every, found=joined(parts, as_plans(problem.deployment, every)))
 
 
-def weigh(problem: Problem, optimizer: Optimizer) -> Weighed:
-    """All plans of the space where they are few; else what the optimizer finds under the rate model, and its
-    surroundings. Raises BadInput as the optimizer does."""
+def weigh(problem: Problem, propose: Propose, traits: Traits) -> Weighed:
+    """All plans of the space where they are few; else what is proposed under the rate model, and its
+    surroundings. Raises BadInput as who proposes does."""
     asked = replace(problem, cost_model=RateModel(), budget=max(problem.budget, ASKED), alternatives=ASKED)
-    settled = asked.settled(free_replicas=False, costream_rules=traits_of(optimizer).costream_rules)
+    settled = asked.settled(free_replicas=False, costream_rules=traits.costream_rules)
     latency = OBJECTIVES[problem.objective] == "min"
     unchanged_s = fixed_s(PlacementCoefficients.of(problem.deployment)) if latency else 0.0
     if not settled.space.free_replicas:
         plans = SpacePlans(settled.deployment, settled.space)
         if plans.exact and plans.count <= LISTED:
             return _weighed(settled, plans.all(), unchanged_s)
-    answer = optimizer.solve(asked)
+    answer = propose(asked)
     found = [answer.plan, *(each.plan for each in answer.alternatives)]
     counts_nol = np.stack([counts_of(problem.deployment, plan) for plan in found])
     weighed = _weighed(settled, counts_nol, unchanged_s)

@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from optimizers.driving.registry import driven
+from optimizers.driving.drives import drive_of
 from optimizers.foreign import AnswerError, of_others
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution, Standing, traits_of
-from optimizers.keeping import Keeping
 from optimizers.patience import Stopped, never
-from optimizers.proving import Proving
+from optimizers.planner import Planner
 from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate
@@ -84,26 +83,24 @@ def optimizers(names: str) -> list[Optimizer]:
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise BadInput("--optimizers names none; give at least one, such as local-search")
-    return [AsGiven() if name == GIVEN else _compared(optimizer_by_name(name)) for name in wanted]
+    chosen = [AsGiven() if name == GIVEN else optimizer_by_name(name) for name in wanted]
+    return [Planner(each, keeps=each.name != GIVEN and not traits_of(each).baseline) for each in chosen]
 
 
-def _compared(optimizer: Optimizer) -> Optimizer:
-    return optimizer if traits_of(optimizer).baseline else Keeping(optimizer)
-
-
-def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulate) -> Optimizer:
+def proving(optimizer: Optimizer, seed: int, count: int, run: Simulate = simulate) -> Planner:
     """The optimizer with its `count` best plans simulated, and the best of these taken; itself if count is 0.
 
     The simulated seeds are others than those of `seed`, by which the choice may be judged later.
     """
+    planner = optimizer if isinstance(optimizer, Planner) else Planner(optimizer, keeps=False)
     if count == 0:
-        return optimizer
-    return Proving(optimizer, SimulatedCostModel(run, child_seed(seed, PROOF)), count)
+        return planner
+    return replace(planner, truth=SimulatedCostModel(run, child_seed(seed, PROOF)), count=count)
 
 
 def led(
     optimizer: Optimizer, model: CostModel, drive: str | None, seed: int, prove: int, run: Simulate = simulate
-) -> Optimizer:
+) -> Planner:
     """The optimizer as that cost model drives it, proved where that is asked for.
 
     drive: see `optimizers.driving`. A staged model drives by what is near, and its best few are simulated. Raises
@@ -112,8 +109,8 @@ def led(
     staged = isinstance(model, StagedCostModel)
     drive = "near" if staged and drive is None and traits_of(optimizer).drivable else drive
     asked = drive is not None and not isinstance(model, RateModel)
-    chosen = driven(optimizer, drive, learned=learns(model) or asked)
-    return proving(chosen, seed, prove or (DECIDED if staged else 0), run)
+    chosen = drive_of(optimizer, drive, learned=learns(model) or asked)
+    return replace(proving(optimizer, seed, prove or (DECIDED if staged else 0), run), drive=chosen)
 
 
 def fitting(drive: str | None, model: CostModel) -> str | None:
@@ -196,7 +193,7 @@ def solve(
     seconds, stopped, report, space, requirements: as in `Problem`. Raises BadInput for an unknown optimizer or
     objective, or a problem that the optimizer cannot take."""
     named = optimizer_by_name(optimizer) if isinstance(optimizer, str) else optimizer
-    chosen = led(Keeping(named), model, drive, scenario.run.seed, prove)
+    chosen = led(Planner(named), model, drive, scenario.run.seed, prove)
     problem = Problem(
         scenario=scenario,
         cost_model=model,

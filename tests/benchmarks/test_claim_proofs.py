@@ -11,7 +11,7 @@ from benchmarks.claim_proofs import asked, question, too_many, wrong
 from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution, Status
-from optimizers.keeping import Keeping
+from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import Estimated, estimate
 
@@ -23,7 +23,7 @@ SEED = 48
 def judged() -> tuple[Problem, Solution, Estimated]:
     problem, counts_nol = asked(question(SEED), "exhaustive", every_plan(question(SEED).deployment))
     every = estimate(problem, as_plans(problem.deployment, counts_nol))
-    return problem, Keeping(OPTIMIZERS["exhaustive"]).solve(problem), every
+    return problem, Planner(OPTIMIZERS["exhaustive"]).solve(problem), every
 
 
 def test_what_is_true_is_not_found_fault_with(judged: tuple[Problem, Solution, Estimated]) -> None:

@@ -9,17 +9,15 @@ import pytest
 
 from optimizers.branching.optimizer import BranchAndBound
 from optimizers.counted import as_plans
-from optimizers.driving.calibrated import Calibrated
 from optimizers.driving.corrections import LEAST, MOST, fitted
-from optimizers.driving.near import Near
-from optimizers.driving.registry import driven
+from optimizers.driving.drives import DRIVES, drive_of
 from optimizers.driving.terms import terms
 from optimizers.exhaustive import Exhaustive
 from optimizers.interface import Problem, Status
-from optimizers.keeping import Keeping
 from optimizers.local_search import LocalSearch
 from optimizers.milp.ages import alone_s, fixed_s
 from optimizers.milp.optimizer import Milp
+from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from optimizers.selection import estimate
 from optimizers.space import Space, counts_of
@@ -70,7 +68,7 @@ def asked(seed, **more):
 @pytest.mark.parametrize("inner", [Milp(), LocalSearch(), BranchAndBound()])
 def test_near_never_leaves_what_the_physics_calls_near(seed, inner):
     problem = asked(seed)
-    found = Near(inner).solve(problem)
+    found = Planner(inner, keeps=False, drive="near").solve(problem)
     by_rates = replace(problem, cost_model=RateModel())
     every = estimate(by_rates, as_plans(problem.scenario, SpacePlans(problem.scenario, RULED).all()))
     best = float(every.objective[every.sane].min())
@@ -88,7 +86,7 @@ def test_near_never_leaves_what_the_physics_calls_near(seed, inner):
 @pytest.mark.parametrize("seed", JOBS)
 def test_calibrated_finds_what_a_biased_model_likes_best_with_few_questions(seed):
     problem = asked(seed, budget=40)
-    found = Calibrated(Milp()).solve(problem)
+    found = Planner(Milp(), keeps=False, drive="calibrated").solve(problem)
     best = Exhaustive().solve(problem)
     assert found.evaluations <= 40
     assert found.objective <= best.objective * 1.005
@@ -97,16 +95,17 @@ def test_calibrated_finds_what_a_biased_model_likes_best_with_few_questions(seed
 
 def test_rules_of_the_optimizer_hold_whoever_drives():
     problem = replace(asked(12), space=Space())
-    for inner in (OPTIMIZERS["milp-costream"], OPTIMIZERS["costream"], Keeping(OPTIMIZERS["milp-costream"])):
-        for drive in (Near, Calibrated):
-            assert RULED.includes(problem.deployment, drive(inner).solve(replace(problem, budget=30)).plan)
+    for inner in (OPTIMIZERS["milp-costream"], OPTIMIZERS["costream"], Planner(OPTIMIZERS["milp-costream"])):
+        for drive in DRIVES:
+            found = Planner(inner, keeps=False, drive=drive).solve(replace(problem, budget=30))
+            assert RULED.includes(problem.deployment, found.plan)
 
 
 def test_a_model_is_not_followed_beyond_its_coverage():
     problem = replace(asked(12), cost_model=Biased(outside=("host cpu",)))
-    found = Calibrated(Milp()).solve(problem)
+    found = Planner(Milp(), keeps=False, drive="calibrated").solve(problem)
     assert "host cpu" in found.message
-    assert found.plan == Near(Milp()).solve(problem).plan
+    assert found.plan == Planner(Milp(), keeps=False, drive="near").solve(problem).plan
 
 
 def test_corrections_find_the_coefficients_that_are_off():
@@ -156,33 +155,34 @@ def test_where_the_model_calls_nothing_near_sane_it_may_look_further():
             return type(found)({**found.by_metric, "backpressured": busy}, found.spread)
 
     problem = replace(asked(12), cost_model=Picky())
-    assert Near(Milp()).solve(problem).sane
+    assert Planner(Milp(), keeps=False, drive="near").solve(problem).sane
 
 
 def test_drives_are_for_learned_models_and_for_searches():
-    assert driven(Milp(), None, learned=False) == Milp()
-    assert driven(Milp(), None, learned=True).name == "milp+near"
-    assert driven(LocalSearch(), None, learned=True) == LocalSearch()
-    assert driven(Milp(), "free", learned=True) == Milp()
+    assert drive_of(Milp(), None, learned=False) is None
+    assert drive_of(Milp(), None, learned=True) == "near"
+    assert Planner(Milp(), drive="near").name == "milp+near"
+    assert drive_of(LocalSearch(), None, learned=True) is None
+    assert drive_of(Milp(), "free", learned=True) is None
     with pytest.raises(BadInput, match="did you mean 'near'"):
-        driven(Milp(), "neer", learned=True)
+        drive_of(Milp(), "neer", learned=True)
     with pytest.raises(BadInput, match="need no drive"):
-        driven(Milp(), "near", learned=False)
+        drive_of(Milp(), "near", learned=False)
     with pytest.raises(BadInput, match="cannot be driven"):
-        driven(OPTIMIZERS["milp-hosts"], "near", learned=True)
+        drive_of(OPTIMIZERS["milp-hosts"], "near", learned=True)
 
 
 def test_throughput_is_not_calibrated_but_chosen_among_what_is_near():
     problem = asked(12, objective="throughput_per_s")
     with pytest.raises(BadInput, match="--drive near"):
-        Calibrated(Milp()).solve(problem)
-    assert Near(Milp()).solve(problem).objective > 0
+        Planner(Milp(), keeps=False, drive="calibrated").solve(problem)
+    assert Planner(Milp(), keeps=False, drive="near").solve(problem).objective > 0
 
 
 def test_replicas_that_may_part_are_driven_too():
     problem = Problem(scenario=edge(pinned=True), cost_model=Biased())
-    for drive in (Near, Calibrated):
-        found = drive(Milp()).solve(replace(problem, budget=60))
+    for drive in DRIVES:
+        found = Planner(Milp(), keeps=False, drive=drive).solve(replace(problem, budget=60))
         assert found.evaluations <= 60
         assert problem.space.includes(problem.deployment, found.plan)
         assert found.plan.placement["sensors"] == problem.scenario.plan.placement["sensors"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from optimizers.interface import Problem, traits_of
-from optimizers.proving import Proving
+from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
 from twin.errors import BadInput
 from twin.metrics import CostModel, Estimates
@@ -48,7 +48,7 @@ def test_never_worse_than_the_unproved_choice_by_the_proving_model(name, count, 
     problem = Problem(scenario=make_deployment(), cost_model=cheap, budget=60)
     unproved = OPTIMIZERS[name].solve(problem)
     cheap.asked.clear()
-    proved = Proving(OPTIMIZERS[name], truth, count).solve(problem)
+    proved = Planner(OPTIMIZERS[name], keeps=False, truth=truth, count=count).solve(problem)
     first = truth.model.predict(problem.scenario, truth.asked[:count])
     refuted = not ((first["backpressured"] < 0.5) & (first["success"] >= 0.5)).any()
     if name != "milp-hosts" and not refuted:  # head room is asked for beside the rest, of each plan
@@ -80,4 +80,4 @@ def test_alternatives_are_as_many_as_asked_for_and_ascend(make_deployment, table
 
 def test_fewer_than_one_plan_is_refused(table_model):
     with pytest.raises(BadInput, match="must be >= 1, got 0"):
-        Proving(OPTIMIZERS["costream"], table_model(), 0)
+        Planner(OPTIMIZERS["costream"], keeps=False, truth=table_model(), count=0)

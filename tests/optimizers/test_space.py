@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from optimizers.interface import Problem, Status
-from optimizers.keeping import Keeping
+from optimizers.planner import Planner
 from optimizers.rated import at_rate
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements
@@ -52,7 +52,7 @@ def asked(job, objective="processing_latency_s", **more):
 def answered(name, problem):
     """The solution, or why there is none."""
     try:
-        return Keeping(OPTIMIZERS[name]).solve(problem)
+        return Planner(OPTIMIZERS[name]).solve(problem)
     except BadInput as refusal:
         return str(refusal)
 
@@ -83,9 +83,9 @@ def test_what_is_claimed_is_true_of_all_plans(name, seed, space):
     everything = everything[space.holds(job, everything)]
     if not len(everything):
         with pytest.raises(BadInput):
-            Keeping(OPTIMIZERS[name]).solve(asked(job, space=space))
+            Planner(OPTIMIZERS[name]).solve(asked(job, space=space))
         return
-    _check(Keeping(OPTIMIZERS[name]).solve(asked(job, space=space)), asked(job, space=space), everything)
+    _check(Planner(OPTIMIZERS[name]).solve(asked(job, space=space)), asked(job, space=space), everything)
 
 
 def _check(found, problem, counts_nol):
@@ -139,7 +139,7 @@ def test_what_is_claimed_of_sockets_is_true_of_all_plans(seed, space):
 @pytest.mark.parametrize("name", SEARCHING)
 def test_a_plan_that_keeps_up_is_never_given_up_for_one_that_does_not(name):
     job = spread()
-    found = Keeping(OPTIMIZERS[name]).solve(asked(job))
+    found = Planner(OPTIMIZERS[name]).solve(asked(job))
     assert found.sane and found.status is not Status.INFEASIBLE
     assert found.given is not None and found.given.plan == job.plan
     run = simulate(job.with_plan(found.plan).with_run(horizon_s=60)).metrics
@@ -148,7 +148,7 @@ def test_a_plan_that_keeps_up_is_never_given_up_for_one_that_does_not(name):
 
 def test_nothing_better_is_said_and_the_plan_kept():
     job = spread()
-    found = Keeping(OPTIMIZERS["random"]).solve(asked(job, seed=1))
+    found = Planner(OPTIMIZERS["random"]).solve(asked(job, seed=1))
     assert found.plan == job.plan
     assert "nothing better than the given plan was found" in found.message
 
@@ -158,7 +158,7 @@ def test_the_best_plan_is_the_best_of_those_that_keep_what_is_fused():
     plan = ExecutionPlan(placement=dict.fromkeys(names, ("b",)), fused=(("work", "out"),))
     slower = job.deployment.workload.model_copy(update={"arrivals": {"src": Poisson(rate_per_s=300.0)}})
     job = Scenario.of(job.deployment.model_copy(update={"workload": slower, "plan": plan}), job.run)
-    found = Keeping(OPTIMIZERS["exhaustive"]).solve(asked(job))
+    found = Planner(OPTIMIZERS["exhaustive"]).solve(asked(job))
     plans = [
         plan.with_placement({name: (host,) for name, host in zip(names, hosts, strict=True)})
         for hosts in itertools.product("ab", repeat=3)
@@ -172,7 +172,7 @@ def test_the_best_plan_is_the_best_of_those_that_keep_what_is_fused():
 @pytest.mark.parametrize("name", ["local-search", "exhaustive", "milp"])
 def test_the_rules_are_costreams_and_not_everybodys(name):
     job = ruled_out()
-    assert Keeping(OPTIMIZERS[name]).solve(asked(job)).sane
+    assert Planner(OPTIMIZERS[name]).solve(asked(job)).sane
     ruled = OPTIMIZERS[name].solve(asked(job, space=Space(costream_rules=True)))
     assert not ruled.sane  # only against the rules does it keep up
     assert not Space(costream_rules=True).includes(job, job.plan)
@@ -180,7 +180,7 @@ def test_the_rules_are_costreams_and_not_everybodys(name):
 
 @pytest.mark.parametrize("name", ["rlas", "local-search", "exhaustive", "milp"])
 def test_nothing_is_called_the_best_where_nothing_arrives(name):
-    found = Keeping(OPTIMIZERS[name]).solve(asked(first_host_too_small(), "throughput_per_s"))
+    found = Planner(OPTIMIZERS[name]).solve(asked(first_host_too_small(), "throughput_per_s"))
     assert found.objective == pytest.approx(20_000.0, rel=0.03)
     assert {place.host for op in found.plan.placement for place in found.plan.locations(op)} == {"g"}
 
@@ -200,7 +200,7 @@ def test_no_bound_on_two_sources_is_below_a_plan():
     """One of them may be slowed and not the other."""
     job = two_sources()
     problem = asked(job, "throughput_per_s")
-    found = Keeping(OPTIMIZERS["rlas"]).solve(problem)
+    found = Planner(OPTIMIZERS["rlas"]).solve(problem)
     given = estimate(problem, [job.plan]).objective[0]
     assert found.bound is None or found.bound >= given * (1.0 - 1e-9)
 
@@ -220,7 +220,7 @@ def test_every_optimizer_keeps_to_the_space_or_refuses_it(name):
 def test_what_no_plan_fulfils_is_said():
     job = ruled_out()
     with pytest.raises(BadInput, match="unknown operator 'x'"):
-        Keeping(OPTIMIZERS["local-search"]).solve(asked(job, space=Space(pinned=frozenset({"x"}))))
+        Planner(OPTIMIZERS["local-search"]).solve(asked(job, space=Space(pinned=frozenset({"x"}))))
     name, home = next((each.name, job.plan.placement[each.name][0]) for each in job.query.operators)
     other = next(host.name for host in job.cluster.hosts if host.name != home)
     with pytest.raises(BadInput, match=f"'{name}' is pinned to '{home}', and allowed on {other} only"):
@@ -231,7 +231,7 @@ def test_what_no_plan_fulfils_is_said():
 
 def test_a_given_plan_outside_of_the_space_is_no_candidate():
     job = ruled_out()
-    found = Keeping(OPTIMIZERS["milp"]).solve(asked(job, space=Space(allowed={"k": ("strong",)})))
+    found = Planner(OPTIMIZERS["milp"]).solve(asked(job, space=Space(allowed={"k": ("strong",)})))
     assert found.plan.placement["k"] == ("strong",)
     assert "not one of those that may be chosen" in found.message
     assert isinstance(found.plan, ExecutionPlan) and np.isfinite(found.objective)
@@ -249,7 +249,7 @@ def test_what_is_required_is_kept_if_any_plan_does(name, seed, head_room, share)
     problem = asked(job, requirements=required, space=SPACES[0])
     everything = brute_force(job)
     everything = everything[SPACES[0].holds(job, everything)]
-    found = Keeping(OPTIMIZERS[name]).solve(problem)
+    found = Planner(OPTIMIZERS[name]).solve(problem)
     _check(found, problem, everything)
     if found.sane:
         ahead = RateModel().predict(at_rate(job, 1.0 + head_room), [found.plan])
@@ -263,7 +263,7 @@ def test_a_search_on_sockets_leaves_room():
     tight = at_rate(job, 20.0)
     for head_room in (0.0, 0.5):
         required = Requirements(head_room=head_room)
-        found = Keeping(OPTIMIZERS["rlas"]).solve(asked(tight, "throughput_per_s", requirements=required))
+        found = Planner(OPTIMIZERS["rlas"]).solve(asked(tight, "throughput_per_s", requirements=required))
         assert found.sane
         ahead = RateModel().predict(at_rate(tight, 1.0 + head_room), [found.plan])
         assert ahead["backpressured"][0] < 0.5
@@ -271,7 +271,7 @@ def test_a_search_on_sockets_leaves_room():
 
 
 def _unmet(job):
-    return Keeping(OPTIMIZERS["local-search"]).solve(asked(job, requirements=Requirements(head_room=100.0), budget=50))
+    return Planner(OPTIMIZERS["local-search"]).solve(asked(job, requirements=Requirements(head_room=100.0), budget=50))
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ import pytest
 
 from benchmarks.claimed_jobs import claimed_job
 from optimizers.interface import Problem, Standing, Status
-from optimizers.keeping import Keeping
 from optimizers.patience import Patience
+from optimizers.planner import Planner
 from optimizers.program import aside
-from optimizers.proving import Proving
 from optimizers.registry import OPTIMIZERS
 from optimizers.space import Space
 from scenarios.files.scenario_file import load
@@ -56,7 +55,7 @@ def test_who_stops_gets_the_best_so_far(name: str, after: int) -> None:
         stopped=lambda: len(model.asked) >= after,
         space=space,
     )
-    found = Keeping(OPTIMIZERS[name]).solve(problem)
+    found = Planner(OPTIMIZERS[name]).solve(problem)
     assert len(model.asked) <= after + 9, "what is known is judged once more, for the answer"
     assert found.plan == job.plan or space.includes(job, found.plan)
     done = found.status is not Status.FEASIBLE or len(model.asked) <= after
@@ -66,7 +65,7 @@ def test_who_stops_gets_the_best_so_far(name: str, after: int) -> None:
 @pytest.mark.parametrize("name", ["exhaustive", "local-search", "milp", "rlas"])
 def test_time_that_is_up_gives_a_plan_and_says_so(name: str) -> None:
     job = claimed_job(21, on_sockets=True)
-    found = Keeping(OPTIMIZERS[name]).solve(
+    found = Planner(OPTIMIZERS[name]).solve(
         Problem(scenario=job, cost_model=RateModel(), objective="throughput_per_s", seconds=1e-6)
     )
     assert found.status is Status.INFEASIBLE or "time was up after 1e-06 s; the best so far" in found.message
@@ -76,7 +75,7 @@ def test_time_that_is_up_gives_a_plan_and_says_so(name: str) -> None:
 
 @pytest.mark.parametrize("seconds", [1e-6, 1e-3, 0.02])
 def test_a_program_that_had_no_time_bounds_nothing(seconds: float) -> None:
-    found = Keeping(OPTIMIZERS["milp"]).solve(
+    found = Planner(OPTIMIZERS["milp"]).solve(
         Problem(scenario=load("smart-grid"), cost_model=RateModel(), seconds=seconds)
     )
     assert found.bound is None or (np.isfinite(found.bound) and found.gap is not None and np.isfinite(found.gap))
@@ -99,9 +98,9 @@ def test_all_of_them_tell_where_they_stand_and_the_best_only_gets_better(name: s
 def test_what_was_not_simulated_is_not_called_proved() -> None:
     job, truth = claimed_job(3, on_sockets=False), Counting()
     asked = Problem(scenario=job, cost_model=RateModel(), budget=50, stopped=lambda: len(truth.asked) >= 2)
-    found = Proving(Keeping(OPTIMIZERS["local-search"]), truth, 6).solve(asked)
+    found = Planner(OPTIMIZERS["local-search"], truth=truth, count=6).solve(asked)
     assert len(truth.asked) == 2 and "stopped; the best so far" in found.message
-    nothing = Proving(Keeping(OPTIMIZERS["local-search"]), truth, 6).solve(asked)
+    nothing = Planner(OPTIMIZERS["local-search"], truth=truth, count=6).solve(asked)
     assert len(truth.asked) == 2 and "not simulated" in nothing.message
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from optimizers.interface import Candidate, Problem
-from optimizers.keeping import Keeping
-from optimizers.proving import Proving
+from optimizers.interface import Candidate, Problem, Traits
+from optimizers.planner import Planner
 from optimizers.registry import OPTIMIZERS
+from optimizers.robust import PREMIUM, SURE, surer
 from optimizers.selection import estimate
-from optimizers.surer import PREMIUM, SURE, surer
 from scenarios.planning import planner
 from scenarios.suite.registry import FAMILIES
 from twin.metrics import Estimates
@@ -34,7 +33,7 @@ def risk(problem: Problem, plan: ExecutionPlan) -> float:
 
 @pytest.mark.parametrize("name", ["milp", "branch-and-bound", "local-search", "costream", "exhaustive"])
 def test_answer_surely_keeps_up_where_the_unmended_one_is_at_the_edge(name: str, edge: Problem) -> None:
-    alone, found = OPTIMIZERS[name].solve(edge), Keeping(OPTIMIZERS[name]).solve(edge)
+    alone, found = OPTIMIZERS[name].solve(edge), Planner(OPTIMIZERS[name]).solve(edge)
     assert risk(edge, found.plan) < SURE
     assert found.objective <= alone.objective * (1 + PREMIUM)
     if risk(edge, alone.plan) >= SURE:
@@ -46,7 +45,7 @@ def test_answer_surely_keeps_up_where_the_unmended_one_is_at_the_edge(name: str,
 def test_near_hands_over_only_plans_that_surely_keep_up_where_there_are_some(edge: Problem) -> None:
     from optimizers.driving.physics import weigh
 
-    weighed = weigh(edge, OPTIMIZERS["milp"])
+    weighed = weigh(edge, OPTIMIZERS["milp"].solve, Traits())
     best = np.lexsort((weighed.found.objective, ~weighed.found.sane))[0]
     risks = weighed.found.backpressured.copy()
     risks[best] = SURE
@@ -102,7 +101,7 @@ class Daring:
 def test_refuted_plans_are_replaced_by_ones_with_head_room(edge: Problem) -> None:
     truth = Stricter(RateModel())
     assert not estimate(replace(edge, cost_model=truth), [Daring().solve(edge).plan]).sane.any()
-    assert Proving(Daring(), truth, 3).solve(edge).sane
+    assert Planner(Daring(), keeps=False, truth=truth, count=3).solve(edge).sane
 
 
 @pytest.mark.slow
@@ -112,6 +111,6 @@ def test_chosen_plan_keeps_up_in_the_simulator(edge: Problem) -> None:
 
     for name, model in (("milp", "learned"), ("branch-and-bound", "rates")):
         costs = cost_model(model)
-        led = planner.led(Keeping(OPTIMIZERS[name]), costs, None, 0, 0)
+        led = planner.led(Planner(OPTIMIZERS[name]), costs, None, 0, 0)
         found = led.solve(replace(edge, cost_model=costs))
         assert not simulate(edge.scenario.with_plan(found.plan)).metrics.backpressured

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from optimizers.fusion.links import links_of, possible, with_links
 from optimizers.interface import Problem, Solution, Status
-from optimizers.keeping import Keeping
-from optimizers.proving import Proving
+from optimizers.planner import Planner
 from optimizers.registry import optimizer_by_name
 from optimizers.space import ALL_PLANS, Space
 from scenarios.files import scenario_file
@@ -38,7 +37,7 @@ def job(middle: list[dict[str, Any]], rate: float, **more: Any) -> Scenario:
 
 def solve(name: str, scenario: Scenario, *, budget: int = 400, space: Space = ALL_PLANS, **more: Any) -> Solution:
     problem = Problem(scenario=scenario, cost_model=RateModel(), budget=budget, space=space, **more)
-    return Keeping(optimizer_by_name(name)).solve(problem)
+    return Planner(optimizer_by_name(name)).solve(problem)
 
 
 def all_plans(scenario: Scenario) -> list[ExecutionPlan]:
@@ -138,7 +137,7 @@ def test_the_simulator_proves_what_is_fused() -> None:
     scenario = job([map_("a", 1e-4), map_("b", 1e-4)], 100)
     problem = Problem(scenario=scenario, cost_model=RateModel(), budget=60)
     truth = SimulatedCostModel(simulate, 5)
-    found = Proving(Keeping(optimizer_by_name("fusion+local-search")), truth, 2).solve(problem)
+    found = Planner(optimizer_by_name("fusion+local-search"), truth=truth, count=2).solve(problem)
     assert found.plan.fused and found.status is Status.FEASIBLE
     assert found.objective == truth.predict(scenario, [found.plan])["processing_latency_s"][0]
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from benchmarks.claimed_jobs import claimed_job, every_plan
 from optimizers.counted import as_plans
 from optimizers.interface import Problem, Solution
-from optimizers.keeping import Keeping
+from optimizers.planner import Planner
 from optimizers.prices import price_of, prices_h
-from optimizers.proving import Proving
 from optimizers.rated import at_rate
 from optimizers.registry import OPTIMIZERS
 from optimizers.requirements import Requirements
@@ -42,7 +41,7 @@ def with_prices(job: Scenario, prices: Sequence[float]) -> Scenario:
 
 def bought(job: Scenario, **more: object) -> Solution:
     space = Space(free_replicas=False)
-    return Keeping(OPTIMIZERS["milp-hosts"]).solve(
+    return Planner(OPTIMIZERS["milp-hosts"]).solve(
         Problem(**{"scenario": job, "cost_model": RateModel(), "space": space} | more)  # type: ignore[arg-type]
     )
 
@@ -104,10 +103,10 @@ def test_what_is_simulated_keeps_the_order_of_prices_and_not_of_latencies() -> N
     light = at_rate(with_prices(spread(), (4.0, 1.0)), 0.3)
     asked = Problem(scenario=light, cost_model=RateModel(), space=Space(free_replicas=False))
     for hosts, says in ((("b",), "bears 1.2 times"), (("a", "b"), "did not bear it in simulation")):
-        found = Proving(Keeping(OPTIMIZERS["milp-hosts"]), OnlyOn(*hosts), 40).solve(asked)
+        found = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn(*hosts), count=40).solve(asked)
         assert {place.host for name in found.plan.placement for place in found.plan.locations(name)} == set(hosts)
         assert says in found.message and found.sane
-    nowhere = Proving(Keeping(OPTIMIZERS["milp-hosts"]), OnlyOn("x"), 3).solve(asked)
+    nowhere = Planner(OPTIMIZERS["milp-hosts"], truth=OnlyOn("x"), count=3).solve(asked)
     assert not nowhere.sane and "none of" in nowhere.message
 
 

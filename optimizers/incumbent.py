@@ -1,4 +1,4 @@
-"""The plan that a user already has is a candidate of every optimizer, so that no answer is worse than it.
+"""The incumbent: the plan that a user already has is a candidate of every optimizer, so that no answer is worse.
 
 An optimizer sees its own kind of plans (one socket an operator, other numbers of replicas, a sample); the plan that
 stands in the scenario may be none of these and still be better. Here it is estimated beside the optimizer's answer by
@@ -9,7 +9,7 @@ refused, whatever optimizer gave it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,11 +21,10 @@ from optimizers.interface import (
     Problem,
     Solution,
     Status,
-    Traits,
     traits_of,
 )
+from optimizers.robust import exchanged, surer
 from optimizers.selection import Estimated, as_close, estimate, goodness, insane, said
-from optimizers.surer import exchanged, surer
 from twin.errors import BadInput
 
 KEPT = "nothing better than the given plan was found, which is kept"
@@ -38,52 +37,36 @@ CLOSE = 1e-5
 """Relative; a proof holds to this, so a given plan that is better by no more does not refute it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Keeping:
-    """Satisfies `interface.Optimizer`: another one, and the given plan.
+def kept(problem: Problem, optimizer: Optimizer) -> Solution:
+    """The optimizer's answer, or the given plan. The estimates of both are part of the budget, unless that is for less
+    than one plan beside them.
 
-    Its estimates are part of the budget, unless that is for less than one plan beside them.
-    """
-
-    optimizer: Optimizer
-
-    @property
-    def name(self) -> str:
-        """The optimizer's."""
-        return self.optimizer.name
-
-    @property
-    def traits(self) -> Traits:
-        """The optimizer's."""
-        return traits_of(self.optimizer)
-
-    def solve(self, problem: Problem) -> Solution:
-        """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space;
-        AnswerError if what it answers is no solution of the job."""
-        started_s = time.perf_counter()
-        problem.space.check(problem.deployment)
-        patience = problem.patience()
-        found = fitting(problem, self.optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED))))
-        if not _holds(problem, found):
-            raise BadInput(
-                f"{self.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
-                "use local-search, milp or exhaustive"
-            )
-        stopped = patience.over and found.status is Status.FEASIBLE
-        judged = estimate(problem, [problem.deployment.plan, found.plan])
-        if self.traits.by_objective:
-            sure = exchanged(problem, self.optimizer, found, judged.candidate(1), patience)
-            if sure.plan != found.plan:
-                judged = estimate(problem, [problem.deployment.plan, sure.plan])
-            found = _better(problem, sure, judged)
-        early = "" if not stopped else STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
-        return replace(
-            found,
-            message=said(early, found.message),
-            given=judged.candidate(0),
-            evaluations=found.evaluations + len(judged.plans),
-            seconds=time.perf_counter() - started_s,
+    Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space;
+    AnswerError if what it answers is no solution of the job."""
+    started_s = time.perf_counter()
+    problem.space.check(problem.deployment)
+    patience = problem.patience()
+    found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED))))
+    if not _holds(problem, found):
+        raise BadInput(
+            f"{optimizer.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
+            "use local-search, milp or exhaustive"
         )
+    stopped = patience.over and found.status is Status.FEASIBLE
+    judged = estimate(problem, [problem.deployment.plan, found.plan])
+    if traits_of(optimizer).by_objective:
+        sure = exchanged(problem, optimizer, found, judged.candidate(1), patience)
+        if sure.plan != found.plan:
+            judged = estimate(problem, [problem.deployment.plan, sure.plan])
+        found = _better(problem, sure, judged)
+    early = "" if not stopped else STOPPED if problem.stopped() else LATE.format(seconds=problem.seconds)
+    return replace(
+        found,
+        message=said(early, found.message),
+        given=judged.candidate(0),
+        evaluations=found.evaluations + len(judged.plans),
+        seconds=time.perf_counter() - started_s,
+    )
 
 
 def _holds(problem: Problem, found: Solution) -> bool:

@@ -1,0 +1,63 @@
+"""How a plan is chosen, whatever optimizer is asked: propose, judge, choose.
+
+The optimizer proposes; under a learned cost model that drives it, it proposes by the physics and the model chooses what
+it likes best among these (`driving`). The given plan is judged beside the answer and kept unless that is better
+(`incumbent`). A truer cost model, such as the simulator, then chooses among the best few (`proving`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optimizers.driving.drives import DRIVES
+from optimizers.incumbent import kept
+from optimizers.interface import Optimizer, Problem, Solution, Traits, traits_of
+from optimizers.proving import proved
+from twin.errors import BadInput
+from twin.metrics import CostModel
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Satisfies `interface.Optimizer`. keeps: whether the given plan is kept unless a better one is found. drive: of
+    DRIVES, None: the optimizer asks the problem's cost model itself. truth: who chooses among the best `count` plans;
+    None: nobody.
+
+    Raises BadInput for a count below 1.
+    """
+
+    optimizer: Optimizer
+    keeps: bool = True
+    drive: str | None = None
+    truth: CostModel | None = None
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise BadInput(f"number of plans to prove must be >= 1, got {self.count}")
+
+    @property
+    def name(self) -> str:
+        """The optimizer's, how it is driven, and how many plans are proved."""
+        proof = None if self.truth is None else f"prove-{self.count}"
+        return "+".join(filter(None, [self.optimizer.name, self.drive, proof]))
+
+    @property
+    def traits(self) -> Traits:
+        """The optimizer's."""
+        return traits_of(self.optimizer)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Raises BadInput if the optimizer cannot take the problem, or answers with a plan that is not in its space;
+        AnswerError if what it answers is no solution of the job."""
+        if self.truth is None:
+            return self._driven(problem)
+        return proved(problem, self._driven, self.traits, self.truth, self.count)
+
+    def _driven(self, problem: Problem) -> Solution:
+        if self.drive is None:
+            return self._proposed(problem)
+        return DRIVES[self.drive](problem, self._proposed, self.traits)
+
+    def _proposed(self, problem: Problem) -> Solution:
+        return kept(problem, self.optimizer) if self.keeps else self.optimizer.solve(problem)
