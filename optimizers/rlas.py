@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
@@ -23,8 +24,7 @@ from optimizers.interface import Problem, Solution, Traits
 from optimizers.patience import ENDLESS, Patience
 from optimizers.rated import at_rate
 from optimizers.scaling import HALF, Placed, in_proportion, proportioned, scaled
-from optimizers.socket_moves import crowded, improved, loosened, searched
-from optimizers.socket_order import best_first, by_load, different
+from optimizers.socket_moves import best_first, crowded, different, improved, loosened, searched
 from optimizers.socket_polish import polished
 from optimizers.socket_solution import results_bound, solution
 from optimizers.socket_space import SocketSpace
@@ -50,6 +50,7 @@ SCALING, IMPROVING = 0.4, 0.7
 """Shares of the time, where that is limited, in which numbers of replicas are tried; of what is left, in which
 placements are improved."""
 CLOSE = 1e-9
+LOAD = attrgetter("load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +144,13 @@ class _Search:
         else:
             ways = self._scaled(most)
         bound = math.inf if scale else ways[0][0].bound
-        placements = sorted(chain(*ways), key=by_load)  # stable: of equal ones, that with fewer replicas
+        placements = sorted(chain(*ways), key=LOAD, reverse=True)  # stable: of equal ones, that with fewer replicas
         kept = [placed.counts_ol for placed in placements[: 1 + problem.alternatives]]
         roomy = float(placements[0].load) >= 1.0 and not crowded(job, kept[0][None])[0]
         if not options.improve or roomy:
             return kept, bound
         self.patience = self.patience.part(IMPROVING)
-        heads = [min(way, key=by_load).counts_ol for way in ways]
+        heads = [max(way, key=LOAD).counts_ol for way in ways]
         first = different([*heads, *kept])[:IMPROVED]
         starts = [self._improved(counts_ol, most, scale) for counts_ol in first if self.weighed < WEIGHED]
         found = best_first(job, [*starts, *kept])

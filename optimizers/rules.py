@@ -113,20 +113,3 @@ def valid_rows(query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray)
         visited_ph[rows, host_p] = True
         floor[operator.name], visited[operator.name] = floor_p, visited_ph
     return valid_p
-
-
-def one_operator_moves(
-    query: Query, bins: Mapping[str, BinRange], hosts_po: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Every valid placement [M, O] that differs from one of those given in the host of exactly one operator.
-
-    Second: the row [M] of the placement that each is a move of. In a fixed order.
-    """
-    operators = len(query.operators)
-    moved = np.tile(hosts_po[:, None, None, :], (1, operators, len(bins), 1))
-    for operator in range(operators):
-        moved[:, operator, :, operator] = np.arange(len(bins))
-    changed = np.arange(len(bins)) != hosts_po[:, :, None]
-    moves_mo, origin_m = moved[changed], np.nonzero(changed)[0]
-    valid_m = valid_rows(query, bins, moves_mo)
-    return moves_mo[valid_m], origin_m[valid_m]

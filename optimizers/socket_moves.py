@@ -168,3 +168,15 @@ def neighbours(counts_ol: np.ndarray, most_replicas: int, scale: bool) -> np.nda
             o, j = np.array([deltas[row][step] for row in rows]).T
             changed[rows, o, j] += 1 if step % 2 else -1
     return changed[:, :-1, :-1]
+
+
+def different(placements: list[np.ndarray]) -> list[np.ndarray]:
+    """Each once, in their order."""
+    return list({each.astype(int).tobytes(): each for each in placements}.values())
+
+
+def best_first(job: NumaJob, placements: list[np.ndarray]) -> list[np.ndarray]:
+    """Different ones, those with a core for each replica first, by the load they bear."""
+    counts_nol = np.array(different(placements))
+    order = np.lexsort((-borne(job, counts_nol)[0], crowded(job, counts_nol)))
+    return [counts_nol[index] for index in order]

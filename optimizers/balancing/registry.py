@@ -11,7 +11,6 @@ from optimizers.balancing.interface import Solver
 from optimizers.balancing.joint import Joint
 from optimizers.balancing.milp import Milp
 from optimizers.balancing.search import Search
-from twin.errors import BadInput, suggest
 
 SOLVERS: Mapping[str, Solver] = {
     solver.name: solver
@@ -26,10 +25,3 @@ SOLVERS: Mapping[str, Solver] = {
         Cola(),
     )
 }
-
-
-def solver_by_name(name: str) -> Solver:
-    """Raises BadInput, with a suggestion, for an unknown name."""
-    if name not in SOLVERS:
-        raise BadInput(f"unknown solver {name!r}; {suggest(name, SOLVERS)}")
-    return SOLVERS[name]

@@ -1,7 +1,7 @@
 """A black box bends the rate model, and the bent model is searched: for cost models that are trusted over the physics.
 
 The rate model's best plans and a uniform sample are scored in one batch. Corrections of its coefficients are fitted to
-the scores (`corrections`), the corrected model picks five more plans, and so on; the rest of the budget climbs from
+the scores by ridge regression, the corrected model picks five more plans, and so on; the rest of the budget climbs from
 the best. A learned model takes as long for one plan as for a hundred, so what counts is how often it is called. It is
 not followed beyond its coverage, and nothing is proved.
 """
@@ -15,7 +15,6 @@ import numpy as np
 
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
-from optimizers.driving.corrections import fitted
 from optimizers.driving.near import near
 from optimizers.driving.physics import Weighed, surrounded, weigh
 from optimizers.driving.terms import terms
@@ -36,6 +35,14 @@ FRUITLESS = 3
 """Batches without a better plan after which the rest of the budget climbs."""
 INSANE = 1.5
 """How many times the worst sane plan a plan counts as that is not sane."""
+PRIOR = 0.3
+"""Standard deviation of a correction, relative to its coefficient."""
+NOISE = 0.1
+"""Of what the black box says, relative to the best plan known."""
+FAR, SELDOM = 3.0, 0.2
+"""Plans that cost so many times the best count so much."""
+LEAST, MOST = -0.8, 3.0
+"""A coefficient becomes no less than a fifth, and no more than four times, of what it is."""
 BEYOND = "{model} was trained on other {what}, so it is not followed beyond what is near by rates"
 
 
@@ -138,3 +145,17 @@ class _Search:
         found = self.candidates.solution(started_s, weighed=len(self.weighed.counts_nol))
         row = self.candidates.row(counts_of(self.problem.deployment, self.problem.deployment.plan))
         return replace(found, given=None if row is None else self.candidates.candidate(row))
+
+
+def fitted(terms_nj: np.ndarray, otherwise_n: np.ndarray, cost_n: np.ndarray) -> np.ndarray:
+    """Relative corrections [J] of the rate model's coefficients: a ridge regression, on the terms of plans, of what the
+    black box says otherwise. The prior is what keeps the search near the physics: no trust region is needed. Plans far
+    worse than the best say little of the best ones, so they count less.
+
+    otherwise_n: what the black box says, less what the rate model says; cost_n: the former.
+    """
+    best = float(cost_n.min())
+    weight_n = np.where(cost_n > FAR * best, SELDOM, 1.0) / (NOISE * best) ** 2
+    weighted_nj = terms_nj * weight_n[:, None]
+    kernel = terms_nj.T @ weighted_nj + np.eye(terms_nj.shape[1]) / PRIOR**2
+    return np.clip(np.linalg.solve(kernel, weighted_nj.T @ otherwise_n), LEAST, MOST)

@@ -111,11 +111,6 @@ class Fusion:
         """Whether components wait for each other in a circle: with bounded channels they can come to a standstill."""
         return not nx.is_directed_acyclic_graph(self.graph)
 
-    @property
-    def narrowest(self) -> float:
-        """The least number of partitions that a component of several operators allows; inf if nothing limits one."""
-        return min((each.cardinality for each in self.components if len(each.operators) > 1), default=math.inf)
-
 
 def fused(job: Job, groups: Iterable[Sequence[str]]) -> Fusion:
     """The job with each group of operators as one component; those that are in none stay alone.
@@ -137,12 +132,3 @@ def fused(job: Job, groups: Iterable[Sequence[str]]) -> Fusion:
     for group in members:
         splits.check(group)
     return Fusion(job, tuple(Component(each, splits.common(each), splits.cardinality(each)) for each in members))
-
-
-def without_circles(fusion: Fusion) -> Fusion:
-    """The same. Raises BadInput with the circle if its components wait for each other."""
-    if fusion.cyclic:
-        circle = [edge[0] for edge in nx.find_cycle(fusion.graph)]
-        names = ["{" + ", ".join(fusion.components[number].operators) + "}" for number in (*circle, circle[0])]
-        raise BadInput(f"components send to each other in a circle: {' -> '.join(names)}; part one of them")
-    return fusion

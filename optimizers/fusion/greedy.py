@@ -1,12 +1,14 @@
 """Algorithm 1 of Enorm: merge the two components with the largest score, as long as two fit.
 
-By COMM the score is the rate from operator to operator; by PA it is the number of attributes in common, so that much
-can still be merged afterwards. Both find what the paper's loop finds, which looks at all transfers after each merge.
+By COMM the score is the rate from operator to operator (line 16); by PA it is the number of attributes in common, so
+that much can still be merged afterwards. Both find what the paper's loop finds, which looks at all transfers after each
+merge. Ours is the rate between components: many small transfers can be more than one large one elsewhere.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 
 from optimizers.fusion.components import Fusion
 from optimizers.fusion.job import Job
@@ -39,4 +41,29 @@ def by_attributes(job: Job) -> Fusion:
             merging.merge(one, other)
         else:
             heapq.heappush(scores, (score, index))
+    return merging.result()
+
+
+def by_rate_between(job: Job) -> Fusion:
+    """Merges the two components with the largest rate between them, as long as two fit."""
+    merging = Merging(job)
+    rates: list[dict[int, float]] = [defaultdict(float) for _ in job.operators]
+    for edge in merging.edges:
+        for one, other in ((edge.producer, edge.consumer), (edge.consumer, edge.producer)):
+            rates[one][other] += edge.rate_per_s
+    waiting = [(-edge.rate_per_s, edge.producer, edge.consumer) for edge in merging.edges]
+    heapq.heapify(waiting)
+    while waiting:
+        noted, one, other = heapq.heappop(waiting)
+        current = rates[one].get(other, 0.0)
+        if not current or -noted != current or not merging.fit(one, other):
+            continue
+        kept, gone = merging.merge(one, other)
+        for neighbour, rate in rates[gone].items():
+            del rates[neighbour][gone]
+            if neighbour != kept:
+                rates[kept][neighbour] += rate
+                rates[neighbour][kept] = rates[kept][neighbour]
+                heapq.heappush(waiting, (-rates[kept][neighbour], kept, neighbour))
+        rates[gone].clear()
     return merging.result()

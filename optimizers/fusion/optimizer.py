@@ -8,17 +8,22 @@ places. With one it also fuses and parts what may be, sources included, whatever
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from optimizers.candidates import by_risk
 from optimizers.climbing import climb
-from optimizers.fusion.algorithms import ALGORITHMS
 from optimizers.fusion.arrangement import Arrangement, Arrangements, arranged, changes_of, everything, gathered
+from optimizers.fusion.baseline import baseline
 from optimizers.fusion.components import Fusion
+from optimizers.fusion.exact import least_communication
+from optimizers.fusion.greedy import by_attributes, by_communication
+from optimizers.fusion.job import Job
 from optimizers.fusion.links import Link, links_of, possible, within
 from optimizers.fusion.query_job import fusion_job
 from optimizers.governor import governor_plan
 from optimizers.interface import Optimizer, Problem, Solution, Traits, traits_of
+from optimizers.patience import Patience
 from optimizers.selection import choose, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -26,6 +31,26 @@ from twin.blindness import unseen_of
 from twin.errors import BadInput
 from twin.plan import ExecutionPlan
 from twin.randomness import stream
+
+SECONDS, PART, LEAST_S = 30.0, 0.5, 0.1
+"""Of the exact solution, at most; of the time that there is; and at least."""
+
+Fused = tuple[Fusion, float | None]
+"""A fusion, and the least communication that any other has; None: not known."""
+
+
+def _exact(job: Job, _: int, patience: Patience) -> Fused:
+    found = least_communication(job, seconds=max(LEAST_S, min(SECONDS, PART * patience.left_s)))
+    return found.fusion, found.bound
+
+
+ALGORITHMS: Mapping[str, Callable[[Job, int, Patience], Fused]] = {
+    "comm": lambda job, *_: (by_communication(job), None),
+    "pa": lambda job, *_: (by_attributes(job), None),
+    "baseline": lambda job, seed, _: (baseline(job, stream(seed, "fusion-baseline")), None),
+    "exact": _exact,
+}
+"""Given a seed, and until when there is time. Each raises BadInput for a job that it cannot fuse."""
 
 PLACING = 0.5
 """Share of the budget and the time in which another optimizer places."""

@@ -17,19 +17,21 @@ import numpy as np
 
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
+from optimizers.divisible import free_o, tied
 from optimizers.interface import Problem
 from optimizers.milp.borne import Borne
 from optimizers.milp.hosts import fluid_bound
 from optimizers.milp.placing import USED, Placing
-from optimizers.milp.replicas import replicated
 from optimizers.prices import prices_h
 from optimizers.program import Outcome
 from optimizers.rated import at_rate
 from optimizers.requirements import NOTHING_MORE
 from optimizers.selection import lasting
-from optimizers.space import counts_of
+from optimizers.space import Space, counts_of
+from twin.query import AnyOperator
 from twin.rates.coefficients import PlacementCoefficients
 from twin.rates.model import RateModel
+from twin.rates.placements import CountedPlans
 
 ROUNDS = 6
 """Programs solved for one choice of replicas."""
@@ -124,3 +126,31 @@ def _learned(
     return learned, most * min(0.99, max(0.5, USED / pressure)) if (
         works_o <= job.operators.work * 1.001
     ).all() else most
+
+
+def replicated(job: PlacementCoefficients, space: Space, most: float, more: float) -> PlacementCoefficients:
+    """The job with `more` times the fewest replicas that use no core to more than `most`, where they are free."""
+    deployment, work_o = job.deployment, job.operators.work
+    free = free_o(deployment, space.pinned_o(deployment))
+    core_o = np.where(space.allows_ol(deployment), job.places.core_l, 0.0).max(axis=1)
+    wanted_o = np.maximum(np.ceil(work_o / (most * np.maximum(core_o, 1e-9)) * more), 1.0)
+    most_o = [_most_useful(each, space.most_replicas) for each in deployment.query.topological]
+    replicas_o = np.where(free, np.minimum(wanted_o, most_o), job.operators.replicas).astype(np.int64)
+    for group in tied(deployment):
+        replicas_o[group] = replicas_o[group].max()
+    return _with_replicas(job, replicas_o)
+
+
+def _with_replicas(job: PlacementCoefficients, replicas_o: np.ndarray) -> PlacementCoefficients:
+    """The same job, planned with as many replicas as that; those of operators that keep their number stay."""
+    counts_ol = counts_of(job.deployment, job.deployment.plan)
+    changed = counts_ol.sum(axis=1) != replicas_o
+    counts_ol[changed] = 0
+    counts_ol[changed, 0] = replicas_o[changed]
+    plan = CountedPlans(job.deployment, counts_ol[None])[0]
+    return PlacementCoefficients.of(job.deployment.model_copy(update={"plan": plan}))
+
+
+def _most_useful(operator: AnyOperator, most: int) -> int:
+    """A group of keys is on one replica, so no more replicas than groups have work."""
+    return min(most, operator.values(most))

@@ -98,11 +98,6 @@ class Placing:
         counts_ol = np.round(shares_ol * self._job.operators.replicas[:, None]).astype(np.int64)
         return Placed(found.outcome, counts_ol, cost, bound)
 
-    @property
-    def fixed_s(self) -> float:
-        """Of an age, what no placement changes; 0 of other aims."""
-        return 0.0 if self._ages is None else self._ages.fixed_s
-
     def exclude(self, counts_ol: np.ndarray) -> None:
         """From now on, not this plan, which has each operator on one socket."""
         exclude(self._program, self._assignment, counts_ol)

@@ -9,7 +9,7 @@ import pytest
 
 from optimizers.branching.optimizer import BranchAndBound
 from optimizers.counted import as_plans
-from optimizers.driving.corrections import LEAST, MOST, fitted
+from optimizers.driving.calibrated import LEAST, MOST, fitted
 from optimizers.driving.drives import DRIVES, drive_of
 from optimizers.driving.terms import terms
 from optimizers.exhaustive import Exhaustive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from optimizers.interface import OBJECTIVES, Candidate, Problem, Status, traits_
 from optimizers.local_search import LocalSearch
 from optimizers.random_plan import RandomPlan
 from optimizers.registry import OPTIMIZERS, optimizer_by_name
-from optimizers.rules import bin_ranges, capability, is_valid
+from optimizers.rules import bin_ranges, capability, is_valid, valid_rows
 from optimizers.selection import Estimated, choose
 from optimizers.space import Space
 from scenarios.spaces.generator import random_scenario
@@ -132,13 +133,12 @@ def test_more_candidates_are_never_worse(make_deployment, table_model):
 
 
 def test_local_search_ends_where_no_single_move_helps(make_deployment, table_model):
-    from optimizers.rules import one_operator_moves
-
     job = make_deployment(hosts=5)
     problem = Problem(scenario=job, cost_model=table_model(), budget=EVERYTHING, space=RULED)
     solution = LocalSearch(starts=1).solve(problem)
-    here = [[int(hosts_of(solution.plan)[each.name][1:]) for each in job.query.operators]]
-    near, _ = one_operator_moves(job.query, bin_ranges(job.cluster), np.array(here))
+    here = np.array([int(hosts_of(solution.plan)[each.name][1:]) for each in job.query.operators])
+    every = np.array(list(itertools.product(range(5), repeat=len(here))))
+    near = every[valid_rows(job.query, bin_ranges(job.cluster), every) & ((every != here).sum(axis=1) == 1)]
     says = table_model().predict(job, Placements(job, near))
     sane = (says["backpressured"] < 0.5) & (says["success"] >= 0.5)
     assert solution.objective <= says["processing_latency_s"][sane].min()

@@ -19,7 +19,6 @@ from optimizers.rules import (
     is_valid,
     never_weaker,
     no_return,
-    one_operator_moves,
     valid_rows,
 )
 from twin.cluster import Host
@@ -93,14 +92,3 @@ def test_rows_of_placements_are_valid_exactly_when_each_placement_is(query, make
     every = list(itertools.islice(placements(query, bins), 0, None, 3))
     rows = np.array([[list(bins).index(host) for host in placement.values()] for placement in every])
     assert valid_rows(query, bins, rows).tolist() == [is_valid(query, bins, placement) for placement in every]
-
-
-def test_moves_are_all_valid_placements_one_operator_away(query, make_cluster):
-    bins = bin_ranges(make_cluster(3))
-    every = np.array(list(itertools.product(range(3), repeat=len(query.operators))))
-    valid = every[valid_rows(query, bins, every)]
-    here = valid[:: max(1, len(valid) // 8)]
-    moves, origin = one_operator_moves(query, bins, here)
-    for number, row in enumerate(here):
-        near = valid[(valid != row).sum(axis=1) == 1]
-        assert sorted(map(tuple, moves[origin == number])) == sorted(map(tuple, near))

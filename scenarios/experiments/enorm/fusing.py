@@ -10,10 +10,9 @@ import numpy as np
 from optimizers.fusion.acyclic import by_communication_acyclic
 from optimizers.fusion.baseline import baseline
 from optimizers.fusion.components import Fusion
-from optimizers.fusion.greedy import by_attributes, by_communication
+from optimizers.fusion.greedy import by_attributes, by_communication, by_rate_between
 from optimizers.fusion.job import Job
 from optimizers.fusion.random_jobs import random_job
-from optimizers.fusion.rate_between import by_rate_between
 from scenarios.experiments.enorm.published import OPERATORS
 from scenarios.experiments.parallel import Piece, kept
 from scenarios.experiments.workspace import Workspace

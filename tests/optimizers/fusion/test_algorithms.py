@@ -14,9 +14,8 @@ from optimizers.fusion.acyclic import by_communication_acyclic
 from optimizers.fusion.baseline import baseline
 from optimizers.fusion.components import Splits, fused
 from optimizers.fusion.exact import least_communication
-from optimizers.fusion.greedy import by_attributes, by_communication
+from optimizers.fusion.greedy import by_attributes, by_communication, by_rate_between
 from optimizers.fusion.random_jobs import ATTRIBUTES, random_job
-from optimizers.fusion.rate_between import by_rate_between
 from tests.optimizers.fusion.jobs import algorithm_1, by_rate_between_literally, groups, motivating, plain, wanting
 from twin.errors import BadInput
 
