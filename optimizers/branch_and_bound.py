@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
-from optimizers.patience import ENDLESS, Patience
+from optimizers.deadline import ENDLESS, Deadline
 
 Order = Literal["depth", "best"]
 """Depth first finds complete nodes soon; best first proves with the fewest nodes."""
@@ -58,14 +58,13 @@ class Found(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop: after so many nodes, or when patience is over (with it, the same search may end elsewhere the next
-    time).
+    """When to stop: after so many nodes, or at a deadline (with it, the same search may end elsewhere the next time).
 
     tolerance: relative; a node that promises no more than this above the best found is dropped.
     """
 
     nodes: int | None = None
-    patience: Patience = ENDLESS
+    deadline: Deadline = ENDLESS
     tolerance: float = 1e-9
 
 
@@ -91,7 +90,7 @@ def search(
     while (node := open_nodes.pop()) is not None:
         if best is not None and node.bound <= best.bound * (1.0 + limits.tolerance):
             continue
-        if (limits.nodes is not None and nodes >= limits.nodes) or limits.patience.over:
+        if (limits.nodes is not None and nodes >= limits.nodes) or limits.deadline.over:
             open_nodes.push([node])
             break
         nodes += 1

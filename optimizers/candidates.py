@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from optimizers.counted import as_plans
+from optimizers.deadline import Deadline
 from optimizers.estimating import batch, joined
 from optimizers.interface import OBJECTIVES, Candidate, Problem, Solution, Status
-from optimizers.patience import Patience
 from optimizers.program import Limits
 from optimizers.selection import Estimated, estimate, fulfilled, goodness, predicted
 from optimizers.space_plans import NOTHING
@@ -56,7 +56,7 @@ class Known(ABC, Generic[P]):
         problem: Problem,
         judge: Judge,
         *,
-        patience: Patience | None = None,
+        deadline: Deadline | None = None,
         prefers: Prefers | None = None,
         extra: int = 0,
         total: int | None = None,
@@ -64,7 +64,7 @@ class Known(ABC, Generic[P]):
         asks = prefers is not None and problem.budget > extra
         self.problem, self._judge, self._total = problem, judge, total
         self._prefers, self._each = (prefers, 1 + extra) if asks else (None, 1)
-        self.patience = problem.patience() if patience is None else patience
+        self.deadline = problem.deadline() if deadline is None else deadline
         self._batch = batch(problem)
         self._row: dict[Hashable, int] = {}
         self._items: list[P] = []
@@ -103,13 +103,13 @@ class Known(ABC, Generic[P]):
     @property
     def left(self) -> int:
         """Plans that may still be looked at; 0 once the problem's time is up, but for the first batch."""
-        late = len(self) > 0 and self.patience.over
+        late = len(self) > 0 and self.deadline.over
         return 0 if late or self.complete else (self.problem.budget - self.evaluations) // self._each
 
     @property
     def limits(self) -> Limits:
         """Of a program, so that the problem's time is kept."""
-        return Limits(patience=self.patience, waits=None if self.problem.report is None else self._waits)
+        return Limits(deadline=self.deadline, waits=None if self.problem.report is None else self._waits)
 
     def _waits(self, seconds: float) -> None:
         best = self.candidate(self.best).objective if len(self) else None

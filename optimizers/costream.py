@@ -22,10 +22,10 @@ class Costream:
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput if no plan that obeys the rules is found in the space, or if it says that replicas part."""
-        started_s, patience = time.perf_counter(), problem.patience()
+        started_s, deadline = time.perf_counter(), problem.deadline()
         problem = problem.settled(free_replicas=False, costream_rules=True)
         space = SpacePlans(problem.deployment, problem.space)
         counts_nol = space.sample(stream(problem.seed, "candidates"), problem.budget)
-        found = estimated(problem, counts_nol, patience)
+        found = estimated(problem, counts_nol, deadline)
         complete = space.exact and len(found.plans) == space.count
         return choose(problem, found, evaluations=len(found.plans), started_s=started_s, complete=complete)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimizers.counted import as_plans
+from optimizers.deadline import Deadline
 from optimizers.interface import Problem
-from optimizers.patience import Patience
 from optimizers.selection import Estimated, estimate, goodness
 from twin.metrics import Slow
 from twin.plan import ExecutionPlan
@@ -22,11 +22,11 @@ def batch(problem: Problem) -> int:
     return 1 if isinstance(problem.cost_model, Slow) else AT_ONCE
 
 
-def estimated(problem: Problem, counts_nol: np.ndarray, patience: Patience) -> Estimated:
+def estimated(problem: Problem, counts_nol: np.ndarray, deadline: Deadline) -> Estimated:
     """The first of these plans [N, O, L], as many as there is time for: one batch at least. Tells of its progress."""
     step, total, parts, best = batch(problem), len(counts_nol), list[Estimated](), None
     for first in range(0, total, step):
-        if parts and patience.over:
+        if parts and deadline.over:
             break
         parts.append(estimate(problem, as_plans(problem.deployment, counts_nol[first : first + step])))
         best = better(problem, best, parts[-1])

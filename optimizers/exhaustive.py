@@ -25,7 +25,7 @@ class Exhaustive:
 
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput above `max_plans` plans, for a space without any, or one with any number of replicas."""
-        started_s, patience = time.perf_counter(), problem.patience()
+        started_s, deadline = time.perf_counter(), problem.deadline()
         problem = problem.settled(free_replicas=False)
         plans = SpacePlans(problem.deployment, problem.space)
         if plans.count > self.max_plans or not plans.exact:
@@ -34,6 +34,6 @@ class Exhaustive:
                 "pin operators, allow fewer hosts, or use local-search or milp"
             )
         everything = plans.all()
-        found = estimated(problem, everything, patience)
+        found = estimated(problem, everything, deadline)
         complete = len(found.plans) == len(everything)
         return choose(problem, found, evaluations=len(found.plans), started_s=started_s, complete=complete)

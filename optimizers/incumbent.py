@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.foreign import fitting
 from optimizers.interface import (
     OBJECTIVES,
     Candidate,
@@ -23,6 +22,7 @@ from optimizers.interface import (
     Status,
     traits_of,
 )
+from optimizers.plugins import fitting
 from optimizers.robust import exchanged, surer
 from optimizers.selection import Estimated, as_close, estimate, goodness, insane, said
 from twin.errors import BadInput
@@ -45,17 +45,17 @@ def kept(problem: Problem, optimizer: Optimizer) -> Solution:
     AnswerError if what it answers is no solution of the job."""
     started_s = time.perf_counter()
     problem.space.check(problem.deployment)
-    patience = problem.patience()
+    deadline = problem.deadline()
     found = fitting(problem, optimizer.solve(replace(problem, budget=max(1, problem.budget - JUDGED))))
     if not _holds(problem, found):
         raise BadInput(
             f"{optimizer.name} cannot keep to the space ({problem.space.words(problem.deployment)}); "
             "use local-search, milp or exhaustive"
         )
-    stopped = patience.over and found.status is Status.FEASIBLE
+    stopped = deadline.over and found.status is Status.FEASIBLE
     judged = estimate(problem, [problem.deployment.plan, found.plan])
     if traits_of(optimizer).by_objective:
-        sure = exchanged(problem, optimizer, found, judged.candidate(1), patience)
+        sure = exchanged(problem, optimizer, found, judged.candidate(1), deadline)
         if sure.plan != found.plan:
             judged = estimate(problem, [problem.deployment.plan, sure.plan])
         found = _better(problem, sure, judged)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol
 
-from optimizers.patience import Patience, Stopped, never
+from optimizers.deadline import Deadline, Stopped, never
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space
 from twin.deployment import Deployment
@@ -69,9 +69,9 @@ class Problem:
         if self.seconds is not None and not self.seconds > 0.0:
             raise BadInput(f"seconds must be > 0, got {self.seconds}")
 
-    def patience(self) -> Patience:
+    def deadline(self) -> Deadline:
         """From now on."""
-        return Patience.of(self.seconds, self.stopped)
+        return Deadline.of(self.seconds, self.stopped)
 
     def tell(
         self, what: str, done: int, total: int | None = None, *, best: float | None = None, bound: float | None = None

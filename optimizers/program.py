@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from optimizers.patience import ENDLESS, Patience
+from optimizers.deadline import ENDLESS, Deadline
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix  # most commands start without
@@ -44,7 +44,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop. nodes: of the tree; seconds: that HiGHS has; patience: of whoever waits, with which a program may
+    """When to stop. nodes: of the tree; seconds: that HiGHS has; deadline: of whoever waits, with which a program may
     end elsewhere the next time. waits: is told the seconds that it has taken, now and then.
 
     whole: whether integers are to be whole; without, the answer's values are no plan, but its bound holds, soon.
@@ -52,7 +52,7 @@ class Limits:
 
     nodes: int | None = None
     seconds: float = math.inf
-    patience: Patience = ENDLESS
+    deadline: Deadline = ENDLESS
     waits: Callable[[float], None] | None = None
     gap: float = GAP
     whole: bool = True
@@ -60,7 +60,7 @@ class Limits:
     @property
     def options(self) -> dict[str, float]:
         """As HiGHS calls them."""
-        left_s = min(self.seconds, max(self.patience.left_s, SOON_S))
+        left_s = min(self.seconds, max(self.deadline.left_s, SOON_S))
         nodes = {} if self.nodes is None else {"mip_max_nodes": self.nodes}
         return {"mip_rel_gap": self.gap, "mip_abs_gap": CLOSE, "time_limit": left_s, **nodes}
 
@@ -153,7 +153,7 @@ class Program:
             known = highspy.HighsSolution()
             known.col_value, known.value_valid = list(start), True
             solver.setSolution(known)
-        if aside(solver.run, limits.patience, limits.waits) is None:
+        if aside(solver.run, limits.deadline, limits.waits) is None:
             return Answer(Outcome.STOPPED, None, math.inf, -math.inf)
         status, kinds, info = solver.getModelStatus(), highspy.HighsModelStatus, solver.getInfo()
         if status == kinds.kInfeasible:
@@ -203,10 +203,10 @@ def _sparse(coefficients: Any) -> TypeGuard[csr_matrix]:
     return hasattr(coefficients, "tocoo")
 
 
-def aside(call: Callable[[], R], patience: Patience, waits: Callable[[float], None] | None = None) -> R | None:
-    """What a call that hears nothing returns or raises; None if patience was over first: its thread is left behind.
+def aside(call: Callable[[], R], deadline: Deadline, waits: Callable[[float], None] | None = None) -> R | None:
+    """What a call that hears nothing returns or raises; None if the deadline was first: its thread is left behind.
     waits: is told the seconds so far, now and then."""
-    if patience.endless and waits is None:
+    if deadline.endless and waits is None:
         return call()
     found: list[R] = []
     raised: list[BaseException] = []
@@ -220,10 +220,10 @@ def aside(call: Callable[[], R], patience: Patience, waits: Callable[[float], No
     thread = threading.Thread(target=go, name=LEFT_BEHIND, daemon=True)
     thread.start()
     waited_s = late_s = 0.0
-    while thread.is_alive() and late_s <= (0.0 if patience.stopped() else GRACE_S):
+    while thread.is_alive() and late_s <= (0.0 if deadline.stopped() else GRACE_S):
         thread.join(LOOK_S)
         waited_s += LOOK_S
-        late_s = late_s + LOOK_S if patience.over else 0.0
+        late_s = late_s + LOOK_S if deadline.over else 0.0
         if waits is not None and thread.is_alive():
             waits(waited_s)
     if raised:

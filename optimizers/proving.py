@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from optimizers.deadline import Deadline
 from optimizers.estimating import joined
 from optimizers.incumbent import STOPPED
 from optimizers.interface import Problem, Propose, Solution, Status, Traits
-from optimizers.patience import Patience
 from optimizers.robust import with_room
 from optimizers.selection import Estimated, choose, estimate, said
 from twin.metrics import CostModel
@@ -32,23 +32,23 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     `evaluations` counts those of both models. Nothing is proved about plans outside: `bound` is None.
     """
     started_s = time.perf_counter()
-    patience, searching = Patience.of(None, problem.stopped), problem.patience()
+    deadline, searching = Deadline.of(None, problem.stopped), problem.deadline()
     first = propose(replace(problem, alternatives=max(problem.alternatives, count - 1)))
     plans = [first.plan, *(each.plan for each in first.alternatives)][:count]
     given = None if first.given is None or not traits.by_objective else first.given.plan
     if given is not None and given not in plans and problem.space.includes(problem.deployment, given):
         plans.append(given)
-    if patience.over:
+    if deadline.over:
         return replace(first, message=said(first.message, UNPROVED))
     asked = replace(problem, cost_model=truth)
     if not traits.by_objective:
         asked = replace(asked, requirements=traits.required(problem))
-        return _first_that_holds(first, _simulated(asked, plans, patience))
-    found, estimated_again = _simulated(asked, plans, patience), 0
-    if first.sane and not found.sane.any() and not patience.over:
+        return _first_that_holds(first, _simulated(asked, plans, deadline))
+    found, estimated_again = _simulated(asked, plans, deadline), 0
+    if first.sane and not found.sane.any() and not deadline.over:
         roomier, estimated_again = _roomier(problem, propose, count, searching)
         plans += [plan for plan in roomier if plan not in plans]
-        more = [found, *([_simulated(asked, new, patience)] if (new := plans[len(found.plans) :]) else [])]
+        more = [found, *([_simulated(asked, new, deadline)] if (new := plans[len(found.plans) :]) else [])]
         found = joined(more, plans[: sum(len(each.plans) for each in more)])
     evaluations = first.evaluations + estimated_again + len(found.plans)
     chosen = choose(problem, found, evaluations=evaluations, started_s=started_s, complete=False)
@@ -58,7 +58,7 @@ def proved(problem: Problem, propose: Propose, traits: Traits, truth: CostModel,
     return replace(chosen, given=found.candidate(plans.index(given)) if given and judged else first.given)
 
 
-def _roomier(problem: Problem, propose: Propose, count: int, searching: Patience) -> tuple[list[ExecutionPlan], int]:
+def _roomier(problem: Problem, propose: Propose, count: int, searching: Deadline) -> tuple[list[ExecutionPlan], int]:
     """As many plans that have head room by the problem's cost model, where none of the best held, and how many
     that model was asked about."""
     asked = with_room(problem, REFUTED, searching)
@@ -90,11 +90,11 @@ def _first_that_holds(first: Solution, found: Estimated) -> Solution:
     )
 
 
-def _simulated(problem: Problem, plans: list[ExecutionPlan], patience: Patience) -> Estimated:
+def _simulated(problem: Problem, plans: list[ExecutionPlan], deadline: Deadline) -> Estimated:
     """One after the other, until somebody stops."""
     parts: list[Estimated] = []
     for plan in plans:
-        if parts and patience.over:
+        if parts and deadline.over:
             break
         parts.append(estimate(problem, [plan]))
         problem.tell("plans simulated", len(parts), len(plans))

@@ -9,12 +9,12 @@ from optimizers.branching.optimizer import BranchAndBound
 from optimizers.costream import Costream
 from optimizers.exhaustive import Exhaustive
 from optimizers.first_fit import FirstFit
-from optimizers.foreign import from_file, from_package, installed, is_file
 from optimizers.fusion.optimizer import Fusing
 from optimizers.governor import Governor
 from optimizers.interface import Optimizer, traits_of
 from optimizers.local_search import LocalSearch
 from optimizers.milp.optimizer import Milp
+from optimizers.plugins import from_file, from_package, installed, is_file
 from optimizers.random_plan import RandomPlan
 from optimizers.random_sockets import RandomSockets
 from optimizers.rlas import Rlas

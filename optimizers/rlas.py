@@ -19,9 +19,9 @@ from typing import ClassVar
 import numpy as np
 
 from optimizers.branch_and_bound import Limits, Order, search
+from optimizers.deadline import ENDLESS, Deadline
 from optimizers.first_fit import fitted
 from optimizers.interface import Problem, Solution, Traits
-from optimizers.patience import ENDLESS, Patience
 from optimizers.rated import at_rate
 from optimizers.scaling import HALF, Placed, in_proportion, proportioned, scaled
 from optimizers.socket_moves import best_first, crowded, different, improved, loosened, searched
@@ -85,18 +85,18 @@ class Rlas:
         planned = at_rate(problem.deployment, problem.requirements.factor)
         judges = self.improve and self.fetch == "relative"
         job, space = NumaJob(planned, self.fetch, as_if_even=judges), SocketSpace.of(problem, self.name)
-        patience = problem.patience()
+        deadline = problem.deadline()
         truth = NumaJob(problem.deployment, as_if_even=judges)
         known = results_bound(problem, truth, 0.0, math.inf)
         told = _Told(problem, truth.results_per_s, problem.requirements.factor, known)
-        found = _Search(self, job, space, patience, told)
+        found = _Search(self, job, space, deadline, told)
         candidates, bound = found.run(problem)
         if self.fetch != "relative":  # what it believes to be the best, not what the problem's cost model knows better
             candidates = candidates[:1]
         bound *= problem.requirements.factor
         asked = 0
         if judges:
-            candidates, asked = polished(problem, truth, candidates, patience, known)
+            candidates, asked = polished(problem, truth, candidates, deadline, known)
         answer = solution(problem, truth, candidates, started_s=started_s, weighed=found.weighed, most=bound)
         return replace(answer, evaluations=answer.evaluations + asked)
 
@@ -126,9 +126,9 @@ class _Search:
     """One run of the optimizer."""
 
     def __init__(
-        self, options: Rlas, job: NumaJob, space: SocketSpace, patience: Patience, told: _Told | None = None
+        self, options: Rlas, job: NumaJob, space: SocketSpace, deadline: Deadline, told: _Told | None = None
     ) -> None:
-        self.options, self.job, self.space, self.patience = options, job, space, patience
+        self.options, self.job, self.space, self.deadline = options, job, space, deadline
         self.weighed, self._told = 0, told
         self._symmetry = Symmetry(job, space.allowed_ol)
 
@@ -149,7 +149,7 @@ class _Search:
         roomy = float(placements[0].load) >= 1.0 and not crowded(job, kept[0][None])[0]
         if not options.improve or roomy:
             return kept, bound
-        self.patience = self.patience.part(IMPROVING)
+        self.deadline = self.deadline.part(IMPROVING)
         heads = [max(way, key=LOAD).counts_ol for way in ways]
         first = different([*heads, *kept])[:IMPROVED]
         starts = [self._improved(counts_ol, most, scale) for counts_ol in first if self.weighed < WEIGHED]
@@ -168,7 +168,7 @@ class _Search:
     def _scaled(self, most: int) -> list[list[Placed]]:
         """Placements of all cores' worth of replicas at once; of the numbers on Algorithm 1's way, and of the given
         ones; in SCALING of the time, where that is limited."""
-        job, patience = self.job, self.patience.part(SCALING)
+        job, deadline = self.job, self.deadline.part(SCALING)
         ways: list[Iterable[Placed]] = [
             proportioned(job, self.place, most, self.space),
             scaled(
@@ -187,7 +187,7 @@ class _Search:
                 found[-1].append(placed)
                 replicas = int(placed.counts_ol.sum())
                 self._tell("replicas placed", replicas, max(most, replicas), placed.load)
-                if patience.over:
+                if deadline.over:
                     return [*found, *self._fitted(in_proportion(job, most, self.space))]
         found[-1].append(self.place(self.space.home_ol.sum(axis=1)))
         return found
@@ -234,7 +234,7 @@ class _Search:
         return Heuristics(ratio=1 if replicas <= FEW else min(RATIO, int(self.job.cores_l.max())))
 
     def _limits(self, nodes: int) -> Limits:
-        return Limits(nodes=nodes, patience=self.patience)
+        return Limits(nodes=nodes, deadline=self.deadline)
 
     def _spent(self, weighed: int) -> bool:
         self._tell("placements weighed", self.weighed + weighed, WEIGHED, 0.0)
@@ -246,7 +246,7 @@ class _Search:
 
     @property
     def _late(self) -> bool:
-        return self.patience.over
+        return self.deadline.over
 
     def _improved(self, counts_ol: np.ndarray, most: int, scale: bool) -> np.ndarray:
         if self._late:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from optimizers.deadline import Deadline
 from optimizers.interface import OBJECTIVES, Candidate, Optimizer, Problem, Solution, Status
-from optimizers.patience import Patience
 from optimizers.selection import said
 
 SURE = 0.2
@@ -30,21 +30,21 @@ def surer(problem: Problem, best: Candidate, others: Sequence[Candidate]) -> Can
     return next((o for o in others if o.sane and o.backpressured < SURE and o.objective <= most), best)
 
 
-def with_room(problem: Problem, room: float, patience: Patience, spent: int = 0) -> Problem | None:
-    """The same, of plans with so much head room at least, for what is left of the budget and of the patience; None if
+def with_room(problem: Problem, room: float, deadline: Deadline, spent: int = 0) -> Problem | None:
+    """The same, of plans with so much head room at least, for what is left of the budget and of the time; None if
     that is nothing."""
     room = max(room, problem.requirements.head_room or 0.0)
-    if spent >= problem.budget or patience.over:
+    if spent >= problem.budget or deadline.over:
         return None
-    seconds = None if problem.seconds is None else patience.left_s
+    seconds = None if problem.seconds is None else deadline.left_s
     required = replace(problem.requirements, head_room=room)
     return replace(problem, requirements=required, budget=problem.budget - spent, seconds=seconds)
 
 
-def exchanged(problem: Problem, optimizer: Optimizer, found: Solution, best: Candidate, patience: Patience) -> Solution:
+def exchanged(problem: Problem, optimizer: Optimizer, found: Solution, best: Candidate, deadline: Deadline) -> Solution:
     """The solution, or its first surer alternative, or what the optimizer finds when it is asked for head room. best:
     the solution's plan."""
-    asked = with_room(problem, ROOM, patience, found.evaluations)
+    asked = with_room(problem, ROOM, deadline, found.evaluations)
     chosen = surer(problem, best, found.alternatives)
     if chosen is best and asked is not None and surer(problem, best, [replace(best, backpressured=0.0)]) is not best:
         again = optimizer.solve(asked)

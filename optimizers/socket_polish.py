@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.candidates import Candidates
+from optimizers.deadline import Deadline
 from optimizers.interface import Problem
-from optimizers.patience import Patience
 from optimizers.socket_moves import crowded, neighbours
 from optimizers.socket_solution import PROVED, as_good, calmest, load_bound, roomiest
 from optimizers.space import counts_of
@@ -37,16 +37,16 @@ IN_VAIN = 12
 
 
 def polished(
-    problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], patience: Patience, bound: float | None
+    problem: Problem, job: NumaJob, starts: Sequence[np.ndarray], deadline: Deadline, bound: float | None
 ) -> tuple[list[np.ndarray], int]:
     """The best plans [o, l] reached from the best of the starts and the given plan, and how many were estimated.
 
     bound: on the objective, to be told. Those are at most the problem's budget less what the answer needs. The starts
     themselves where there is no time or budget."""
     kept = 1 + problem.alternatives
-    if problem.budget <= kept + len(starts) or patience.left_s < SOON_S:
+    if problem.budget <= kept + len(starts) or deadline.left_s < SOON_S:
         return list(starts[:kept]), 0
-    left_s = None if patience.left_s == math.inf else patience.left_s
+    left_s = None if deadline.left_s == math.inf else deadline.left_s
     known = Candidates(replace(problem, budget=problem.budget - kept, seconds=left_s))
     known.bound = bound
     given_ol = counts_of(problem.deployment, problem.deployment.plan)

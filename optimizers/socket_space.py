@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimizers.divisible import free_o, tied
 from optimizers.interface import Problem
 from optimizers.memory import enough_memory
+from optimizers.scalable import free_o, tied
 from optimizers.space import counts_of
 from twin.deployment import Deployment
 from twin.errors import BadInput

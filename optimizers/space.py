@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from optimizers.divisible import free_o, tied
 from optimizers.rules import bin_ranges, valid_rows
+from optimizers.scalable import free_o, tied
 from twin.deployment import Deployment
 from twin.errors import BadInput, suggest
 from twin.plan import ExecutionPlan, Location

@@ -16,8 +16,8 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.counting import counting_bound
 from optimizers.balancing.draining import drained
 from optimizers.balancing.interface import Assignment, Solver, assignment
-from optimizers.balancing.relief import relieved
 from optimizers.balancing.search import Search
+from optimizers.balancing.serialisation import relieved
 from optimizers.balancing.traffic import Traffic
 from optimizers.balancing.units import contracted
 from twin.errors import BadInput
@@ -50,8 +50,8 @@ class Joint:
 
     def solve(self, balance: Balance) -> Assignment:
         """Without traffic: what the inner solver says."""
-        from optimizers.balancing.gathering import gathered  # most commands start without SciPy
-        from optimizers.balancing.meeting import met
+        from optimizers.balancing.collocation_program import gathered  # most commands start without SciPy
+        from optimizers.balancing.collocation_search import met
 
         traffic = balance.traffic
         if traffic is None or not traffic.total:

@@ -1,7 +1,7 @@
 """All migrations there are from an assignment, weighed at once: one at a time, and two that make room for each other.
 
-A row is what may migrate: a key group, or a unit of groups that exchange much already. Weights are those of `worth`,
-but for the mean, of which the first order alone is taken, and for two migrations that exchange traffic.
+A row is what may migrate: a key group, or a unit of groups that exchange much already. Weights are those of
+`objective`, but for the mean, of which the first order alone is taken, and for two migrations that exchange traffic.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix, identity, vstack
 
-from optimizers.balancing.worth import Worth
+from optimizers.balancing.objective import Worth
 
 PARTNERS = 12
 """Nodes, the least and the most loaded ones, to and from which a second migration makes room."""

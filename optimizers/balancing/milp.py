@@ -20,7 +20,7 @@ from optimizers.balancing.balance import Balance
 from optimizers.balancing.counting import counting_bound
 from optimizers.balancing.draining import drained
 from optimizers.balancing.interface import Assignment, Solver, assignment
-from optimizers.balancing.parsimony import thrifty
+from optimizers.balancing.prune_moves import thrifty
 from optimizers.balancing.search import Search
 from optimizers.program import Answer, Limits, Program, summed
 from twin.errors import BadInput

@@ -17,7 +17,7 @@ from optimizers.balancing.draining import drained
 from optimizers.balancing.exchanges import best_exchange, best_paid_exchange, exchanges
 from optimizers.balancing.flux import flux
 from optimizers.balancing.interface import TOLERANCE, Assignment, assignment
-from optimizers.balancing.parsimony import thrifty
+from optimizers.balancing.prune_moves import thrifty
 from optimizers.balancing.state import State
 from twin.randomness import stream
 

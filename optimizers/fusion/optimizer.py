@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from optimizers.candidates import by_risk
 from optimizers.climbing import climb
+from optimizers.deadline import Deadline
 from optimizers.fusion.arrangement import Arrangement, Arrangements, arranged, changes_of, everything, gathered
 from optimizers.fusion.baseline import baseline
 from optimizers.fusion.components import Fusion
@@ -23,7 +24,6 @@ from optimizers.fusion.links import Link, links_of, possible, within
 from optimizers.fusion.query_job import fusion_job
 from optimizers.governor import governor_plan
 from optimizers.interface import Optimizer, Problem, Solution, Traits, traits_of
-from optimizers.patience import Patience
 from optimizers.selection import choose, said
 from optimizers.space import counts_of
 from optimizers.space_plans import SpacePlans
@@ -39,12 +39,12 @@ Fused = tuple[Fusion, float | None]
 """A fusion, and the least communication that any other has; None: not known."""
 
 
-def _exact(job: Job, _: int, patience: Patience) -> Fused:
-    found = least_communication(job, seconds=max(LEAST_S, min(SECONDS, PART * patience.left_s)))
+def _exact(job: Job, _: int, deadline: Deadline) -> Fused:
+    found = least_communication(job, seconds=max(LEAST_S, min(SECONDS, PART * deadline.left_s)))
     return found.fusion, found.bound
 
 
-ALGORITHMS: Mapping[str, Callable[[Job, int, Patience], Fused]] = {
+ALGORITHMS: Mapping[str, Callable[[Job, int, Deadline], Fused]] = {
     "comm": lambda job, *_: (by_communication(job), None),
     "pa": lambda job, *_: (by_attributes(job), None),
     "baseline": lambda job, seed, _: (baseline(job, stream(seed, "fusion-baseline")), None),
@@ -80,19 +80,19 @@ class Fusing:
     def solve(self, problem: Problem) -> Solution:
         """Raises BadInput for a job that the algorithm cannot fuse, a cost model that does not see what is fused, or
         what who places cannot take."""
-        started_s, patience = time.perf_counter(), problem.patience()
+        started_s, deadline = time.perf_counter(), problem.deadline()
         problem.space.check(problem.deployment)
         if self.traits.costream_rules:
             problem = replace(problem, space=replace(problem.space, costream_rules=True))
         allowed = possible(problem.deployment)
-        fusion, least = ALGORITHMS[self.algorithm](fusion_job(problem.deployment), problem.seed, patience)
+        fusion, least = ALGORITHMS[self.algorithm](fusion_job(problem.deployment), problem.seed, deadline)
         wanted = within(fusion, allowed)
         _check_seen(problem, wanted)
         scales = self._placing.objective is not None and problem.space.free_replicas is None
         bounded = self.placing is not None and not scales
         problem, starts, asked = self._starts(problem, wanted)
         free = allowed if self.placing else ()
-        known = Arrangements(replace(problem, budget=problem.budget - asked), by_risk, patience=patience)
+        known = Arrangements(replace(problem, budget=problem.budget - asked), by_risk, deadline=deadline)
         whole = everything(problem.deployment, problem.space, free, known.left) if bounded else None
         climb(known, changes_of(problem, free), starts if whole is None else ())
         known.look_at(whole or ())

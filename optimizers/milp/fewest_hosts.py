@@ -17,15 +17,15 @@ import numpy as np
 
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
-from optimizers.divisible import free_o, tied
 from optimizers.interface import Problem
-from optimizers.milp.borne import Borne
+from optimizers.milp.feasible_at_rate import FeasibleAtRate
 from optimizers.milp.hosts import fluid_bound
 from optimizers.milp.placing import USED, Placing
 from optimizers.prices import prices_h
 from optimizers.program import Outcome
 from optimizers.rated import at_rate
 from optimizers.requirements import NOTHING_MORE
+from optimizers.scalable import free_o, tied
 from optimizers.selection import lasting
 from optimizers.space import Space, counts_of
 from twin.query import AnyOperator
@@ -57,7 +57,7 @@ def fewest_hosts(problem: Problem, head_room: float, prices: Mapping[str, float]
     price_h = prices_h(problem.deployment, prices)
     scenario = at_rate(problem.scenario, 1.0 + head_room)
     ahead = lasting(replace(problem, scenario=scenario, requirements=NOTHING_MORE))
-    space, candidates = problem.space, Candidates(problem, prefers=Borne(ahead, price_h), extra=1)
+    space, candidates = problem.space, Candidates(problem, prefers=FeasibleAtRate(ahead, price_h), extra=1)
     job = PlacementCoefficients.of(ahead.deployment)
     bound = fluid_bound(job, space, price_h, TOLERATED)
     for more in MORE if space.free_replicas else (1.0,):

@@ -17,7 +17,7 @@ import numpy as np
 from optimizers.candidates import Candidates
 from optimizers.climbing import climb_on
 from optimizers.interface import Candidate, Problem, Solution, Status, Traits
-from optimizers.milp.borne import Borne
+from optimizers.milp.feasible_at_rate import FeasibleAtRate
 from optimizers.milp.fewest_hosts import CLOSE, Fewest, fewest_hosts
 from optimizers.milp.highest_rate import highest_rate
 from optimizers.milp.youngest import youngest
@@ -72,10 +72,10 @@ class Milp:
         return replace(best, status=status, bound=found.proof.bound, message=best.message or found.message)
 
     def _rate(self, problem: Problem) -> Solution:
-        found = highest_rate(problem.deployment, problem.space, Limits(patience=problem.patience()))
+        found = highest_rate(problem.deployment, problem.space, Limits(deadline=problem.deadline()))
         ahead = replace(problem, scenario=at_rate(problem.scenario, found.factor or 1.0))
         no_price_h = np.zeros(len(problem.deployment.cluster.hosts))
-        candidates = Candidates(problem, prefers=Borne(ahead, no_price_h), extra=1)
+        candidates = Candidates(problem, prefers=FeasibleAtRate(ahead, no_price_h), extra=1)
         given = counts_of(problem.deployment, problem.deployment.plan)
         candidates.look_at([given] if found.counts_ol is None else [found.counts_ol, given])
         climb_on(candidates)

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from optimizers.deadline import Stopped, never
 from optimizers.driving.drives import drive_of
-from optimizers.foreign import AnswerError, of_others
 from optimizers.interface import OBJECTIVES, Optimizer, Problem, Solution, Standing, traits_of
-from optimizers.patience import Stopped, never
 from optimizers.planner import Planner
+from optimizers.plugins import AnswerError, of_others
 from optimizers.registry import optimizer_by_name
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.selection import choose, estimate

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from optimizers.counted import as_plans
-from optimizers.foreign import AnswerError, fitting
 from optimizers.interface import Optimizer, Problem, Solution
+from optimizers.plugins import AnswerError, fitting
 from optimizers.registry import BASELINES
 from optimizers.requirements import NOTHING_MORE, Requirements
 from optimizers.space import ALL_PLANS, Space

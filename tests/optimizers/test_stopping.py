@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.claimed_jobs import claimed_job
+from optimizers.deadline import Deadline
 from optimizers.interface import Problem, Standing, Status
-from optimizers.patience import Patience
 from optimizers.planner import Planner
 from optimizers.program import aside
 from optimizers.registry import OPTIMIZERS
@@ -122,8 +122,8 @@ def _fields(problem: Problem) -> dict[str, object]:
 def test_a_solver_that_does_not_hear_is_left_behind() -> None:
     waited: list[float] = []
     deaf = threading.Event()  # its `wait` would say False in the end
-    assert aside(lambda: deaf.wait(60.0), Patience(stopped=lambda: len(waited) >= 2), waited.append) is None
+    assert aside(lambda: deaf.wait(60.0), Deadline(stopped=lambda: len(waited) >= 2), waited.append) is None
     deaf.set()
-    assert aside(lambda: np.pi, Patience()) == np.pi
+    assert aside(lambda: np.pi, Deadline()) == np.pi
     with pytest.raises(ZeroDivisionError):
-        aside(lambda: 1 / 0, Patience.of(10.0))
+        aside(lambda: 1 / 0, Deadline.of(10.0))

@@ -14,8 +14,8 @@ import numpy as np
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.migrations import Migrations, Rows, migrations
+from optimizers.balancing.objective import Worth
 from optimizers.balancing.traffic import Traffic
-from optimizers.balancing.worth import Worth
 from twin.randomness import stream
 
 FIRST = 24

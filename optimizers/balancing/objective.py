@@ -9,7 +9,7 @@ import numpy as np
 
 from optimizers.balancing.balance import Balance
 from optimizers.balancing.interface import TOLERANCE
-from optimizers.balancing.relief import remote_g
+from optimizers.balancing.serialisation import remote_g
 from optimizers.balancing.traffic import Traffic
 
 EXCESS = 3.0

@@ -3,8 +3,8 @@
 A column is a migration: one key group, or a unit of groups that exchange much already, to a node that it exchanges
 traffic with; and, to make room, to one of the least loaded nodes. Of two groups that exchange much, one migrates at
 most, unless in one column: then what the columns gain adds up, and the choice among them is a linear program of a few
-thousand columns instead of a quadratic one. For loads that stay what they are; see `meeting` for those that fall as
-traffic comes together.
+thousand columns instead of a quadratic one. For loads that stay what they are; see `collocation_search` for those that
+fall as traffic comes together.
 """
 
 from __future__ import annotations

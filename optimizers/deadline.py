@@ -1,4 +1,4 @@
-"""How long whoever asked waits: until so many seconds have passed, or until told to stop."""
+"""When whoever asked wants the best so far: once so many seconds have passed, or once told to stop."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Deadline:
     """until_s: as time.perf_counter() tells it."""
 
     until_s: float = math.inf
     stopped: Stopped = never
 
     @classmethod
-    def of(cls, seconds: float | None, stopped: Stopped = never) -> Patience:
+    def of(cls, seconds: float | None, stopped: Stopped = never) -> Deadline:
         """From now on. seconds: None: as long as it takes."""
         return cls(math.inf if seconds is None else time.perf_counter() + seconds, stopped)
 
@@ -33,7 +33,7 @@ class Patience:
         """0 if there is none."""
         return 0.0 if self.stopped() else max(0.0, self.until_s - time.perf_counter())
 
-    def part(self, share: float) -> Patience:
+    def part(self, share: float) -> Deadline:
         """So much of what is left."""
         return self if self.until_s == math.inf else replace(self, until_s=time.perf_counter() + share * self.left_s)
 
@@ -48,5 +48,5 @@ class Patience:
         return self.until_s == math.inf and self.stopped is never
 
 
-ENDLESS = Patience()
+ENDLESS = Deadline()
 """Nothing ends it."""

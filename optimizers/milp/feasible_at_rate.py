@@ -10,7 +10,7 @@ from optimizers.selection import RISK_STEP, estimate
 from optimizers.space import host_of_sockets
 
 
-class Borne:
+class FeasibleAtRate:
     """ahead: the problem at that rate. prices_h: of hosts; zeros if the hosts do not matter."""
 
     def __init__(self, ahead: Problem, prices_h: np.ndarray) -> None:
