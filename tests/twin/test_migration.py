@@ -162,7 +162,7 @@ def test_a_scaled_window_keeps_its_content() -> None:
 def test_all_records_of_a_key_are_on_one_replica(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever moves, each window has one result of a key, of all of its records.
 
-    The engine's windows are looked into; the kernel, whose windows are not Python's, gives the same run to the last bit.
+    The engine's windows are looked into; the kernel, whose are not Python's, gives the same run to the last bit.
     """
     results = GroupCombiner.results
     found: Counter[tuple[float, int]] = Counter()

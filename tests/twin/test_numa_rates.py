@@ -175,9 +175,7 @@ def with_cores(cluster: Cluster, cores: int) -> Cluster:
     host = cluster.hosts[0]
     sockets = tuple(each.model_copy(update={"cores": cores}) for each in host.sockets)
     percent = host.cpu_percent * cores / host.sockets[0].cores
-    return cluster.model_copy(
-        update={"hosts": (host.model_copy(update={"sockets": sockets, "cpu_percent": percent}),)}
-    )
+    return cluster.model_copy(update={"hosts": (host.model_copy(update={"sockets": sockets, "cpu_percent": percent}),)})
 
 
 def test_two_hosts_cost_serialisation_and_share_a_card() -> None:

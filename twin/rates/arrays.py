@@ -58,6 +58,10 @@ class JobArrays:
         self.passed = [self._passed(o) for o in range(len(self.operators))]
         self.akin_o = [self._akin(streams) for streams in self.inputs]
         """Whether some of its streams stem from the same tuples."""
+        self.copied_o = [any(self.broadcast_s[s] for s in streams) for streams in self.inputs]
+        """Whether each of its replicas gets some tuples that all get."""
+        self.in_order_o = [o in self.calling and self.calling[o].ordered for o in range(len(self.operators))]
+        """Whether it keeps answers back for those before them."""
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
         self.slides = {
             o: float(each.window.slide)

@@ -17,7 +17,15 @@ from scenarios.calibration.point import Point
 from scenarios.calibration.structures import with_power
 from scenarios.calibration.unit_costs import UnitCost, of_functions, of_kinds
 from scenarios.spaces.families import RandomScenarios
-from tests.scenarios.calibration.engines import MEASURED_S, at_rates, formula, hidden_engine, job, random_costs, simulated
+from tests.scenarios.calibration.engines import (
+    MEASURED_S,
+    at_rates,
+    formula,
+    hidden_engine,
+    job,
+    random_costs,
+    simulated,
+)
 from twin.profiles import STORM
 from twin.scenario import RunSettings
 
