@@ -20,7 +20,6 @@ from itertools import combinations
 
 import numpy as np
 
-from twin.kinds.router import Router
 from twin.rates.arrays import JobArrays
 from twin.rates.calling import bunched_s
 from twin.rates.layout import Layout
@@ -69,8 +68,7 @@ def _by_ways(layout: Layout, found: Load, streams: list[int], ages: dict[int, np
     job, sent_sn, pairs = layout.job, layout.carried_sn(found.out_on), list[Pairs]()
     for one, other in combinations(streams, 2):
         both = _stems(job, job.producer_s[one]) & _stems(job, job.producer_s[other])
-        stem = job.operators[max(both)] if both else None
-        if both and not (isinstance(stem, Router) and stem.exclusive):
+        if both and not job.operators[max(both)].exclusive:
             often = sent_sn[one] * sent_sn[other] / np.maximum(found.out_on[max(both)], 1e-12)
             pairs.append((other, often, np.abs(ages[one] - ages[other])))
     return pairs
