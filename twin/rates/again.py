@@ -23,9 +23,9 @@ import numpy as np
 from twin.rates.arrays import JobArrays
 from twin.rates.calling import bunched_s
 from twin.rates.layout import Layout
-from twin.rates.lines import RHO_MAX, Queues
+from twin.rates.lines import Queues
 from twin.rates.load import Load
-from twin.rates.together import ways_of
+from twin.rates.queues import RHO_MAX
 
 LEAST_S = 1e-9
 """As far apart as copies are that come at one moment."""
@@ -46,7 +46,7 @@ def again_s(layout: Layout, found: Load, lines: Queues, o: int, arriving_kn: np.
     extra_s = np.zeros(layout.size)
     pairs = _by_ways(layout, found, streams, ages) + _of_copies(layout, found, lines, streams)
     for s, pairs_per_s, apart_s in pairs:
-        mine = pairs_per_s / np.maximum(found.in_on[o], 1e-12) / ways_of(layout, s)
+        mine = pairs_per_s / np.maximum(found.in_on[o], 1e-12) / layout.ways(s)
         extra_s = extra_s + mine * left(rho, uneven_s, apart_s) * lines.line_on[o]
     extra_s = extra_s / (1.0 - rho) / (layout.replicas_on[o] if job.shared_o[o] else 1.0)
     for s in (s for s in streams if job.in_order_o[job.producer_s[s]]):

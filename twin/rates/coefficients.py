@@ -26,9 +26,8 @@ from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.keys import crowding
-from twin.rates.lines import RHO_MAX
 from twin.rates.load import flow_at
-from twin.rates.queues import irregularity, mmc_wait_s, superposed
+from twin.rates.queues import RHO_MAX, irregularity, mmc_wait_s, superposed
 
 
 class OperatorCoefficients(NamedTuple):

@@ -40,8 +40,9 @@ from twin.rates.cores import FULL
 from twin.rates.filling import Measured, behind_s, filled, filling_s
 from twin.rates.hottest import hottest
 from twin.rates.layout import Layout
-from twin.rates.lines import RHO_MAX, Line, Queues, queues_s
+from twin.rates.lines import Line, Queues, queues_s
 from twin.rates.load import Load
+from twin.rates.queues import RHO_MAX
 from twin.rates.room import room_sn
 from twin.rates.throttle import felt
 

@@ -204,6 +204,10 @@ class Layout:
         several = np.array(self.job.broadcast_s)[:, None]
         return np.where(several, self.replicas_on[self.job.consumer_s], 1.0)
 
+    def ways(self, s: int) -> np.ndarray | float:
+        """Replicas of its consumer among which what a producer replica sends on a stream is dealt. [N]"""
+        return 1.0 if self.job.to_one_s[s] else self.replicas_on[self.job.consumer_s[s]]
+
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
         """What all streams carry, of what operators pass on, copies of broadcasts included. [S, 1 or N]"""
         sent_sn = self.job.sent_sn(out_on)

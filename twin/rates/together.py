@@ -43,15 +43,8 @@ def beside_on(layout: Layout, found: Load) -> np.ndarray | None:
     return others if layout.fusing is None else np.where(layout.fusing.behind_on, 0.0, others)
 
 
-def ways_of(layout: Layout, s: int) -> np.ndarray | float:
-    """Replicas of the consumer among which what comes together on a stream is dealt. [N]"""
-    job, consumer = layout.job, layout.job.consumer_s[s]
-    to_one = job.broadcast_s[s] or job.forward_s[s] or job.whole_s[s] or job.shared_o[consumer]
-    return 1.0 if to_one else layout.replicas_on[consumer]
-
-
 def _beside(layout: Layout, s: int, made: np.ndarray) -> np.ndarray:
-    job, ways = layout.job, ways_of(layout, s)
+    job, ways = layout.job, layout.ways(s)
     if job.batch_s[s] > 1 or job.drops_s[s]:
         return np.zeros(layout.size)
     if job.in_turn_s[s]:
