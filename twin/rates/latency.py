@@ -43,7 +43,6 @@ from twin.rates.layout import Layout
 from twin.rates.lines import Line, Queues, queues_s
 from twin.rates.load import Load
 from twin.rates.queues import RHO_MAX
-from twin.rates.room import room_sn
 from twin.rates.throttle import felt
 
 THROTTLED = 1.0 - 1e-3
@@ -207,7 +206,7 @@ def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, li
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
-    inside_sn = room_sn(layout) / np.maximum(per_replica_sn, 1e-9)
+    inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
     if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
         line = Line(lines.line_on, lines.gap_on, found.line_scv_on, None)
         others_on = line.wait_s(np.minimum(hot.less / hot.more, 1.0 - 1e-9))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 RHO_MAX = 0.98
-"""Above it, the mean wait of a queue is taken as that at this load: no run is long enough to show more."""
+"""Mean waits at higher loads are taken as at this one."""
 USUAL_LOAD = 0.9
 """At which waits matter."""
 
