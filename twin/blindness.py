@@ -24,7 +24,7 @@ def unseen_of(scenario: Scenario, seen: Collection[str]) -> tuple[str, ...]:
     seen: of `events`, `policy`, `checkpoints`, `commits` (for which results wait), `arrivals`, `pauses`, `jitter`,
     `batches`, `sockets`, `links`, `skew`, `drift`, `assignment` (of key groups), `alignment`, `fusion`, `partitions`
     (read unevenly), `counting` (in windows of several replicas), `unlike` (keys, where a law takes them as alike and
-    random), `drops`, and partitionings by name.
+    random), `apart` (tuples of a key, of joins and sessions), `drops`, and partitionings by name.
     """
     return tuple(dict.fromkeys(words for name, words in _beyond(scenario) if name not in seen))
 
@@ -53,6 +53,11 @@ def _beyond(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield "partitions", f"uneven partitions of {operator.name}"
         if operator.if_unlike:
             yield from _of_alike(scenario, operator)
+        if (isinstance(operator, Windowed) and operator.joins) or operator.if_unlike:
+            ways = [scenario.query.partitioning(each) for each in scenario.query.inputs(operator.name)]
+            together = all(way.keeps_keys or way.whole or way.copies for way in ways)
+            if scenario.plan.replicas(operator.name) > 1 and not together:
+                yield "apart", f"that tuples of a key come to several replicas of {operator.name}"
         counts = isinstance(operator, Windowed) and operator.window.policy == "count"
         if counts and scenario.plan.replicas(operator.name) > 1:
             yield "counting", f"that each replica of {operator.name} has count windows of its own"

@@ -15,9 +15,8 @@ from twin.simulation import simulate
 
 LIMIT_SE = 4.0
 """If standard errors were known; see `limit_se`."""
-SKETCH, EDGE = 0.025, 0.001
-"""Quantiles of a run are within 2 % by themselves, and what is under way at its end counts for nothing; only what
-is beyond that counts, as a share."""
+SKETCH = 0.025
+"""Quantiles of a run are within 2 % by themselves; only what is beyond that counts, as a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Figure:
     def off_se(self) -> float:
         """Their difference, in standard errors of it."""
         off = self.simulated - self.brute
-        allowed = self.brute * (SKETCH if self.name.endswith("p95") else EDGE)
+        allowed = self.brute * SKETCH if self.name.endswith("p95") else 0.0
         return float(np.sign(off) * max(0.0, abs(off) - allowed) / max(self.error, 1e-9))
 
     @property

@@ -19,7 +19,7 @@ from optimizers.milp.network import Ways
 from optimizers.program import Program, Terms
 from twin.kinds.ages import oldest_s
 from twin.rates.coefficients import PlacementCoefficients
-from twin.rates.lines import RHO_MAX
+from twin.rates.queues import RHO_MAX
 
 SPREAD = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Where the tangents of a join touch: so far from the constant difference of its sides, in shares of how far placements
@@ -120,7 +120,8 @@ def _sinks(job: PlacementCoefficients) -> tuple[list[int], np.ndarray]:
 
 
 def alone_s(job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool) -> np.ndarray:
-    """Service and wait of operators that are alone on a socket [O, L]; a source's wait counts end to end only."""
+    """Service, wait and evaluation of operators that are alone on a socket [O, L]; a source's wait counts end to end
+    only."""
     each, place = job.operators, job.places
     siblings_o = each.work * (1.0 - 1.0 / each.replicas)
     left_ol = np.clip(place.capacity_l - siblings_o[:, None], 1e-6, place.core_l)
@@ -128,7 +129,7 @@ def alone_s(job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool)
     sources = [o for o, streams in enumerate(job.inputs) if not streams]
     if not end_to_end:
         waited_ol[sources] = 0.0
-    return served_ol + waited_ol
+    return served_ol + waited_ol + each.evaluated_s[:, None] / left_ol
 
 
 def _chords(

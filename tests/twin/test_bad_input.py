@@ -100,6 +100,10 @@ def test_what_cannot_be_is_refused(changes, says):
     [
         (
             {f"{RATE}.rate_per_s": 1e9, "run.horizon_s": 1e7, "run.period_s": 1e6},
+            r"records that 's' has not read: .*; lower its rate",
+        ),
+        (
+            {f"{RATE}.rate_per_s": 2000, "run.horizon_s": 1e7, "run.period_s": 1e6},
             r"h of CPU time, mostly for .*; lower",
         ),
         ({f"{WINDOW}.slide_s": 1e-6, "run.horizon_s": 1e6, "run.period_s": 1e5}, r"window of 'a'.*its slide longer"),

@@ -10,6 +10,7 @@ import pytest
 
 import optimizers.policies  # noqa: F401  # so that scenarios can name them
 from tests.twin.changing import job
+from tests.twin.worlds import deployment, sink, source
 from twin.blindness import unseen_of
 from twin.cluster import Link, Numa, Socket
 from twin.events import Failure
@@ -139,6 +140,19 @@ def test_who_sees_nothing_names_everything_and_who_sees_all_nothing(name: str) -
     without, has = pair(name)
     assert set(unseen_of(has, ())) > set(unseen_of(without, ()))
     assert not unseen_of(has, CHANGES)
+
+
+@pytest.mark.parametrize(("how", "said"), [("rebalance", True), ("hash", False), ("broadcast", False)])
+@pytest.mark.parametrize("kind", [{"kind": "session", "gap_s": 1, "keys": 50}, {"kind": "join", "selectivity": 0.01}])
+def test_keys_that_are_apart_are_named(kind: dict[str, Any], how: str, said: bool) -> None:
+    """A join finds fewer matches then, and a session has parts."""
+    if kind["kind"] == "join":
+        kind = kind | {"window": {"policy": "time", "size_s": 1}}
+    several = [source("one"), source("two"), kind | {"name": "keyed"}, sink()]
+    streams = [("one", "keyed"), ("two", "keyed"), ("keyed", "sink")]
+    found = deployment(several, streams, {"one": 100, "two": 100}, placement={"keyed": {"h": 3}})
+    words = unseen_of(dealt("keyed", partitioning=how)(Scenario.of(found)), SEEN)
+    assert any("several replicas of keyed" in each for each in words) == said
 
 
 def test_a_plain_job_hides_nothing() -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.twin.changing import HOSTS, column, e2e_s, job, run
-from tests.twin.kernel.both import advancing
+from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.worlds import chain
 from twin.change.scaling import even_flows
 from twin.engine.draws import Draws
@@ -160,7 +160,10 @@ def test_a_scaled_window_keeps_its_content() -> None:
 
 @pytest.mark.parametrize("rate", [300, 1500])
 def test_all_records_of_a_key_are_on_one_replica(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever moves, each window has one result of a key, of all of its records."""
+    """Whatever moves, each window has one result of a key, of all of its records.
+
+    The engine's windows are looked into; the kernel, whose are not Python's, gives the same run to the last bit.
+    """
     results = GroupCombiner.results
     found: Counter[tuple[float, int]] = Counter()
     held: Counter[float] = Counter()
@@ -177,12 +180,15 @@ def test_all_records_of_a_key_are_on_one_replica(rate: float, monkeypatch: pytes
         Scale(at_s=9.2, operator="a", placement=("h1", "h3", "h3")),
         Scale(at_s=13.2, operator="a", placement=("h3",)),
     ]
-    with advancing(lambda world, until_s: world.env.run(until_s)):  # the kernel calls no Python
-        run(job(rate=rate, key_groups=8), *moves)
+    scenario = Scenario.of(job(rate=rate, key_groups=8), RunSettings(horizon_s=20, period_s=1), moves)
+    engine = in_engine(scenario)
     assert set(found.values()) == {1}
     full = [held[at_s] for at_s in sorted(held) if at_s >= 3.0]
     assert np.abs(np.array(full) - 2.0 * rate).max() < 6 * np.sqrt(2.0 * rate)
     assert all(found[at_s, key] for at_s in held if at_s > 3.0 for key in range(20))
+    kernel = in_kernel(scenario)
+    assert kernel.stretches
+    assert differences(engine, kernel) == []
 
 
 def test_replicas_are_counted_as_they_come_and_go() -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.twin.test_rate_batches import FREE, job, predict
 from twin.deployment import Deployment
 from twin.key_skew import KeySkew, zipf_shares
+from twin.kinds.ages import Held, group_age_s
 from twin.kinds.async_io import AsyncIO
 from twin.kinds.selective import beside
 from twin.kinds.spread import KeySpread
@@ -33,6 +34,40 @@ def dealt(deployment: Deployment, **partitioning: str) -> Deployment:
 def exact(deployment: Deployment, seed: int = 1, horizon_s: float = 15.0) -> object:
     settings = RunSettings(horizon_s=horizon_s, warmup_s=3.0, period_s=3.0, seed=seed)
     return simulate(Scenario.of(deployment, settings)).metrics
+
+
+# windows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tuples", "bursts"), [(0.2, None), (1.5, None), (8.0, None), (0.5, 4), (3.0, 4), (3.0, 1)])
+def test_the_oldest_of_a_group_is_brute_force(tuples, bursts):
+    """A Poisson number of tuples a group and window, evenly over a window of 1 s or in so many bursts."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(tuples, 200_000)
+    counts = counts[counts > 0]
+    came_s = rng.random((len(counts), counts.max()))
+    came_s = came_s if bursts is None else np.floor(came_s * bursts) / bursts
+    came_s[np.arange(counts.max()) >= counts[:, None]] = 1.0
+    ages_s = 1.0 - came_s.min(axis=1)
+    every = None if bursts is None else np.array([float(bursts)])
+    held = Held(np.array([1.0]), np.array([counts.mean()]), np.ones(1), bursts_per_s=every)
+    law_s = group_age_s(TimeWindow(size_s=1.0), held)[0]
+    assert abs(ages_s.mean() - law_s) < 4 * ages_s.std() / np.sqrt(len(ages_s)) + 1e-5
+
+
+def test_results_leave_when_their_evaluation_ends():
+    """A result of 5 ms for each of 20 groups: 0.1 s of a window of 1 s. Next to nothing else costs anything."""
+    cheap = STORM.tuple_us.model_copy(update={"aggregate": 1.0})
+    free = STORM.value_us.model_copy(update={"ints": 0.0, "doubles": 0.0})
+    engine = STORM.model_copy(
+        update={"name": "dear", "tuple_us": cheap, "value_us": free, "result_us": 5000.0, "scan_us": 0.0}
+    )
+    total = Aggregate(name="sum", window=TimeWindow(size_s=1.0), group_by="int", groups=20)
+    found = job(Source(name="in", **FREE), total, Sink(name="out", **FREE), rate_per_s=400.0, engine=engine)
+    said = predict(found)["processing_latency_s"][0]
+    runs = np.array([exact(found, seed).processing_latency_s.mean for seed in range(6)])
+    assert said == pytest.approx(1.0 - 1.0 / 20.0 + 0.1, abs=2e-3)
+    assert abs(runs.mean() - said) < 4 * runs.std(ddof=1) / np.sqrt(len(runs))
 
 
 # what comes together ------------------------------------------------------------------------------------------------

@@ -40,14 +40,31 @@ class Held(NamedTuple):
 def group_age_s(window: Window, held: Held) -> np.ndarray:
     """Mean age, since its arrival, of the oldest tuple of a group. [N]
 
-    Bursts of a window's results come when time windows begin, so that with one a window all tuples are as old as that.
+    In a time window a group has a Poisson number of tuples, one at least, of mean m. They come evenly, or in bursts of
+    a window's results as time windows begin: with one a window all tuples are as old as that.
     """
     of_group = held.window_tuples / np.maximum(held.groups, 1e-12)
     if window.policy == "time":
-        apart = 0.0 if held.bursts_per_s is None else 1.0 / np.maximum(held.bursts_per_s * window.size, 1.0)
-        return np.asarray((of_group + apart) * window.size / (of_group + 1.0))
+        mean = _poisson_mean(of_group)
+        some = -np.expm1(-mean)
+        if held.bursts_per_s is None:
+            return np.asarray(window.size * (1.0 / some - 1.0 / mean))
+        apart = 1.0 / np.maximum(held.bursts_per_s * window.size, 1.0)
+        gaps = np.where(apart * mean > 1e-6, np.expm1(np.minimum(apart * mean, 700.0)) / np.maximum(apart, 1e-12), mean)
+        return np.asarray(window.size * (1.0 / some - 1.0 / gaps))
     taken = np.maximum(held.in_per_s, 1e-12)
     return np.asarray((of_group * (held.window_tuples + 1.0) / (of_group + 1.0) - 1.0) / taken)
+
+
+def _poisson_mean(above_none: np.ndarray) -> np.ndarray:
+    """The mean m of a Poisson number whose mean is this where it is not 0: m / (1 - exp(-m)), by Newton's method from
+    above."""
+    mean = np.maximum(np.minimum(above_none, 2.0 * (above_none - 1.0)), 1e-6)
+    for _ in range(6):
+        none = np.exp(-mean)
+        step = (mean - above_none * (1.0 - none)) / np.maximum(1.0 - above_none * none, 1e-9)
+        mean = np.maximum(mean - step, 1e-6)
+    return np.asarray(mean)
 
 
 def oldest_s(arriving: list[np.ndarray], size_s: np.ndarray) -> np.ndarray:

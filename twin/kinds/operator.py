@@ -114,6 +114,11 @@ class OperatorBase(Spec):
         """Length of the partial results over event time that it hands over; 0: none are."""
         return 0.0
 
+    @property
+    def exclusive(self) -> bool:
+        """Whether a tuple goes to one consumer at most."""
+        return False
+
     def share_to(self, consumer: str) -> float:
         """Of the tuples that it passes on, those that go to a consumer of that name."""
         return 1.0

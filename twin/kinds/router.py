@@ -28,7 +28,7 @@ class Router(OperatorBase):
 
     @property
     def exclusive(self) -> bool:
-        """Whether a tuple goes to one consumer at most."""
+        """See OperatorBase."""
         return sum(self.shares.values()) <= WHOLE
 
     @property

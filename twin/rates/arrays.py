@@ -54,10 +54,19 @@ class JobArrays:
         self.gain_o = np.array([each.gain if isinstance(each, Selective) else 1.0 for each in self.operators])
         self.multiplies = bool((self.gain_o > 1.0).any())
         self.shared_o = [job.one_queue(name) for name in self.names]
+        self.to_one_s = [
+            self.broadcast_s[s] or self.forward_s[s] or self.whole_s[s] or self.shared_o[consumer]
+            for s, consumer in enumerate(self.consumer_s)
+        ]
+        """Whether all that a producer replica sends comes to each place that gets any of it."""
         self.calling = {o: calls for o, each in enumerate(self.operators) if (calls := each.calls) is not None}
         self.passed = [self._passed(o) for o in range(len(self.operators))]
         self.akin_o = [self._akin(streams) for streams in self.inputs]
         """Whether some of its streams stem from the same tuples."""
+        self.copied_o = [any(self.broadcast_s[s] for s in streams) for streams in self.inputs]
+        """Whether each of its replicas gets some tuples that all get."""
+        self.in_order_o = [o in self.calling and self.calling[o].ordered for o in range(len(self.operators))]
+        """Whether it keeps answers back for those before them."""
         self.windowed = [o for o, operator in enumerate(self.operators) if isinstance(operator, Windowed)]
         self.slides = {
             o: float(each.window.slide)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twin.rates.layout import Layout
-from twin.rates.room import room_sn
 
 if TYPE_CHECKING:
     from twin.rates.load import Load
@@ -34,7 +33,7 @@ def burst_blocking(
     at that operator's pace, and the window's operator is blocked meanwhile. An operator with other inputs has only the
     time for this one that those leave. used_on: of its time an operator works; pace_sn: utilisation of a stream.
     """
-    job, capacity_sn = layout.job, np.broadcast_to(room_sn(layout), pace_sn.shape)
+    job, capacity_sn = layout.job, np.broadcast_to(layout.room_sn, pace_sn.shape)
     found: dict[int, np.ndarray] = {}
     for o in job.windowed:
         fires = fires_on[o]

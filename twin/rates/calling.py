@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twin.calls import Calls
-from twin.rates.queues import ggc_wait_s
-
-RHO_MAX = 0.98
+from twin.rates.queues import RHO_MAX, ggc_wait_s
 
 
 def away_s(calls: Calls, in_per_s: np.ndarray, replicas: np.ndarray, blocked: np.ndarray) -> np.ndarray:
@@ -31,6 +29,21 @@ def turn_s(calls: Calls, sizes: np.ndarray) -> np.ndarray:
         more = np.maximum(sizes - calls.servers, 0.0)
         found = more**2 / (2.0 * sizes * calls.servers) * calls.served_s
     return found if calls.rate_per_s is None else np.maximum(found, (sizes - 1.0) / 2.0 / calls.rate_per_s)
+
+
+def bunched_s(calls: Calls, each_per_s: np.ndarray, load: np.ndarray) -> np.ndarray:
+    """How much longer tuples wait behind a replica whose answers leave in order, and so together. [N]
+
+    load: of the station behind it. Services S behind a call that came at A and took L end the work of who came at B
+    not before A + L + S, so that work ends max(L - (B - A) + S) after B, over all calls before. With S as its mean,
+    load (B - A), that is the time until the answer where tuples come 1 / (1 - load) times as often.
+    """
+    found = []
+    for rate, used in np.broadcast(each_per_s, np.minimum(load, RHO_MAX)):
+        most_s = np.inf if calls.capacity is None or rate <= 0.0 else calls.capacity / rate
+        kept_s = [min(calls.kept_s(float(each)), most_s) for each in (rate, rate / (1.0 - used))]
+        found.append(kept_s[1] - kept_s[0])
+    return np.array(found)
 
 
 def _away_s(calls: Calls, each_per_s: float, total_per_s: float, blocked: bool) -> float:

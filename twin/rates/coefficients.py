@@ -26,9 +26,8 @@ from twin.kinds.flow import Flow
 from twin.kinds.windowed import Windowed
 from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.keys import crowding
-from twin.rates.lines import RHO_MAX
 from twin.rates.load import flow_at
-from twin.rates.queues import irregularity, mmc_wait_s, superposed
+from twin.rates.queues import RHO_MAX, irregularity, mmc_wait_s, superposed
 
 
 class OperatorCoefficients(NamedTuple):
@@ -39,6 +38,7 @@ class OperatorCoefficients(NamedTuple):
     skew: work of the busiest replica over the mean. held_mb: of memory, all replicas together. in_per_s: tuples taken.
     batch: tuples that come at once.
     shared: whether its replicas take from one queue. window_s: age that its window adds; of a join, its length.
+    evaluated_s: core seconds that an evaluation of it takes a replica.
     """
 
     work: np.ndarray
@@ -52,6 +52,7 @@ class OperatorCoefficients(NamedTuple):
     batch: np.ndarray
     shared: np.ndarray
     window_s: np.ndarray
+    evaluated_s: np.ndarray
 
 
 class StreamCoefficients(NamedTuple):
@@ -223,6 +224,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
     near_on = job.service.total(in_on, sent_sn)
     varied_on = job.service.spread(in_on, sent_sn) * (in_on / np.maximum(near_on, 1e-12)) ** 2
     scanned_on = fires_on * window_on * job.scan_o[:, None] + out_on * job.result_o[:, None]
+    each_on = np.divide(scanned_on, fires_on, out=np.zeros_like(scanned_on), where=fires_on > 0)
     state_o = np.array(
         [(key_groups_of(each) or 0) * getattr(each, "state_bytes_per_group", 0.0) for each in job.operators]
     )
@@ -244,6 +246,7 @@ def _operators(job: JobArrays, flow: dict[str, Flow], replicas_o: np.ndarray) ->
         in_per_s=in_on[:, 0],
         batch=np.array(batch_o),
         shared=np.array(job.shared_o),
+        evaluated_s=each_on[:, 0] / np.where(job.by_time_o, replicas_o, 1.0),
         window_s=np.array([_window_s(job, flow, o, replicas_o[o]) for o in range(len(job.names))]),
     )
 

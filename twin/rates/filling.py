@@ -14,7 +14,6 @@ import numpy as np
 from twin.rates.cores import FULL
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.room import room_sn as room_of
 
 
 def credits_sn(layout: Layout) -> np.ndarray:
@@ -22,7 +21,7 @@ def credits_sn(layout: Layout) -> np.ndarray:
     job = layout.job
     replicas_sn = layout.replicas_on[job.consumer_s].copy()
     replicas_sn[[job.shared_o[o] for o in job.consumer_s]] = 1.0  # of one common queue
-    return np.asarray(replicas_sn * room_of(layout))
+    return np.asarray(replicas_sn * layout.room_sn)
 
 
 def filling_s(

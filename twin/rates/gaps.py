@@ -49,11 +49,10 @@ def _met(layout: Layout, found: Load, streams: list[int], leaving: np.ndarray) -
 
 def _dealt(layout: Layout, s: int, scv: np.ndarray) -> np.ndarray:
     """Of what one producer replica sends to one of the consumer's."""
-    job, consumer = layout.job, layout.job.consumer_s[s]
+    job, turns = layout.job, layout.ways(s)
     scv = 1.0 + job.share_s[s] * (scv - 1.0)
-    if job.forward_s[s] or job.broadcast_s[s] or job.whole_s[s] or job.shared_o[consumer]:
+    if job.to_one_s[s]:
         return scv
-    turns = layout.replicas_on[consumer]
     if not job.in_turn_s[s]:
         return 1.0 + (scv - 1.0) / turns
     return scv / np.maximum(turns / max(job.gain_o[job.producer_s[s]], 1.0), 1.0)  # of ten at once, each gets some

@@ -16,7 +16,8 @@ behind a run that starts empty (row 2): what a run of H seconds lacks of H secon
   group, n s / (n + 1) in a time window of s seconds, (n (w + 1) / (n + 1) - 1) gaps in a count window of w tuples.
   Over event time, the same of a Poisson number, without the slack of the source.
   Joins: of the oldest of tuples drawn at random from the window, one a side, plus the older side's age.
-* An evaluation emits its results one after another: half the burst waits, here or at the slowest operator after it.
+* An evaluation takes its operator, and all of its results leave at its end: half of them wait at the operator after it.
+* Copies of a tuple that come by several ways, or from several replicas, wait for each other (`twin.rates.again`).
 * The lag grows by all of these but full channels, and by the windows only as they start: a tumbling time window by
   its length (the last one ends with the run), others by half a slide, and joins by what sliding windows lack until
   they are first full.
@@ -32,15 +33,16 @@ from typing import NamedTuple
 import numpy as np
 
 from twin.kinds.ages import Held
+from twin.rates.again import again_s
 from twin.rates.batches import batch_waits_s
 from twin.rates.calling import away_s
 from twin.rates.cores import FULL
 from twin.rates.filling import Measured, behind_s, filled, filling_s
 from twin.rates.hottest import hottest
 from twin.rates.layout import Layout
-from twin.rates.lines import RHO_MAX, Line, Queues, queues_s
+from twin.rates.lines import Line, Queues, queues_s
 from twin.rates.load import Load
-from twin.rates.room import room_sn
+from twin.rates.queues import RHO_MAX
 from twin.rates.throttle import felt
 
 THROTTLED = 1.0 - 1e-3
@@ -101,11 +103,12 @@ def result_ages_s(
             ages[1, o] += behind
             continue
         producers = [job.producer_s[s] for s in streams]
-        waited_on[o] = np.where(blocked_on[o], 0.0, wait_on[o] + turn_on[o])
+        arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
+        waits_s = wait_on[o] + turn_on[o] + again_s(layout, found, lines, o, arriving[0])
+        waited_on[o] = np.where(blocked_on[o], 0.0, waits_s)
         queue_on[o] += waited_on[o]
         if o in job.calling:
             queue_on[o] += away_s(job.calling[o], found.in_on[o], layout.replicas_on[o], blocked_on[o])
-        arriving = ages[:, producers] + channel_sn[None, streams] + batch_sn[streams]
         arriving[2] = ages[2, producers] + link_sn[streams]  # channels fill quickly beside the rate at which they drain
         arriving[2] += batch_sn[streams]
         rates = sent_sn[streams]
@@ -119,11 +122,21 @@ def result_ages_s(
         channel_on[o] = mixed[0] - _mixed(rates, ages[:, producers])[0]
         window_on[o] = through[0] - mixed[0]
         ages[:, o] = through + queue_on[o]
+        if o in job.windowed:
+            ages[:, o] += _evaluated_s(layout, found, o)
     weights = found.in_on[job.sinks]
     total = weights.sum(axis=0)
     results = np.where(total > 1e-12, _mixed(weights, ages[:, job.sinks]), ages[:, job.sinks[0]])
     parts = channel_on, queue_on, waited_on, window_on
     return Ages(np.minimum(results, measured.end_s), ages, *parts, blocked_on, filling_rn, full_sn, channel_sn, link_sn)
+
+
+def _evaluated_s(layout: Layout, found: Load, o: int) -> np.ndarray:
+    """How long one replica takes to look at what its window holds and to make the results. [N]"""
+    job, fires = layout.job, found.fires_on[o]
+    results = np.divide(found.out_on[o], fires, out=np.zeros_like(fires), where=fires > 0.0)
+    work = found.window_on[o] * job.scan_o[o] + results * job.result_o[o]
+    return np.asarray(work / found.speed_on[o] / (layout.replicas_on[o] if job.by_time_o[o] else 1.0))
 
 
 def _taken(layout: Layout, found: Load, o: int) -> np.ndarray:
@@ -193,7 +206,7 @@ def _channels_s(layout: Layout, found: Load, full: Full, link_sn: np.ndarray, li
         return link_sn
     sent_sn = layout.carried_sn(found.out_on)
     per_replica_sn = sent_sn / layout.replicas_on[job.consumer_s]
-    inside_sn = room_sn(layout) / np.maximum(per_replica_sn, 1e-9)
+    inside_sn = layout.room_sn / np.maximum(per_replica_sn, 1e-9)
     if hot is not None:  # the busiest replica's are full; what comes to the others waits for their own work alone
         line = Line(lines.line_on, lines.gap_on, found.line_scv_on, None)
         others_on = line.wait_s(np.minimum(hot.less / hot.more, 1.0 - 1e-9))

@@ -204,6 +204,24 @@ class Layout:
         several = np.array(self.job.broadcast_s)[:, None]
         return np.where(several, self.replicas_on[self.job.consumer_s], 1.0)
 
+    @cached_property
+    def room_sn(self) -> np.ndarray:
+        """Tuples that the channels of a stream into one replica of its consumer hold, none within a task: with capacity
+        in buffers, the more, the more replicas send. [S, N], or [S, 1] where the plan does not matter."""
+        job, engine = self.job, self.job.deployment.engine
+        if engine.channel_buffers is None:
+            found = np.full((len(job.streams), 1), float(engine.channel_tuples))
+        else:
+            channels_sn = self.replicas_on[job.producer_s].copy()
+            channels_sn[job.forward_s] = 1.0
+            buffers_sn = channels_sn * engine.channel_buffers + engine.gate_buffers
+            found = np.maximum(buffers_sn * job.buffer_s[:, None], 1.0)
+        return found if self.fusing is None else found * ~self.fusing.inner_sn
+
+    def ways(self, s: int) -> np.ndarray | float:
+        """Replicas of its consumer among which what a producer replica sends on a stream is dealt. [N]"""
+        return 1.0 if self.job.to_one_s[s] else self.replicas_on[self.job.consumer_s[s]]
+
     def carried_sn(self, out_on: np.ndarray) -> np.ndarray:
         """What all streams carry, of what operators pass on, copies of broadcasts included. [S, 1 or N]"""
         sent_sn = self.job.sent_sn(out_on)

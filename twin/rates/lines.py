@@ -16,11 +16,9 @@ from twin.rates.gaps import gap_scv_on
 from twin.rates.hottest import hottest
 from twin.rates.layout import Layout
 from twin.rates.load import Load
-from twin.rates.queues import irregularity, mmc_wait_s
+from twin.rates.queues import RHO_MAX, irregularity, mmc_wait_s
 from twin.rates.sharing import Sharing, demands, sharing
 from twin.rates.together import beside_on
-
-RHO_MAX = 0.98
 
 
 class Queues(NamedTuple):

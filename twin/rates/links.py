@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twin.rates.arrays import MEGA
+from twin.rates.queues import RHO_MAX
+
 if TYPE_CHECKING:
     from twin.cluster import Cluster
     from twin.rates.layout import Layout
 
-MEGA = 1e6
-RHO_MAX = 0.98
 Of = Callable[[int, np.ndarray], np.ndarray]
 """Sum over a stream's pairs of hosts, by their shares of its tuples, of what is true of each [P, X]: [N, X]."""
 

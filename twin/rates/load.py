@@ -20,7 +20,6 @@ from twin.rates.arrays import MEGA, JobArrays
 from twin.rates.bursts import burst_blocking
 from twin.rates.cores import share_cores
 from twin.rates.layout import Layout
-from twin.rates.room import room_sn
 from twin.rates.sockets import Cells
 
 
@@ -170,7 +169,7 @@ def load(layout: Layout, flow: Mapping[str, Flow], slowdown_on: np.ndarray) -> L
         crowding = 1.0 if layout.crowding_on is None else layout.crowding_on[o]
         cpu_on[o] = np.maximum(cpu_on[o], calls.used(in_on[o], in_on[o] / layout.replicas_on[o] * crowding))
     nic_sn, nic_hn = _nics(layout, sent_sn)
-    credits_sn = per_replica_sn * layout.latency_sn / np.maximum(room_sn(layout), 1.0)
+    credits_sn = per_replica_sn * layout.latency_sn / np.maximum(layout.room_sn, 1.0)
     if job.windowed:
         pace_sn = np.maximum(nic_sn, credits_sn)
         for o, blocked in burst_blocking(layout, in_on, out_on, fires_on, used_on, pace_sn).items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+RHO_MAX = 0.98
+"""Mean waits at higher loads are taken as at this one."""
 USUAL_LOAD = 0.9
 """At which waits matter."""
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from twin.rates.layout import Layout
 from twin.rates.load import Load, flow_at, load, pressure
-from twin.rates.room import room_sn
 
 ROUNDS = 40
 CLOSE = 1e-7
@@ -51,7 +50,7 @@ def _weights(layout: Layout, streams: Sequence[int]) -> np.ndarray:
     """Credits of some streams into one operator, over the most of any of them. [K, 1 or N]"""
     if layout.job.deployment.engine.channel_buffers is None:
         return np.ones((len(streams), 1))
-    room_kn = np.maximum(room_sn(layout)[streams], 1.0)
+    room_kn = np.maximum(layout.room_sn[streams], 1.0)
     return np.asarray(room_kn / room_kn.max(axis=0))
 
 

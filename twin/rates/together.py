@@ -44,11 +44,9 @@ def beside_on(layout: Layout, found: Load) -> np.ndarray | None:
 
 
 def _beside(layout: Layout, s: int, made: np.ndarray) -> np.ndarray:
-    job, consumer = layout.job, layout.job.consumer_s[s]
+    job, ways = layout.job, layout.ways(s)
     if job.batch_s[s] > 1 or job.drops_s[s]:
         return np.zeros(layout.size)
-    to_one = job.broadcast_s[s] or job.forward_s[s] or job.whole_s[s] or job.shared_o[consumer]
-    ways = 1.0 if to_one else layout.replicas_on[consumer]
     if job.in_turn_s[s]:
         return beside(made / ways)
     return np.asarray(beside(made) / ways)

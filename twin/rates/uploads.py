@@ -16,8 +16,9 @@ from twin.kinds.windowed import Windowed
 from twin.rates.arrays import JobArrays
 from twin.rates.keys import key_shares
 from twin.rates.layout import Layout
-from twin.rates.links import RHO_MAX, Hops
+from twin.rates.links import Hops
 from twin.rates.load import Load, windows_on
+from twin.rates.queues import RHO_MAX
 
 
 class Uploads(NamedTuple):

@@ -14,6 +14,7 @@ from twin.scenario import Scenario
 from twin.simulation import simulate
 from twin.spec import parse
 
+WARMUP_S, MEASURED_S = 10.0, 20.0
 HOST = {"ram_mb": 64_000, "bandwidth_mbps": 10_000, "latency_ms": 1}
 
 
@@ -31,7 +32,7 @@ def job(
         "plan": {"placement": dict(placement)},
         "workload": {"arrivals": {name: {"law": "constant", "rate_per_s": rate} for name, rate in rates.items()}},
         "engine": "flink",
-        "run": {"horizon_s": 30, "warmup_s": 10},
+        "run": {"horizon_s": WARMUP_S + MEASURED_S, "warmup_s": WARMUP_S},
     }
     return parse(Scenario, data)
 
