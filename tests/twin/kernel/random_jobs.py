@@ -7,10 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from twin.errors import BadInput
 from twin.profiles import STORM
 from twin.scenario import Scenario
-from twin.spec import parse
 
 HERE = Path(__file__).parent
 HORIZON_S = 1.5
@@ -24,8 +22,8 @@ def scenario(random: Random, changing: bool) -> Scenario:
     while True:
         parts = _parts(random)
         try:
-            made = parse(Scenario, parts)
-        except BadInput:
+            made = Scenario.model_validate(parts)
+        except ValueError:
             continue
         return _changing(random, made) if changing else made
 
@@ -35,12 +33,13 @@ def _parts(random: Random) -> Parts:
     in_step = random.random() < 0.2  # all that is random is not, so that much happens at the same moments
     if in_step:
         operators = [each | {"service_scv": 0.0} for each in operators]
+    chaining = random.random() < 0.25
+    streams = _streams(random, operators, line=chaining)
     hosts = _hosts(random)
-    placement = {each["name"]: _places(random, each, hosts) for each in operators}
+    placement = _placement(random, operators, streams, hosts, alike=chaining)
     sources = [each["name"] for each in operators if each["kind"].endswith("source")]
     skewed = [each for each in operators if each.get("key_groups") and random.random() < 0.5]
     links, switches = _links(random, hosts)
-    streams = _streams(random, operators)
     for each in streams:
         unequal = len(placement[each["producer"]]) != len(placement[each["consumer"]])
         if each.get("partitioning") == "forward" and unequal:
@@ -54,7 +53,7 @@ def _parts(random: Random) -> Parts:
             "arrivals": {name: _EVEN if in_step else _law(random) for name in sources},
             "keys": {each["name"]: _skew(random, each["key_groups"]) for each in skewed},
         },
-        "engine": _engine(random),
+        "engine": _engine(random) | {"chaining": chaining},
         "run": {
             "horizon_s": HORIZON_S,
             "period_s": random.choice([0.2, 0.5, 0.9]),
@@ -73,40 +72,66 @@ def _operators(random: Random) -> list[Parts]:
     """Up to two sources, four operators, two sinks; each in the order in which records may flow."""
     sources = [_source(random, f"s{number}") for number in range(random.randint(1, 2))]
     middle = [_middle(random, f"m{number}") for number in range(random.randint(1, 4))]
-    sinks = [
-        {"kind": "sink", "name": f"t{number}", "service_time_s": random.choice([0.0, 0.0, 3e-4])}
-        for number in range(random.randint(1, 2))
-    ]
+    sinks = [_sink(random, f"t{number}") for number in range(random.randint(1, 2))]
     return [*sources, *middle, *sinks]
 
 
 def _source(random: Random, name: str) -> Parts:
     if random.random() < 0.2:
-        return {"kind": "kafka_source", "name": name, "partitions": random.randint(1, 6), "service_time_s": 1e-4}
+        return {"kind": "kafka-source", "name": name, "partitions": random.randint(1, 6), "service_time_s": 1e-4}
     return {"kind": "source", "name": name, "service_time_s": random.choice([0.0, 1e-4])}
 
 
+def _sink(random: Random, name: str) -> Parts:
+    parts: Parts = {"kind": "sink", "name": name, "service_time_s": random.choice([0.0, 0.0, 3e-4])}
+    if random.random() < 0.2:
+        limits = [{"rate_per_s": 150.0}, {"capacity": 3}, {"rate_per_s": 300.0, "capacity": 5}]
+        parts |= {"kind": "external-sink", "latency_s": 0.01, **random.choice(limits)}
+    return parts
+
+
+KINDS = "filter map map aggregate aggregate join router session keyed-state async lookup-join temporal-join".split()
+SELECTIVITIES = {
+    "filter": (0.0, 0.3, 0.7, 1.0),
+    "map": (0.5, 1.0, 1.0, 1.5, 3.0),
+    "keyed-state": (0.5, 1.0, 2.0),
+    "async": (0.5, 1.0, 2.5),
+    "lookup-join": (0.0, 1.0, 1.5),
+    "temporal-join": (0.5, 1.0, 2.0),
+}
+
+
 def _middle(random: Random, name: str) -> Parts:
-    kind = random.choice(["filter", "map", "map", "aggregate", "aggregate", "join", "router"])
+    kind = random.choice(KINDS)
     parts: Parts = {"kind": kind, "name": name}
+    grouped = kind not in ("filter", "router")
     if random.random() < 0.8:
         parts["service_time_s"] = random.choice([0.0, 1e-4, 2e-3])
     if random.random() < 0.3:
         parts["service_scv"] = random.choice([0.0, 1.0, 4.0])
     if random.random() < 0.2:
         parts["tuple_bytes"] = random.choice([10, 5000])
-    if kind == "filter":
-        parts["selectivity"] = random.choice([0.0, 0.3, 0.7, 1.0])
-    elif kind == "map":
-        parts["selectivity"] = random.choice([0.5, 1.0, 1.0, 1.5, 3.0])
-    elif kind == "aggregate":
+    if kind in SELECTIVITIES:
+        parts["selectivity"] = random.choice(SELECTIVITIES[kind])
+    if kind == "aggregate":
         parts["window"] = _window(random)
-        if random.random() < 0.8:
+        grouped = random.random() < 0.8
+        if grouped:
             parts |= {"group_by": "int", "groups": random.choice([1, 3, 50])}
     elif kind == "join":
         parts["window"] = _window(random)
         parts |= random.choice([{"selectivity": 0.02}, {"selectivity": 0.3}, {"amplification": 0.7}])
-    if kind in ("map", "aggregate", "join") and random.random() < 0.5:
+    elif kind == "session":
+        parts |= {"gap_s": random.choice([0.02, 0.2]), "keys": random.choice([20, 500])}
+    elif kind == "keyed-state":
+        parts |= {"keys": random.choice([20, 500]), "ttl_s": random.choice([None, 0.1, 0.5]), "key_groups": 8}
+    elif kind in ("async", "lookup-join"):
+        parts |= {"latency_s": random.choice([0.0, 0.01, 0.1]), "latency_scv": random.choice([0.0, 1.0])}
+        parts |= {"capacity": random.choice([1, 5, 100]), "ordered": random.random() < 0.5}
+        parts["rate_per_s"] = random.choice([None, None, 200.0])
+    if kind == "lookup-join":
+        parts |= {"hit_ratio": random.choice([0.0, 0.8, 1.0]), "hit_latency_s": random.choice([0.0, 1e-3])}
+    if grouped and random.random() < 0.5:
         parts["key_groups"] = random.choice([3, 8, 20])
         parts["state_bytes_per_group"] = random.choice([0, 1000, 100_000])
     return parts
@@ -123,24 +148,28 @@ def _window(random: Random) -> Parts:
     )
 
 
-def _streams(random: Random, operators: list[Parts]) -> list[Parts]:
-    """Each takes from some before it, and what leads nowhere ends in the first sink."""
+def _streams(random: Random, operators: list[Parts], line: bool) -> list[Parts]:
+    """Each takes from some before it, and what leads nowhere ends in the first sink. line: most from just one."""
     names = [each["name"] for each in operators]
     streams: list[tuple[str, str]] = []
     for place, each in enumerate(operators):
-        before = [other["name"] for other in operators[:place] if other["kind"] != "sink"]
+        before = [other["name"] for other in operators[:place] if not other["name"].startswith("t")]
         if each["kind"].endswith("source"):
             continue
-        least = 2 if each["kind"] == "join" else 1
+        least = 2 if each["kind"].endswith("join") and each["kind"] != "lookup-join" else 1
         count = min(len(before), random.choice([least, least, least + 1]))
-        streams += [(producer, each["name"]) for producer in random.sample(before, count)]
+        producers = before[-least:] if line else random.sample(before, count)
+        if each["kind"] == "temporal-join":
+            each["side"] = producers[0]
+        streams += [(producer, each["name"]) for producer in producers]
     led_on = {producer for producer, _ in streams}
     streams += [(name, "t0") for name in names if name not in led_on and not name.startswith("t")]
     for each in operators:
         if each["kind"] == "router":
             consumers = [consumer for producer, consumer in streams if producer == each["name"]]
             each["shares"] = {name: random.choice([0.2, 0.5, 0.9]) for name in consumers}
-    return [_stream(random, *ends) for ends in streams]
+    one_queue = [name for name in names if random.random() < 0.1]
+    return [_stream(random, *ends) | ({"partitioning": "shared"} if ends[1] in one_queue else {}) for ends in streams]
 
 
 def _stream(random: Random, producer: str, consumer: str) -> Parts:
@@ -194,7 +223,19 @@ def _links(random: Random, hosts: list[Parts]) -> tuple[list[Parts], list[str]]:
     return links, ["switch"] if how == "star" else []
 
 
-def _places(random: Random, operator: Parts, hosts: list[Parts]) -> list[str]:
+def _placement(
+    random: Random, operators: list[Parts], streams: list[Parts], hosts: list[Parts], alike: bool
+) -> dict[str, list[str]]:
+    """alike: all operators as the first, so that those may run as one that may at all."""
+    one_host = [each["consumer"] for each in streams if each.get("partitioning") == "shared"]
+    found = {
+        each["name"]: _places(random, [random.choice(hosts)] if each["name"] in one_host else hosts)
+        for each in operators
+    }
+    return dict.fromkeys(found, found["s0"]) if alike else found
+
+
+def _places(random: Random, hosts: list[Parts]) -> list[str]:
     places = [each["name"] for each in hosts]
     places += [f"{each['name']}/1" for each in hosts if "sockets" in each]
     return [random.choice(places) for _ in range(random.choice([1, 1, 2, 3]))]
@@ -256,8 +297,9 @@ def _engine(random: Random) -> Parts:
         changed["context_switch"] = 0.1
     if random.random() < 0.2:
         changed["memory_factor"] = 2.0
-    if random.random() < 0.2:
-        changed["noise"] = {"gc_interval_s": 0.5, "gc_pause_s": 0.05}
+    pauses = {"gc_interval_s": 0.5, "gc_pause_s": 0.05} if random.random() < 0.2 else {}
+    jitter = {"jitter_scv": random.choice([0.3, 2.0])} if random.random() < 0.2 else {}
+    changed["noise"] = pauses | jitter
     return STORM.model_dump(mode="json") | changed | {"name": "random"}
 
 
@@ -277,8 +319,8 @@ def _changing(random: Random, made: Scenario) -> Scenario:
 
 def _with(made: Scenario, **more: Any) -> Scenario:
     try:
-        return parse(Scenario, {**dict(made), **more})
-    except BadInput:
+        return Scenario.model_validate({**dict(made), **more})
+    except ValueError:
         return made
 
 

@@ -59,3 +59,9 @@ def test_state_on_its_way_to_storage_shares_cards_with_records(engine: dict[str,
     deployed = parse(Deployment, {**dict(deployed), "engine": profile})
     nothing = {"kind": "rate-change", "source": "source", "factor": 1.0, "at_s": 0.7}
     assert require_same(deployed, checkpoints=CHECKPOINTS, events=[nothing])
+
+
+def test_a_source_does_other_work_while_it_waits_for_a_record() -> None:
+    """Its part of a checkpoint takes longer than the checkpoint: the kernel takes over before it is done."""
+    checkpoints = {"interval_s": 0.3, "mode": "unaligned", "sync_ms": 100}
+    assert require_same(job(20), checkpoints=checkpoints)
