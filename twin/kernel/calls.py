@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from math import inf
+from traceback import print_exception
 from typing import Any
 
 import numpy as np
@@ -12,14 +15,17 @@ from twin.kernel import layout as k
 from twin.kernel.advance import chain
 from twin.kernel.arena import view
 from twin.kernel.handover.brokers import more_arrivals
-from twin.kernel.handover.network import path, read_jitter
+from twin.kernel.handover.network import nowhere, path, read_jitter
 from twin.kernel.handover.stores import make_room
 from twin.kernel.handover.windows import make_entries, make_results
 from twin.kernel.lower import Lowered
 
+NEVER = 2**40
+"""A knot that no run comes to."""
+
 
 class Calls:
-    """Of one world. An error stops the kernel, and is raised where it was started."""
+    """Of one world. An error stops the kernel after the event that it is at, and is raised where it was started."""
 
     def __init__(self, low: Lowered) -> None:
         self.low = low
@@ -45,9 +51,28 @@ class Calls:
         try:
             self._by_number[what](here)
         except BaseException as error:  # ctypes would print it and go on
-            self.low.error = error
+            self.low.error = self.low.error or error
             self.low.state[0]["stopped"] = 1
+            self._make_do(what, here)
         return 0
+
+    def _make_do(self, what: int, here: int) -> None:
+        """What the kernel can do with to the end of the event, where it has not got what it called for."""
+        if what == k.UNIFORMS:
+            view(k.STREAM, here)["uniforms_left"] = BLOCK
+        elif what == k.SERVICES:
+            view(k.STREAM, here)["services_left"] = BLOCK
+        elif what == k.ARRIVALS:
+            row = view(k.BROKER, here)
+            row["times"], row["place"], row["count"] = self.low.arena.floats([inf]), 0, 1
+        elif what == k.PATHS:
+            row = view(k.PORT, here)
+            self.low.blocks[here, "paths"][int(row["replica"])] = nowhere(self.low)
+        elif what == k.KNOT:
+            view(k.JITTER, here)["knot"] = NEVER
+        elif what != k.KEY:  # there is no memory left, and it would write where it has none
+            print_exception(self.low.error)
+            os._exit(1)
 
     def _items(self, _: int) -> None:
         self.low.state[0]["free"] = self.low.arena.chunk(0)

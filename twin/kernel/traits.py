@@ -75,8 +75,7 @@ def unsettled(world: World) -> bool:
     used = [port.paths.inbox(place) for port in ports for place in port.deal.live]
     used += [path.inbox for port in ports for path, _ in port.outbox]
     used += [port.paths.inbox(place) for port in ports if isinstance(port, GatheringPort) for place in port._buffers]
-    held = [record for task in tasks for record in [*task.queue, *([task.current[0]] if task.in_service else [])]]
-    used += [record.inbox for record in held if isinstance(record.inbox, Inbox)]
+    used += [record.inbox for task in tasks for record in _held(task) if isinstance(record.inbox, Inbox)]
     known = {id(task) for task in tasks}
     for pool in world.pools.values():
         waiting = [keeper for record, keeper in pool.queue if record.n]
@@ -90,6 +89,18 @@ def unsettled(world: World) -> bool:
 def _is_mark(value: object) -> bool:
     """Whether it is a control item, also one that nobody waits for any more."""
     return isinstance(value, Record) and not value.n
+
+
+def _held(task: Task) -> list[Record]:
+    """What has come to it and has not left."""
+    logic, found = task.logic, list(task.queue)
+    if task.in_service:
+        found.append(task.current[0])
+    if isinstance(logic, CallLogic):
+        found += [*logic.flying.values(), *([] if logic.stuck is None else [logic.stuck])]
+    elif isinstance(logic, Chain):
+        found += [*logic.planned, *(each for _, each in logic.entered)]
+    return found if task.evaluating is None else [*found, *(each for _, each in task.evaluating.entered)]
 
 
 def _under_way(task: Task) -> bool:

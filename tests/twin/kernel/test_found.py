@@ -8,10 +8,10 @@ import pytest
 
 from tests.twin.changing import job
 from tests.twin.kernel.both import differences, in_engine, in_kernel
-from tests.twin.worlds import deployment, sink, source
+from tests.twin.worlds import chain, deployment, sink, source
 from twin.deployment import Deployment
 from twin.profiles import STORM
-from twin.scenario import Scenario
+from twin.scenario import RunSettings, Scenario
 from twin.spec import parse
 
 
@@ -65,3 +65,13 @@ def test_a_source_does_other_work_while_it_waits_for_a_record() -> None:
     """Its part of a checkpoint takes longer than the checkpoint: the kernel takes over before it is done."""
     checkpoints = {"interval_s": 0.3, "mode": "unaligned", "sync_ms": 100}
     assert require_same(job(20), checkpoints=checkpoints)
+
+
+def test_what_takes_no_time_leaves_a_source_waiting_for_its_next_record() -> None:
+    """Evaluations of a window that runs as one with the source, and is empty."""
+    window = {"kind": "aggregate", "name": "w", "window": {"policy": "time", "size_s": 0.1}, "service_time_s": 0}
+    engine = STORM.model_dump(mode="json") | {"name": "chaining", "chaining": True}
+    fused = chain([window], {"law": "constant", "rate_per_s": 4.0}, engine=engine)
+    found = in_engine(Scenario(**dict(fused), run=RunSettings(horizon_s=3.1, period_s=3.1)))
+    assert found.run is not None and found.run.metrics.tuples_in == 12
+    assert require_same(fused)

@@ -21,35 +21,72 @@ from tests.twin.worlds import chain
 from twin.kernel import native
 from twin.kernel.arena import Arena
 from twin.kernel.calls import Calls
+from twin.profiles import STORM
 from twin.scenario import RunSettings, Scenario
 from twin.simulation import simulate
 
 WINDOW = {"policy": "time", "size_s": 0.2, "slide_s": 0.1}
 
 
-def small(rate_per_s: float = 300.0, horizon_s: float = 1.0) -> Scenario:
+def small(rate_per_s: float = 300.0, horizon_s: float = 1.0, **more: Any) -> Scenario:
     """A job that asks Python for all kinds of things: random numbers, arrivals, more room."""
     middle = [
         {"kind": "filter", "name": "some", "selectivity": 0.7, "service_time_s": 1e-4, "service_scv": 1},
         {"kind": "aggregate", "name": "sums", "window": WINDOW, "group_by": "int", "groups": 5},
     ]
     settings = RunSettings(horizon_s=horizon_s, period_s=horizon_s / 2)
-    return Scenario(**dict(chain(middle, rate_per_s)), run=settings)
+    return Scenario(**dict(chain(middle, rate_per_s, **more)), run=settings)
+
+
+def in_another_process(code: str, *arguments: str, **environment: str) -> tuple[int, str, str]:
+    """How it ends, and what it says."""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
+    done = subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
 # errors and signals --------------------------------------------------------------------------------------------------
 
 
-def test_an_error_in_what_the_kernel_calls_is_raised_where_the_run_was_started(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def fail(*_: Any) -> None:
-        raise LookupError("no more random numbers")
+FAILING = """
+import sys
+from tests.twin.kernel.test_running import far
+from twin.kernel.calls import Calls
+from twin.simulation import simulate
 
-    monkeypatch.setattr(Calls, "_uniforms", fail)
-    with pytest.raises(LookupError, match="no more random numbers"):
-        simulate(small())
-    assert capfd.readouterr() == ("", "")
+def fail(*_):
+    raise LookupError("nothing there")
+
+for name in sys.argv[1:]:
+    real = getattr(Calls, name)
+    setattr(Calls, name, fail)
+    try:
+        simulate(far())
+    except LookupError as error:
+        print(name, error)
+    setattr(Calls, name, real)
+"""
+
+
+def far() -> Scenario:
+    """The same over a network whose latency varies."""
+    hosts = [{"name": name, "cpu_percent": 400, "ram_mb": 1000, "bandwidth_mbps": 10, "latency_ms": 5} for name in "ab"]
+    engine = STORM.model_dump(mode="json") | {"name": "jittered", "noise": {"jitter_scv": 1.0}}
+    return small(hosts=hosts, placement={"some": "b", "source": "a", "sums": ["a", "b"], "sink": "b"}, engine=engine)
+
+
+def test_an_error_in_what_the_kernel_calls_is_raised_where_the_run_was_started() -> None:
+    """In a process of its own: it might break off else."""
+    names = ("_uniforms", "_services", "_arrivals", "_path", "_knot")
+    said = "".join(f"{name} nothing there\n" for name in names)
+    assert in_another_process(FAILING, *names) == (0, said, "")
+
+
+@pytest.mark.parametrize("name", ["_items", "_rows"])
+def test_without_memory_the_kernel_says_so_and_ends(name: str) -> None:
+    code = f"from twin.kernel import layout\nlayout.LEAST_ROOM = 16\n{FAILING}"
+    status, said, complaint = in_another_process(code, name)
+    assert (status, said) == (1, "") and complaint.endswith("LookupError: nothing there\n")
 
 
 def interrupting(whole: Callable[..., None]) -> Callable[..., None]:
@@ -111,25 +148,13 @@ print(found.stretches > 0, found.run.operator_rows, found.run.metrics)
 """
 
 
-def in_another_process(**environment: str) -> tuple[str, str]:
-    """What the same small job is there, and what is said on standard error."""
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout, done.stderr
-
-
 def test_plain_python_and_machine_code_say_the_same_and_none_is_made_twice() -> None:
     here = in_kernel(small(100.0), 0)
     assert here.run is not None
     said = f"True {here.run.operator_rows} {here.run.metrics}\n"
-    assert in_another_process(NUMBA_DISABLE_JIT="1") == (said, "")
+    assert in_another_process(CODE, NUMBA_DISABLE_JIT="1") == (0, said, "")
     assert native.cached() is not None
-    assert in_another_process() == (said, "")  # nothing is compiled, or it would say so
+    assert in_another_process(CODE) == (0, said, "")  # nothing is compiled, or it would say so
 
 
 def refusing(*places: Path) -> Callable[..., None]:

@@ -55,8 +55,9 @@ class PollingTask(Task):
 
     def job(self, outcome: Outcome, work_s: float) -> None:
         """See Task."""
-        self._forget()
         super().job(outcome, work_s)
+        if self.busy:  # else it still waits for the next arrival
+            self._forget()
 
     def poll_anew(self) -> None:
         """What was to come has changed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twin.engine.station.station import Station
-from twin.engine.streams.channel import Path, Receiver
+from twin.engine.streams.channel import UNBOUNDED, Path, Receiver
 from twin.engine.streams.jitter import Jitter, JitteredLeg
 from twin.engine.streams.network import Nic
 from twin.engine.streams.pool import Pool
@@ -62,6 +62,14 @@ def path(low: Lowered, path: Path) -> int:
             if nic is not None:
                 row["card"], row["latency_s"], row["bytes_each"] = low.here[id(nic)], path.latency_s, path.bytes_each
     return low.here[id(path)]
+
+
+def nowhere(low: Lowered) -> int:
+    """The structure of a path whose end takes all that comes and does nothing with it."""
+    path, inbox, pool = (low.arena.make(each, 1) for each in (k.PATH, k.INBOX, k.POOL))
+    path["inbox"], inbox["pool"], inbox["credits"] = inbox.ctypes.data, pool.ctypes.data, UNBOUNDED
+    pool["count"], pool["members"] = 1, low.arena.wholes([0])
+    return int(path.ctypes.data)
 
 
 def _leg(low: Lowered, leg: Leg, path: Path) -> int:
