@@ -75,3 +75,11 @@ def test_what_takes_no_time_leaves_a_source_waiting_for_its_next_record() -> Non
     found = in_engine(Scenario(**dict(fused), run=RunSettings(horizon_s=3.1, period_s=3.1)))
     assert found.run is not None and found.run.metrics.tuples_in == 12
     assert require_same(fused)
+
+
+@pytest.mark.parametrize("engine", [{}, BATCHES])
+def test_no_random_number_is_drawn_where_one_replica_gets_all(engine: dict[str, Any]) -> None:
+    """All records are of one key, so that one of two replicas has them all; then that one's share is halved."""
+    deployed = parse(Deployment, {**dict(job(400, groups=1)), "engine": STORM.model_dump(mode="json") | engine})
+    more = {"kind": "scale", "operator": "a", "placement": ["h1", "h2"], "at_s": 1.0}
+    assert require_same(deployed, events=[more])

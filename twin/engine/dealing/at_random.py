@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RandomDeal(Deal):
-    """By shares of the replicas; one uniform number a record."""
+    """By shares of the replicas; one uniform number a record, if there are several that have one."""
 
     __slots__ = ("_draws", "_steps")
 
@@ -36,6 +36,8 @@ class RandomDeal(Deal):
 
     def parts(self, record: Record) -> Iterable[tuple[int, Record]]:
         """See Deal."""
+        if len(self.live) == 1:
+            return super().parts(record)
         return ((bisect_right(self._steps, self._draws.uniform()), record),)
 
 
