@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.twin.changing import job
+from tests.twin.changing import HOSTS, job
 from tests.twin.kernel.both import differences, in_engine, in_kernel
 from tests.twin.worlds import chain, deployment, sink, source
 from twin.deployment import Deployment
@@ -83,3 +83,22 @@ def test_no_random_number_is_drawn_where_one_replica_gets_all(engine: dict[str, 
     deployed = parse(Deployment, {**dict(job(400, groups=1)), "engine": STORM.model_dump(mode="json") | engine})
     more = {"kind": "scale", "operator": "a", "placement": ["h1", "h2"], "at_s": 1.0}
     assert require_same(deployed, events=[more])
+
+
+def test_keys_are_drawn_anew_of_what_a_window_holds_and_not_of_what_it_has_forgotten() -> None:
+    """A join is told to have the one replica that it has; before that, a change hands the world over and back."""
+    both = {"kind": "join", "name": "j", "window": {"policy": "time", "size_s": 0.1}, "selectivity": 0.3}
+    ends = [("one", "j"), ("other", "j"), ("j", "sink")]
+    parts = [source("one"), source("other"), both | {"service_time_s": 1e-4}, sink()]
+    deployed = deployment(parts, ends, {"one": 100.0, "other": 100.0})
+    nothing = {"kind": "rate-change", "source": "one", "factor": 1.0, "at_s": 0.5}
+    same = {"kind": "scale", "operator": "j", "placement": ["h"], "at_s": 1.0}
+    assert require_same(deployed, events=[nothing, same])
+
+
+def test_a_call_may_hold_a_record_that_came_through_a_buffer() -> None:
+    """It waited for the state of its key group, and now for its answer."""
+    ask = {"kind": "async", "name": "ask", "latency_s": 0.05, "key_groups": 4, "state_bytes_per_group": 500_000}
+    places = dict.fromkeys(("source", "ask", "sink"), "h0")
+    more = {"kind": "scale", "operator": "ask", "placement": ["h0", "h1"], "at_s": 1.0}
+    assert require_same(chain([ask], 100.0, hosts=HOSTS, placement=places), events=[more])

@@ -150,8 +150,7 @@ class WindowLogic(Logic):
         combiner, origin = self.combiner, self.trigger.origin()
         for side, (content, items) in enumerate(zip(self.contents, state.stores, strict=True)):
             if combiner.groups is None:
-                draws = self.station.draws
-                items = [(at, combiner.draw_key(side, draws), born_s, taken_s) for at, _, born_s, taken_s in items]
+                items = self._drawn_anew(side, items)
             content.become(sorted([*content.items(), *_shifted(items, origin)], key=_position))
 
     def stores(self) -> int:
@@ -170,7 +169,12 @@ class WindowLogic(Logic):
         """See Logic. Records that are here are of the keys that are."""
         self.combiner.know_share(share, values)
         for side, content in enumerate(self.contents):
-            content.keys = [self.combiner.draw_key(side, self.station.draws) for _ in content.keys]
+            content.become(self._drawn_anew(side, content.items()))
+
+    def _drawn_anew(self, side: int, items: list[Item]) -> list[Item]:
+        """With other keys."""
+        drawn, draws = self.combiner.draw_key, self.station.draws
+        return [(at, drawn(side, draws), born_s, taken_s) for at, _, born_s, taken_s in items]
 
 
 def _position(item: Item) -> float:
