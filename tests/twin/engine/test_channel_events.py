@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twin.engine.tiny import Listener, connect, deliver_at, inbox_of, map_task, record
+from twin.engine.station.chore import occupy
 from twin.engine.streams.shedding import SheddingPort
 
 
@@ -18,6 +20,23 @@ def test_services_follow_each_other() -> None:
     env.run()
     assert out.heard == [(1.0, 1), (2.0, 1), (6.0, 1)]
     assert (task.tuples_in, task.tuples_out, task.busy_s) == (3, 3, 3.0)
+
+
+@pytest.mark.parametrize("other_work", [False, True])
+def test_what_is_under_way_ends_later_by_a_pause(other_work: bool) -> None:
+    """Of two seconds, amid a second of work: the next record waits for both."""
+    env = simpy.Environment()
+    task, out = map_task(env, service_s=1.0), Listener(env)
+    connect(task, [inbox_of(out)])
+    deliver_at(env, task, [record(0.0), *([] if other_work else [record(2.0)]), record(2.2)])
+    env.run(until=2.1)
+    if other_work:
+        occupy(task, 0.9)
+    env.run(until=2.5)
+    task.pause(4.5)
+    env.run()
+    assert out.heard == [(1.0, 1), *([] if other_work else [(5.0, 1)]), (6.0, 1)]
+    assert task.busy_s == pytest.approx(5.0 - 0.1 * other_work)
 
 
 def test_a_full_channel_holds_its_producer_back() -> None:

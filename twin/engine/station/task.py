@@ -150,15 +150,16 @@ class Task(Station):
     # pauses and ends -------------------------------------------------------------------------------------------------
 
     def pause(self, until_s: float) -> None:
-        """Does nothing until then; what is in service ends that much later."""
+        """Does nothing until then; what is under way ends that much later."""
         if not self.busy:
             self.free_s = max(self.free_s, until_s)
         elif self.finish_alarm.pending:  # else its job, which its processor has paused
-            lost_s = until_s - self.env.now
-            record, start_s, end_s, time_s = self.current
+            lost_s, end_s = until_s - self.env.now, self.finish_alarm.due_s
             self._silence()
             self.finish_alarm.set(end_s + lost_s)
-            self.current = (record, start_s, end_s + lost_s, time_s + lost_s)
+            if self.evaluating is None:
+                record, start_s, _, time_s = self.current
+                self.current = (record, start_s, end_s + lost_s, time_s + lost_s)
 
     def stop(self) -> None:
         """Drops what is queued, in service and waiting to be sent; a service under way ends without effect."""
