@@ -1,0 +1,88 @@
+"""What the engine makes, numbers or drops when its time has come: the kernel as well, and no sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.twin.changing import job
+from tests.twin.kernel.both import advancing, differences, in_engine, in_kernel
+from tests.twin.worlds import chain, deployment, sink, source
+from twin.engine.streams.keys import KeyGroups
+from twin.kernel import bridge
+from twin.run import Run
+from twin.scenario import RunSettings, Scenario
+from twin.simulation import simulate
+from twin.spec import parse
+from twin.wiring.world import World
+
+SETTINGS = RunSettings(horizon_s=3.0, period_s=0.5, seed=3)
+
+
+def both(scenario: Scenario) -> Run:
+    """The run that engine and kernel agree on."""
+    found = in_kernel(scenario, 0)
+    assert found.run is not None and found.events
+    assert differences(in_engine(scenario), found) == []
+    return found.run
+
+
+@pytest.mark.parametrize("advance", [bridge.run, lambda world, until_s: world.env.run(until_s)])
+def test_paths_are_made_to_those_who_get_records(advance: Callable[[World, float], Any]) -> None:
+    """Of eight replicas that have a key group each, but of which three have keys."""
+    keyed = {"kind": "aggregate", "name": "sums", "group_by": "int", "groups": 3, "key_groups": 8}
+    keyed["window"] = {"policy": "time", "size_s": 0.5}
+    worlds = []
+
+    def noted(world: World, until_s: float) -> None:
+        worlds.append(world)
+        advance(world, until_s)
+
+    with advancing(noted):
+        simulate(Scenario(**dict(chain([keyed], 200.0, placement={"sums": ["h"] * 8})), run=SETTINGS))
+    (world,) = worlds
+    took = [place for place, task in enumerate(world.tasks["sums"]) if task.tuples_in]
+    assert len(took) == 3
+    assert sorted(world.tasks["source"][0].ports[0].paths) == took
+
+
+# keys ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selective", [None, (0.01, 2)])
+def test_each_key_is_of_one_key_group(selective: tuple[float, int] | None) -> None:
+    """The numbers of all keys are those from 0 on, and a key is of the key group that it was drawn in."""
+    groups = KeyGroups([], [0, 0, 0, 0], np.array([3.0, 0.0, 1.0, 6.0]), selective=selective)
+    drawn = {group: {groups.key_in(group, at) for at in np.linspace(0.0, 1.0, 200)} for group in (0, 2, 3)}
+    assert all(groups.group_of(key) == group for group, keys in drawn.items() for key in keys)
+    if selective is None:
+        assert sorted(key for keys in drawn.values() for key in keys) == list(range(10))
+
+
+def test_keys_are_numbered_before_anything_changes() -> None:
+    """Of a join there are as many as its shares take: those that it begins with, whenever the first record comes."""
+    later = {"law": "steps", "steps": [{"at_s": 0.0, "rate_per_s": 0.0}, {"at_s": 1.0, "rate_per_s": 200.0}]}
+    joined = {"kind": "join", "name": "j", "key_groups": 4, "selectivity": 0.05, "service_time_s": 1e-4}
+    joined["window"] = {"policy": "time", "size_s": 0.2}
+    ends = [("one", "j"), ("other", "j"), ("j", "sink")]
+    made = deployment([source("one"), source("other"), joined, sink()], ends, {"one": later, "other": later})
+    skew = {"kind": "skew", "operator": "j", "key_groups": [0], "factor": 9.0, "at_s": 0.5}
+    run = both(parse(Scenario, {**dict(made), "run": SETTINGS, "events": [skew]}))
+    assert run.metrics.tuples_out > 0
+
+
+# barriers ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_barriers_of_a_checkpoint_that_was_given_up_mean_nothing(mode: str) -> None:
+    """They come when nobody awaits them; records leave as without checkpoints."""
+    slow = job(600, service_s=2e-3)
+    given_up = {"interval_s": 0.2, "mode": mode, "timeout_s": 2e-3, "sync_ms": 0}
+    run = both(parse(Scenario, {**dict(slow), "run": SETTINGS, "checkpoints": given_up}))
+    without = both(parse(Scenario, {**dict(slow), "run": SETTINGS}))
+    assert {row["detail"]["status"] for row in run.event_rows} == {"failed"}
+    assert run.metrics == without.metrics
