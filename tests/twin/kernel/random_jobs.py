@@ -332,6 +332,8 @@ def _checkpoints(random: Random, made: Scenario) -> Parts:
         "storage": random.choice([None, made.cluster.hosts[0].name]),
         "sinks": random.choice(["at-least-once", "exactly-once"]),
         "failover": random.choice(["region", "full"]),
+        "sync_ms": random.choice([0, 5, 100]),
+        "timeout_s": random.choice([0.01, 10.0]),
     }
 
 
