@@ -9,6 +9,7 @@ from twin.kernel.calendar import cancel, schedule
 from twin.kernel.calling import answer, through_gate
 from twin.kernel.channels import flush, retry
 from twin.kernel.evaluations import boundary, next_errand
+from twin.kernel.heap import pop
 from twin.kernel.items import count_came, first_lane, take
 from twin.kernel.layout import (
     ANSWERS,
@@ -35,7 +36,7 @@ from twin.kernel.layout import (
 )
 from twin.kernel.native import call, compiled, entries, float_at, inlined, whole_at
 from twin.kernel.pools import count_pool, next_of_pool
-from twin.kernel.processors import EPSILON, advance_clock, arm, end_first, no_event, relevel
+from twin.kernel.processors import EPSILON, advance_clock, arm, relevel
 from twin.kernel.stations import await_arrival, begin, finish, job_done, poll
 from twin.kernel.stores import chain_all, end_sessions, expire_now
 from twin.kernel.wires import hop
@@ -45,7 +46,7 @@ from twin.kernel.wires import hop
 def ring(s: Any, processor: Any) -> None:
     """The jobs that end now are done; those who had them may begin others, and all get a new share after that."""
     cancel(s, processor.slot)
-    no_event(processor)
+    processor.armed_s = inf
     if processor.jobs == 0:
         return
     advance_clock(s, processor)
@@ -57,8 +58,8 @@ def ring(s: Any, processor: Any) -> None:
     first = 0
     last = 0
     while processor.jobs > 0 and job_at(processor.heap).end - processor.clock <= EPSILON:
-        owner = end_first(processor)
-        task_at(owner).running = 0
+        owner = pop(processor.heap, processor.jobs)
+        processor.jobs -= 1
         task_at(owner).order = 0
         if first == 0:
             first = owner

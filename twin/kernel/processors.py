@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 from twin.kernel.calendar import ring_at
-from twin.kernel.heap import pop, push
+from twin.kernel.heap import push
 from twin.kernel.layout import job_at
 from twin.kernel.native import compiled
 
@@ -27,19 +26,10 @@ def advance_clock(s: Any, processor: Any) -> None:
 def start_job(s: Any, processor: Any, task: Any, work_s: float) -> None:
     """A task has so many core-seconds to do."""
     advance_clock(s, processor)
-    task.running = 1
     processor.sequence += 1
     push(processor.heap, processor.jobs, processor.clock + work_s, processor.sequence, task.here)
     processor.jobs += 1
     relevel(s, processor)
-
-
-@compiled
-def end_first(processor: Any) -> int:
-    """Removes the job that ends first; the address of its task."""
-    owner = pop(processor.heap, processor.jobs)
-    processor.jobs -= 1
-    return owner
 
 
 @compiled
@@ -61,9 +51,3 @@ def arm(s: Any, processor: Any) -> None:
     if at_s < processor.armed_s - 1e-12:
         processor.armed_s = at_s
         ring_at(s, processor.slot, at_s)
-
-
-@compiled
-def no_event(processor: Any) -> None:
-    """The pending event has come."""
-    processor.armed_s = inf

@@ -31,7 +31,6 @@ def begin(s: Any, task: Any, here: int) -> None:
     """Takes a record up."""
     task.busy = 1
     task.tuples_in += 1
-    s.services += 1
     item = item_at(here)
     each_s, work_s = task.service_s, 0.0
     if item.path != 0:

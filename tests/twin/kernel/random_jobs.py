@@ -90,7 +90,20 @@ def _sink(random: Random, name: str) -> Parts:
     return parts
 
 
-KINDS = "filter map map aggregate aggregate join router session keyed-state async lookup-join temporal-join".split()
+KINDS = [
+    "filter",
+    "map",
+    "map",
+    "aggregate",
+    "aggregate",
+    "join",
+    "router",
+    "session",
+    "keyed-state",
+    "async",
+    "lookup-join",
+    "temporal-join",
+]
 SELECTIVITIES = {
     "filter": (0.0, 0.3, 0.7, 1.0),
     "map": (0.5, 1.0, 1.0, 1.5, 3.0),

@@ -56,6 +56,7 @@ def test_paths_are_made_to_those_who_get_records(advance: Callable[[World, float
 def test_each_key_is_of_one_key_group(selective: tuple[float, int] | None) -> None:
     """The numbers of all keys are those from 0 on, and a key is of the key group that it was drawn in."""
     groups = KeyGroups([], [0, 0, 0, 0], np.array([3.0, 0.0, 1.0, 6.0]), selective=selective)
+    groups.number()
     drawn = {group: {groups.key_in(group, at) for at in np.linspace(0.0, 1.0, 200)} for group in (0, 2, 3)}
     assert all(groups.group_of(key) == group for group, keys in drawn.items() for key in keys)
     if selective is None:

@@ -26,7 +26,6 @@ class ComputeLogic(TimedLogic):
 
     __slots__ = (
         "_panes_held",
-        "dropped_late",
         "eager",
         "execute_s",
         "forms",
@@ -58,7 +57,6 @@ class ComputeLogic(TimedLogic):
         self.result_s = result_s
         self.longest_us = max([window.length_us for window in windows], default=0)
         self.forms = Forms(panes, windows, sharing)
-        self.dropped_late = 0
         self.taken_in = SinkLogic()
         self.taken_in.repeats = False  # what is taken in again is no result
         self._panes_held: dict[int, Content] = {}
@@ -84,7 +82,6 @@ class ComputeLogic(TimedLogic):
         if self.panes is None:
             super().emit(record, at_s)
         elif record.at_us < self.watermark_us:
-            self.dropped_late += 1
             self.dropped += 1
             self.audit.late.add(record.digest)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from twin.engine.alarm import Alarm
 from twin.engine.outcome import Outcome
@@ -26,8 +26,6 @@ class Task(Station):
     """
 
     __slots__ = ("_since_s", "busy_s", "current", "evaluating", "finish_alarm", "in_service_work_s")
-
-    exact: ClassVar[bool] = True
 
     def __init__(self, setup: Setup, logic: Logic) -> None:
         super().__init__(setup, logic)

@@ -31,9 +31,10 @@ class KeyGroups:
     where others than tasks receive for a while. own [G]: weights of tuples that are not aligned with the key groups of
     a producer; those of all, `weights`, are the same where none are.
 
-    Keys are numbered, key group by key group, from `first` of each on. Those of a group are alike, but where it is
-    known how frequent each is (key_weights: of all keys, in that order). selective: of a join, its selectivity, which
-    says how many keys there are, and its number of sides. likeness: of a join, that of the keys of any group.
+    Keys are numbered once all is known (`number`), key group by key group, from `first` of each on. Those of a group
+    are alike, but where it is known how frequent each is (key_weights: of all keys, in that order). selective: of a
+    join, its selectivity, which says how many keys there are, and its number of sides. likeness: of a join, that of the keys
+    of any group.
     """
 
     def __init__(
@@ -164,9 +165,7 @@ class KeyGroups:
     # keys ------------------------------------------------------------------------------------------------------------
 
     def number(self) -> None:
-        """Gives each key group its keys, once: of a join, as many as its selectivity takes with the weights of now."""
-        if self.first:
-            return
+        """Gives each key group its keys: of a join, as many as its selectivity takes with the weights of now."""
         self._splits = [Likeness.even(max(1.0, keys)) for keys in self.distinct.tolist()]
         if self._selective is not None:
             selectivity, sides = self._selective
@@ -184,8 +183,6 @@ class KeyGroups:
 
     def key_in(self, group: int, at: float) -> int:
         """The key at a share of a key group's records, 0 to 1."""
-        if not self.first:
-            self.number()
         first = self.first[group]
         if not self._within:
             return first + self._splits[group].key(at)
@@ -194,12 +191,9 @@ class KeyGroups:
 
     def group_of(self, key: int) -> int:
         """The key group that a key is in."""
-        if not self.first:
-            self.number()
         return bisect_right(self.first, key) - 1
 
     def _groups_of(self, keys: Sequence[int]) -> np.ndarray:
-        self.number()
         return np.searchsorted(self.first, np.asarray(keys, dtype=np.int64), side="right") - 1
 
 

@@ -84,7 +84,6 @@ def _gather(low: Lowered, port: GatheringPort, row: Any, count: int) -> None:
 def _keys(low: Lowered, groups: KeyGroups) -> int:
     """The structure of an operator's key groups."""
     if id(groups) not in low.here:
-        groups.number()
         row = low.make(k.KEYS, [groups])[0]
         here = int(row["here"])
         row["groups"] = len(groups)
