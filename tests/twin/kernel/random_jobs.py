@@ -90,20 +90,6 @@ def _sink(random: Random, name: str) -> Parts:
     return parts
 
 
-KINDS = [
-    "filter",
-    "map",
-    "map",
-    "aggregate",
-    "aggregate",
-    "join",
-    "router",
-    "session",
-    "keyed-state",
-    "async",
-    "lookup-join",
-    "temporal-join",
-]
 SELECTIVITIES = {
     "filter": (0.0, 0.3, 0.7, 1.0),
     "map": (0.5, 1.0, 1.0, 1.5, 3.0),
@@ -112,6 +98,7 @@ SELECTIVITIES = {
     "lookup-join": (0.0, 1.0, 1.5),
     "temporal-join": (0.5, 1.0, 2.0),
 }
+KINDS = (*SELECTIVITIES, "map", "aggregate", "aggregate", "join", "router", "session")
 
 
 def _middle(random: Random, name: str) -> Parts:

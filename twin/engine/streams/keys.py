@@ -33,8 +33,8 @@ class KeyGroups:
 
     Keys are numbered once all is known (`number`), key group by key group, from `first` of each on. Those of a group
     are alike, but where it is known how frequent each is (key_weights: of all keys, in that order). selective: of a
-    join, its selectivity, which says how many keys there are, and its number of sides. likeness: of a join, that of the keys
-    of any group.
+    join, its selectivity, which says how many keys there are, and its number of sides. likeness: of a join, that of the
+    keys of any group.
     """
 
     def __init__(
