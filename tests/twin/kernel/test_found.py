@@ -102,3 +102,16 @@ def test_a_call_may_hold_a_record_that_came_through_a_buffer() -> None:
     places = dict.fromkeys(("source", "ask", "sink"), "h0")
     more = {"kind": "scale", "operator": "ask", "placement": ["h0", "h1"], "at_s": 1.0}
     assert require_same(chain([ask], 100.0, hosts=HOSTS, placement=places), events=[more])
+
+
+def test_dead_state_does_not_move() -> None:
+    """However long ago somebody last looked: records stop coming, the states die, and then the replica moves."""
+    state = {"kind": "keyed-state", "name": "k", "keys": 500, "key_groups": 4, "ttl_s": 0.1, "service_time_s": 1e-4}
+    law = {"law": "steps", "steps": [{"at_s": 0.0, "rate_per_s": 200.0}, {"at_s": 0.7, "rate_per_s": 0.0}]}
+    places = dict.fromkeys(("source", "k", "sink"), "h0")
+    move = {"kind": "scale", "operator": "k", "placement": ["h1"], "at_s": 0.9}
+    deployed = chain([state | {"state_bytes_per_key": 10_000}], law, hosts=HOSTS, placement=places)
+    found = in_engine(parse(Scenario, {**dict(deployed), "run": {"horizon_s": 3.0, "period_s": 3.0}, "events": [move]}))
+    assert found.run is not None
+    assert [row["bytes"] for row in found.run.event_rows] == [0.0]
+    assert require_same(deployed, events=[move])

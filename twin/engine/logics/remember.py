@@ -70,7 +70,8 @@ class RememberLogic(SelectLogic):
         return 0
 
     def take(self, share: float, leaves: Leaves | None = None) -> State:
-        """See Logic."""
+        """See Logic. What is dead stays behind."""
+        self._expire()
         gone, kept = parted([(at_s, key, 0.0, 0.0) for key, at_s in self.seen_s.items()], leaves or Every(share))
         self.seen_s = OrderedDict((key, at_s) for at_s, key, _, _ in kept)
         return State([gone], len(gone) * self.bytes_each)
