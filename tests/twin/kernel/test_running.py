@@ -72,7 +72,9 @@ def far() -> Scenario:
     """The same over a network whose latency varies."""
     hosts = [{"name": name, "cpu_percent": 400, "ram_mb": 1000, "bandwidth_mbps": 10, "latency_ms": 5} for name in "ab"]
     engine = STORM.model_dump(mode="json") | {"name": "jittered", "noise": {"jitter_scv": 1.0}}
-    return small(hosts=hosts, placement={"some": "b", "source": "a", "sums": ["a", "b"], "sink": "b"}, engine=engine)
+    return small(
+        5_000.0, hosts=hosts, placement={"some": "b", "source": "a", "sums": ["a", "b"], "sink": "b"}, engine=engine
+    )
 
 
 def test_an_error_in_what_the_kernel_calls_is_raised_where_the_run_was_started() -> None:
