@@ -5,7 +5,6 @@ The oracle is brute force over what producers sent: it knows nothing of panes, p
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

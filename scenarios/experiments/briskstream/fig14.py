@@ -34,7 +34,7 @@ from twin.scenario import RunSettings
 
 CHUNK = 25
 """Plans a piece of work."""
-COARSE = {"horizon_s": 0.6, "warmup_s": 0.2, "period_s": 0.05}
+COARSE = {"horizon_s": 0.03, "warmup_s": 0.015, "period_s": 0.00375}
 """Of the runs of random plans."""
 
 COLUMNS = {
