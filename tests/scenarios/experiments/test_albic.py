@@ -12,7 +12,7 @@ from scenarios.commands.terminal import Terminal
 from scenarios.experiments.albic import collocating, fig5, fig6, fig7, fig8, fig9, fig10, fig11, grid, real_job_1
 from scenarios.experiments.albic.clusters import SIZES, cluster
 from scenarios.experiments.albic.jobs import drifts, job
-from scenarios.experiments.sizes import SMALL
+from scenarios.experiments.sizes import PAPER, SMALL
 from scenarios.experiments.workspace import Workspace
 from twin.errors import BadInput
 
@@ -113,14 +113,14 @@ def test_migrations_and_pauses_are_those_of_the_same_courses(workspace, monkeypa
     """Figs. 6 and 7, and 8 and 9, are two sights of one course each."""
     runs = []
 
-    def course(_change, seed):
+    def course(_change, seed, rounds):
         runs.append(seed)
-        rounds = 4.0 * np.arange(real_job_1.ROUNDS)
-        return {key: rounds.tolist() for key in ("planned", "found", "migrations", "pauses", "cpu")}
+        numbers = 4.0 * np.arange(rounds)
+        return {key: numbers.tolist() for key in ("planned", "found", "migrations", "pauses", "cpu")}
 
     for module in (fig6, fig8):
         monkeypatch.setattr(module, "course", course)
-    even, moved, limited, paused = (module.run(workspace, SMALL) for module in (fig6, fig7, fig8, fig9))
+    even, moved, limited, paused = (module.run(workspace, PAPER) for module in (fig6, fig7, fig8, fig9))
     assert len(runs) == len(fig6.WAYS) + len(fig8.LIMITS)
     flux = next(row for row in moved.tables["migrations"].rows if row["way"] == "Flux")
     assert (flux["first"], flux["most"]) == (0 + 4 + 8, 4 * (real_job_1.ROUNDS - 1))
