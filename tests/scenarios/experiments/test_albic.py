@@ -14,12 +14,19 @@ from scenarios.experiments.albic.clusters import SIZES, cluster
 from scenarios.experiments.albic.jobs import drifts, job
 from scenarios.experiments.sizes import PAPER, SMALL
 from scenarios.experiments.workspace import Workspace
+from scenarios.files.scenario_file import load
 from twin.errors import BadInput
 
 
 @pytest.fixture
 def workspace(tmp_path):
     return Workspace(tmp_path, SMALL, 1, Terminal(as_json=False, quiet=True))
+
+
+@pytest.fixture
+def short_rounds(monkeypatch):
+    """Of two windows each: what is decided by the loads of five minutes is decided by those of two."""
+    monkeypatch.setattr(real_job_1, "load", lambda name: load(name).with_run(period_s=120.0, warmup_s=120.0))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -92,7 +99,7 @@ def test_collocation_is_told_of_every_way(workspace, monkeypatch):
     assert found["COLA"]["migrations"] > 100
 
 
-def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices():
+def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices(short_rounds):
     names = ("none", "Flux", "search (ours)", "two choices")
     ways = {way: real_job_1.course(fig6.WAYS[way], 1, rounds=2) for way in names}
     assert ways["none"]["planned"][1:] == ways["none"]["found"][:-1]
@@ -102,7 +109,7 @@ def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices():
     assert np.mean(ways["two choices"]["cpu"]) > 1.1 * np.mean(ways["none"]["cpu"])
 
 
-def test_more_migrations_are_more_even_and_pause_more():
+def test_more_migrations_are_more_even_and_pause_more(short_rounds):
     few, many = (real_job_1.course(partial(fig8.limited, limit), 1, rounds=1) for limit in (5, 300))
     assert few["migrations"] == [5.0] and many["migrations"][0] > 40
     assert many["planned"][0] < few["planned"][0]
