@@ -35,8 +35,8 @@ from twin.scenario import RunSettings
 
 CHUNK = 25
 """Plans a piece of work."""
-COARSE = 0.075
-"""Of the library's run, for random plans."""
+COARSE = 0.5
+"""Of a run of RLAS's plan, for random ones."""
 
 COLUMNS = {
     "application": "application",
@@ -107,7 +107,7 @@ def throughputs(job: Deployment, settings: RunSettings, seed: int, numbers: Sequ
 
 
 def _simulated(workspace: Workspace, case: Case, count: int) -> list[float]:
-    job, settings = case.job, part(case.scenario.run, COARSE)
+    job, settings = case.job, part(case.settings, COARSE)
     pieces = [
         _piece(case, job, settings, workspace.seed, range(first, min(first + CHUNK, count)))
         for first in range(0, count, CHUNK)

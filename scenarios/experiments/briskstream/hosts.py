@@ -15,7 +15,7 @@ from optimizers.first_fit import FirstFit
 from optimizers.rlas import Rlas
 from optimizers.spread import spread
 from scenarios.experiments.briskstream import against
-from scenarios.experiments.briskstream.applications import RUN_SHARE, measured, part, plan_of, solved, with_replicas
+from scenarios.experiments.briskstream.applications import measured, plan_of, solved, with_replicas
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.shapes import against as compared
 from scenarios.experiments.sizes import Sizes
@@ -49,7 +49,7 @@ def run(workspace: Workspace, _sizes: Sizes) -> Result:
         scenario = with_network(base, gigabits)
         job, best = scenario.deployment, None
         for planner, found in plans(workspace, scenario).items():
-            judged = measured(workspace, job.with_plan(found), part(scenario.run, RUN_SHARE))
+            judged = measured(workspace, job.with_plan(found), scenario.run)
             reached = judged["throughput_per_s"] / 1e3
             best = best or reached
             used = len({place.host for name in found.placement for place in found.locations(name)})
