@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from figures.style import FONT_PT, looks, new_figure
 
@@ -29,6 +30,8 @@ def lines(table: Mapping[str, Sequence[Any]], horizontal: str, vertical: str, *,
         )
     if logarithmic:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))  # an axis of one decade has labels, too
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     else:
         axes.set_ylim(bottom=0)
     marked = sorted(set(table["x"]))

@@ -44,7 +44,7 @@ SMALL = Sizes(
     candidates=200,
     fine_tuning_runs=150,
     judged=1,
-    random_plans=30,
+    random_plans=10,
 )
 """Minutes on two cores. Its models have seen a thirtieth of the paper's runs: it shows that everything works."""
 

@@ -74,7 +74,7 @@ def page(experiment: Experiment, result: Result, manifest: Mapping[str, Any]) ->
         f"{_sentence(experiment.summary)} Source: {experiment.source}.",
         result.about or _LABEL,
     ]
-    parts += [f"```sh\n{manifest['command']}\n```"]
+    parts += [f"Made by version {manifest['version']}:", f"```sh\n{manifest['command']}\n```"]
     parts += [markdown(table) for table in result.tables.values()]
     parts += [f"![{name}]({name}.png)" for name in result.figures]
     parts += ["\n".join(f"- {note}" for note in result.notes)] if result.notes else []

@@ -58,7 +58,7 @@ def take_checkpoint(world: World) -> Checkpoint:
             sent[-1].inbox = inbox
     held = [record.copy() for buffer in world.ledger.buffers for record in buffer.records]
     checkpoint.flying = in_order(unsent, sent, held) if timed else [*unsent, *sent, *held]
-    checkpoint.history = world.history() if timed else None
+    checkpoint.history = world.history().copy() if timed else None
     return checkpoint
 
 

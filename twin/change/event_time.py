@@ -46,7 +46,7 @@ def _will_wait(record: Record) -> bool:
 
 def go_back(world: World, history: History) -> None:
     """What was noted since then was undone, which is kept to be checked as well."""
-    world.undone.append(world.history())
+    world.undone.append(world.history().copy())
     for name, audit in world.audits.items():
         audit.become(history.audits[name])
 

@@ -5,7 +5,6 @@ The oracle is brute force over what producers sent: it knows nothing of panes, p
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from twin.engine.event_time.audit import Audit, History
-from twin.event_windows.instances import completed
+from twin.event_windows.instances import Span, covering
 from twin.event_windows.window import EventWindow
 from twin.query import Query
 from twin.wiring.world import World
@@ -41,7 +40,7 @@ class Came:
             for at_us, key, digest in audit.came:
                 if digest in audit.late and digest in audit.kept:
                     self._late_for_one[key].append(at_us)
-                if sure or (digest in audit.taken and digest not in audit.late):
+                if sure or (digest in audit.kept and digest not in audit.late):
                     by_key[key].append((at_us, digest))
         self._times: dict[int, list[int]] = {}
         self._digests: dict[int, list[int]] = {}
@@ -58,31 +57,27 @@ class Came:
         start_us, end_us, key = window
         return any(start_us <= at_us < end_us for at_us in self._late_for_one.get(key, ()))
 
-    @property
-    def first_us(self) -> int | None:
-        """The earliest event time."""
-        return min((times[0] for times in self._times.values()), default=None)
-
-    def over(self, start_us: int, end_us: int) -> Iterator[tuple[int, Held]]:
-        """What a span holds of each key that is in it."""
+    def over(self, window: EventWindow, far_us: float) -> Iterator[tuple[tuple[int, int, int], Held]]:
+        """What each instance of a window holds of each key, of those that end by a time: only those with a tuple."""
         for key, times in self._times.items():
-            first, end = bisect_left(times, start_us), bisect_left(times, end_us)
-            if end > first:
-                digests = self._digests[key]
-                yield key, Held(end - first, digests[first] ^ digests[end])
+            digests = self._digests[key]
+            first = 0
+            span = covering(window, times[0])[0]
+            while span.end <= far_us:
+                first = bisect_left(times, span.start, first)
+                if first == len(times):
+                    break
+                end = bisect_left(times, span.end, first)
+                if end > first:
+                    yield (span.start, span.end, key), Held(end - first, digests[first] ^ digests[end])
+                    span = Span(span.start + window.every_us, span.end + window.every_us)
+                else:
+                    span = covering(window, times[first])[0]
 
 
 def expected(windows: Iterable[EventWindow], came: Came, watermark_us: float) -> Windows:
     """All that should have been emitted when everything before a time is there."""
-    first_us = came.first_us
-    if first_us is None or watermark_us == -math.inf:
-        return {}
-    return {
-        (span.start, span.end, key): held
-        for window in windows
-        for span in completed(window, min(first_us, int(watermark_us)), int(watermark_us))
-        for key, held in came.over(*span)
-    }
+    return {span: held for window in windows for span, held in came.over(window, watermark_us)}
 
 
 def emitted(audit: Audit) -> tuple[Windows, list[tuple[int, int, int]]]:
@@ -144,8 +139,8 @@ def _wrong(query: Query, history: History) -> str:
         if twice:
             return f"{name!r} emitted the window [{twice[0][0]}, {twice[0][1]}) us of key {twice[0][2]} more than once"
         windows: tuple[EventWindow, ...] = tuple(dict.fromkeys(getattr(query.operator(name), "windows", ())))
-        least = expected(windows, came, min(far_us))
         most = expected(windows, came, max(far_us))
+        least = {window: held for window, held in most.items() if window[1] <= min(far_us)}
         for key in [key for key in least if found.get(key) != least[key] and not came.open(key)]:
             return f"{name!r} emitted {found.get(key)} for {key}, and {least[key]} came"
         for key in [key for key in found if most.get(key) != found[key] and not came.open(key)]:

@@ -56,12 +56,12 @@ class World:
         return [task for tasks in self.tasks.values() for task in tasks]
 
     def history(self) -> History:
-        """Of operators over event time, so far."""
+        """Of operators over event time; the run goes on writing it."""
         far_us = {
             name: [task.logic.watermark_us for task in self.tasks[name] if isinstance(task.logic, TimedLogic)]
             for name in self.owners
         }
-        return History({name: audit.copy() for name, audit in self.audits.items()}, far_us)
+        return History(self.audits, far_us)
 
     def in_flight(self) -> list[Record]:
         """Records on the network, in order of arrival: those that a pending event will deliver."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.experiments.albic.real_job_1 import FIRST, JOB, MIGRATIONS, ROUNDS, Change, course, drawn, policy
+from scenarios.experiments.albic.real_job_1 import FIRST, JOB, MIGRATIONS, Change, course, drawn, policy, rounds_of
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -38,8 +38,8 @@ NOTES = (
     (
         f"{JOB} of the library, Real Job 1 in shape: one input node, twenty workers, three operators with a hundred "
         "key groups each; synthetic edits, whose rate rises and falls and whose keys drift each round. At most "
-        f"{MIGRATIONS} migrations a round of five simulated minutes, {ROUNDS} rounds, the first {FIRST} left out of "
-        "the table."
+        f"{MIGRATIONS} migrations a round of five simulated minutes; the first {FIRST} rounds are left out of the "
+        "table."
     ),
     (
         "After migrations: with the loads just measured, on the nodes that the groups are sent to, which is what the "
@@ -58,25 +58,26 @@ NOTES = (
 )
 
 
-def courses(workspace: Workspace) -> dict[str, dict[str, list[float]]]:
+def courses(workspace: Workspace, sizes: Sizes) -> dict[str, dict[str, list[float]]]:
     """Every way on the same input."""
-    found = dict[str, dict[str, list[float]]]()
+    found, rounds = dict[str, dict[str, list[float]]](), rounds_of(sizes)
     with workspace.audience.progress("courses") as report:
         for way, change in WAYS.items():
-            key = {"way": way, "rounds": ROUNDS}
-            found[way] = workspace.cached("albic-fig6", key, partial(course, change, workspace.seed))
+            key = {"way": way, "rounds": rounds}
+            found[way] = workspace.cached("albic-fig6", key, partial(course, change, workspace.seed, rounds))
             report(len(found), len(WAYS))
     return found
 
 
-def run(workspace: Workspace, _sizes: Sizes) -> Result:
+def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Load distances; what they take beside them."""
-    found = courses(workspace)
+    found = courses(workspace, sizes)
     rows = tuple(_row(way, each) for way, each in found.items())
     figures: dict[str, Callable[[], Any]] = {
         name: partial(drawn, {way: found[way][name] for way in WAYS if way != "MILP"}) for name in ("planned", "found")
     }
-    return Result({"quality": Table("Real Job 1: load distances and migrations", COLUMNS, rows)}, figures, NOTES)
+    title = f"Real Job 1: load distances and migrations, {rounds_of(sizes)} rounds"
+    return Result({"quality": Table(title, COLUMNS, rows)}, figures, NOTES)
 
 
 def _row(way: str, found: Mapping[str, list[float]]) -> dict[str, Any]:

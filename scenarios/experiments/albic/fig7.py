@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.experiments.albic.fig6 import courses
-from scenarios.experiments.albic.real_job_1 import FIRST, JOB, MIGRATIONS, ROUNDS, drawn
+from scenarios.experiments.albic.real_job_1 import FIRST, JOB, MIGRATIONS, drawn, rounds_of
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -25,7 +25,7 @@ COLUMNS = {
 }
 NOTES = (
     (
-        f"The courses of albic.fig6: {JOB}, {ROUNDS} rounds of five simulated minutes, at most {MIGRATIONS} "
+        f"The courses of albic.fig6: {JOB}, rounds of five simulated minutes, at most {MIGRATIONS} "
         "migrations in each. Two choices never migrate, and merge instead; what that costs is in albic.fig6."
     ),
     (
@@ -35,12 +35,12 @@ NOTES = (
 )
 
 
-def run(workspace: Workspace, _sizes: Sizes) -> Result:
+def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Of the ways that migrate."""
-    found = {way: each for way, each in courses(workspace).items() if way in MOVING}
+    found = {way: each for way, each in courses(workspace, sizes).items() if way in MOVING}
     rows = tuple(_row(way, each) for way, each in found.items())
     picture = partial(drawn, {way: found[way]["migrations"] for way in MOVING if way != "MILP"}, "migrations")
-    table = Table("Real Job 1: migrations", COLUMNS, rows)
+    table = Table(f"Real Job 1: migrations, {rounds_of(sizes)} rounds", COLUMNS, rows)
     return Result({"migrations": table}, {"migrations": picture}, NOTES)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.experiments.albic.real_job_1 import FIRST, JOB, ROUNDS, course, drawn, policy
+from scenarios.experiments.albic.real_job_1 import FIRST, JOB, course, drawn, policy, rounds_of
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -27,8 +27,8 @@ COLUMNS = {
 }
 NOTES = (
     (
-        f"{JOB} of the library, as in albic.fig6: {ROUNDS} rounds of five simulated minutes, the first {FIRST} left "
-        "out of the table."
+        f"{JOB} of the library, as in albic.fig6: rounds of five simulated minutes, the first {FIRST} left out of the "
+        "table."
     ),
     (
         "Balanced by the search without a band: without a limit it moves whatever makes hosts still more even. Key "
@@ -41,26 +41,27 @@ NOTES = (
 )
 
 
-def courses(workspace: Workspace) -> dict[str, dict[str, list[float]]]:
+def courses(workspace: Workspace, sizes: Sizes) -> dict[str, dict[str, list[float]]]:
     """Every limit on the same input."""
-    found = dict[str, dict[str, list[float]]]()
+    found, rounds = dict[str, dict[str, list[float]]](), rounds_of(sizes)
     with workspace.audience.progress("courses") as report:
         for name, limit in LIMITS.items():
-            key = {"limit": limit, "rounds": ROUNDS}
-            compute = partial(course, partial(limited, limit), workspace.seed)
+            key = {"limit": limit, "rounds": rounds}
+            compute = partial(course, partial(limited, limit), workspace.seed, rounds)
             found[name] = workspace.cached("albic-fig8", key, compute)
             report(len(found), len(LIMITS))
     return found
 
 
-def run(workspace: Workspace, _sizes: Sizes) -> Result:
+def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Load distances; what they take beside them."""
-    found = courses(workspace)
+    found = courses(workspace, sizes)
     rows = tuple(_row(name, each) for name, each in found.items())
     figures: dict[str, Callable[[], Any]] = {
         "quality": partial(drawn, {name: each["planned"] for name, each in found.items()})
     }
-    return Result({"limits": Table("Real Job 1 by limit on migrations", COLUMNS, rows)}, figures, NOTES)
+    title = f"Real Job 1 by limit on migrations, {rounds_of(sizes)} rounds"
+    return Result({"limits": Table(title, COLUMNS, rows)}, figures, NOTES)
 
 
 def limited(limit: int, job: Scenario) -> Scenario:

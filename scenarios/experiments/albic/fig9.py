@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.experiments.albic.fig8 import courses
-from scenarios.experiments.albic.real_job_1 import FIRST, JOB, ROUNDS, drawn
+from scenarios.experiments.albic.real_job_1 import FIRST, JOB, drawn, rounds_of
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -22,10 +22,7 @@ COLUMNS = {
     "pause": "pause of a key group (ms)",
 }
 NOTES = (
-    (
-        f"The courses of albic.fig8: {JOB}, {ROUNDS} rounds of five simulated minutes, the first {FIRST} left out of "
-        "the table."
-    ),
+    (f"The courses of albic.fig8: {JOB}, rounds of five simulated minutes, the first {FIRST} left out of the table."),
     (
         "The paper's key groups pause for 2.5 s each, ours for as long as their state takes on this network: how "
         "pauses grow with the limit is what compares. Key groups that travel between the same replicas travel "
@@ -34,14 +31,13 @@ NOTES = (
 )
 
 
-def run(workspace: Workspace, _sizes: Sizes) -> Result:
+def run(workspace: Workspace, sizes: Sizes) -> Result:
     """Of every limit."""
-    found = courses(workspace)
+    found = courses(workspace, sizes)
     rows = tuple(_row(name, each) for name, each in found.items())
     picture = partial(drawn, {name: each["pauses"] for name, each in found.items()}, "pauses together (s)")
-    return Result(
-        {"pauses": Table("Real Job 1: pauses by limit on migrations", COLUMNS, rows)}, {"pauses": picture}, NOTES
-    )
+    title = f"Real Job 1: pauses by limit on migrations, {rounds_of(sizes)} rounds"
+    return Result({"pauses": Table(title, COLUMNS, rows)}, {"pauses": picture}, NOTES)
 
 
 def _row(name: str, found: Mapping[str, list[float]]) -> dict[str, Any]:

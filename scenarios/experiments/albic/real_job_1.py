@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.experiments.sizes import Sizes
 from scenarios.files.scenario_file import load
 from twin.control import PolicySpec, policy_spec
 from twin.run import Run
@@ -27,7 +28,12 @@ def policy(name: str, **options: Any) -> PolicySpec:
     return policy_spec({"name": name, "max_migrations": MIGRATIONS, "band": BAND, **options})
 
 
-def course(change: Change, seed: int, rounds: int = ROUNDS) -> dict[str, list[float]]:
+def rounds_of(sizes: Sizes) -> int:
+    """Thirty; a few where it should take minutes."""
+    return min(ROUNDS, sizes.queries)
+
+
+def course(change: Change, seed: int, rounds: int) -> dict[str, list[float]]:
     """By round, from the first migrations on: `planned`, the load distance in percentage points right after migrations,
     and `found`, that of the next round; `migrations`, their `pauses` in seconds together, and `cpu` of the workers in
     percent."""

@@ -123,7 +123,7 @@ def worker_loads(result: Run) -> np.ndarray:
 
 def rounds_of(sizes: Sizes) -> int:
     """Forty; a few where it should take minutes."""
-    return min(ROUNDS, 2 * sizes.queries)
+    return min(ROUNDS, sizes.queries)
 
 
 def courses(name: str, job: str, note: str, workspace: Workspace, sizes: Sizes) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from scenarios.experiments.enorm.simple_job import COMPUTE, NOTES, ran, simple_job
+from scenarios.experiments.enorm.simple_job import COMPUTE, FEWER, NOTES, ran, scale_note, simple_job
 from scenarios.experiments.interface import Experiment, Result, Table
 from scenarios.experiments.sizes import Sizes
 from scenarios.experiments.workspace import Workspace
@@ -18,6 +18,8 @@ LOADED_PER_S = 28_000.0
 """70 % of what the job can take."""
 AT_S = 294.0
 """After four minutes of warming up, near the end of a pane."""
+OPERATED_S = 780.0
+"""Until the operation that takes longest is over."""
 MINUTES = (5, 10)
 
 PAUSES = {
@@ -69,7 +71,9 @@ def pauses(workspace: Workspace, _sizes: Sizes) -> Result:
     verdict = "agrees" if _grows(rows) else "differs"
     note = f"Shape: the disruptive pause grows with the state and the instant one is none; {verdict}."
     return Result(
-        {"pauses": Table("One key group moves at 70 % load", PAUSES, tuple(rows))}, figures, (*NOTES, STATE_NOTE, note)
+        {"pauses": Table("One key group moves at 70 % load", PAUSES, tuple(rows))},
+        figures,
+        (*NOTES, scale_note(), STATE_NOTE, note),
     )
 
 
@@ -94,12 +98,12 @@ def moved(strategy: str, key_bytes: float, seed: int) -> dict[str, float]:
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     detail = row["detail"]
-    names = ("held_s", "left_bytes", "copies")
     return {
         "paused_s": row["paused_s"] or 0.0,
         "bytes": row["bytes"] or 0.0,
         "completed_s": row["end_s"] - row["at_s"],
-        **{name: float(detail.get(name, 0.0)) for name in names},
+        **{name: float(detail.get(name, 0.0)) for name in ("held_s", "left_bytes")},
+        "copies": FEWER * float(detail.get("copies", 0.0)),
     }
 
 
@@ -134,7 +138,7 @@ def operations(workspace: Workspace, _sizes: Sizes) -> Result:
     return Result(
         {"operations": Table("Split and combine at 70 % load, windows of 5 and 10 minutes", OPERATIONS, tuple(rows))},
         figures,
-        (*NOTES, STATE_NOTE, note),
+        (*NOTES, scale_note(), STATE_NOTE, note),
     )
 
 
@@ -155,7 +159,7 @@ def operated(what: str, key_bytes: float, seed: int) -> dict[str, float]:
     job = simple_job(
         pane_keys=PANE_KEYS,
         rate_per_s=LOADED_PER_S,
-        horizon_s=1500.0,
+        horizon_s=OPERATED_S,
         combined=kind == "split",
         minutes=MINUTES,
         events=[event],

@@ -2,6 +2,10 @@
 
 Six workers of one core take 40,000 tuples a second, as in Section 7.1. What a tuple and a key cost is fitted to the one
 pair of numbers that the paper has, 456 s against 512 s (Section 7.7); all else follows from it.
+
+Each simulated tuple stands for many of the job's, and each key for as many keys: it has their bytes, their state and
+their work. Work, bytes and state a second are the job's then, and so are throughputs and pauses, in seconds. What it
+takes to serve a single tuple, and to wait for a few of them, is as many times as long.
 """
 
 from __future__ import annotations
@@ -27,8 +31,10 @@ HANDLE_S, MERGE_S = 8e-6, 2e-6
 TWO, SIX = (5, 10), (5, 10, 15, 20, 25, 30)
 """Windows in minutes, in Section 7.1."""
 CAPACITY_PER_S = 40_000.0
-COMPUTE = "compute"
-"""The operator of that name."""
+FEWER = 200
+"""Tuples of the job that a simulated one stands for: hours of 40,000 a second are too many to simulate each."""
+CHANNEL_TUPLES = 16_384
+"""Credits of a channel, in tuples of the job: a few seconds of them."""
 
 NOTES = (
     (
@@ -37,6 +43,15 @@ NOTES = (
     ),
     "Split, every consolidate is on another worker than the compute whose key groups it has.",
 )
+
+
+def scale_note(fewer: int = FEWER) -> str:
+    """What a page says of the tuples it simulated."""
+    return (
+        f"A simulated tuple stands for {fewer} of the job's and a key for {fewer} keys, with the bytes, the state and "
+        "the work of them all, because every tuple is simulated. Throughputs and pauses stay; the time in which a "
+        f"single tuple is served, and others wait for it, is {fewer} times as long."
+    )
 
 
 def keys_for(pane_keys: float, pane_tuples: float) -> int:
@@ -53,6 +68,8 @@ def simple_job(
     pane_keys: float,
     rate_per_s: float,
     horizon_s: float,
+    fewer: int = FEWER,
+    channel_tuples: int | None = None,
     combined: bool = False,
     minutes: Sequence[float] = (5,),
     events: Sequence[Mapping[str, Any]] = (),
@@ -60,9 +77,12 @@ def simple_job(
     key_bytes: float = KEY_BYTES,
     **more: Any,
 ) -> Scenario:
-    """pane_keys: different keys in a minute. key_bytes: state of one. more: run settings, or a policy."""
-    keys = keys_for(pane_keys, min(rate_per_s, CAPACITY_PER_S) * PANE_S)
-    keyed = {"keys": keys, "key_groups": GROUPS, "state_bytes_per_key": key_bytes}
+    """Keys, rates, bytes are the job's. pane_keys: different keys in a minute. key_bytes: state of one. fewer: tuples
+    that a simulated one stands for. channel_tuples: simulated ones; None: those of the job. more: run settings, or a
+    policy."""
+    keys = keys_for(pane_keys / fewer, min(rate_per_s, CAPACITY_PER_S) * PANE_S / fewer)
+    keyed = {"keys": keys, "key_groups": GROUPS, "state_bytes_per_key": key_bytes * fewer}
+    tuple_bytes = KEY_BYTES * fewer
     workers = [f"worker-{number}" for number in range(WORKERS)]
     owners = [group * WORKERS // GROUPS for group in range(GROUPS)]
     away = owners if combined else [(owner + 1) % WORKERS for owner in owners]
@@ -72,23 +92,23 @@ def simple_job(
         "name": "simple job",
         "query": {
             "operators": [
-                {"kind": "source", "name": "source", "service_time_s": 0, "tuple_bytes": KEY_BYTES},
+                {"kind": "source", "name": "source", "service_time_s": 0, "tuple_bytes": tuple_bytes},
                 {
                     "kind": "compute",
                     "name": COMPUTE,
                     "partial_s": PANE_S,
                     "sharing": "panes",
-                    "service_time_s": RECEIVE_S,
-                    "execute_time_s": EXECUTE_S,
-                    "tuple_bytes": KEY_BYTES,
+                    "service_time_s": RECEIVE_S * fewer,
+                    "execute_time_s": EXECUTE_S * fewer,
+                    "tuple_bytes": tuple_bytes,
                     **keyed,
                 },
                 {
                     "kind": "consolidate",
                     "name": "consolidate",
                     "windows": [{"length_s": 60.0 * each} for each in minutes],
-                    "service_time_s": HANDLE_S,
-                    "merge_time_s": MERGE_S,
+                    "service_time_s": HANDLE_S * fewer,
+                    "merge_time_s": MERGE_S * fewer,
                     "results_per_key": 0.001,
                     "combined": combined,
                     "pinned": True,
@@ -112,8 +132,8 @@ def simple_job(
             "placement": {"source": "producer", COMPUTE: workers, "consolidate": workers, "sink": "producer"},
             "key_groups": {COMPUTE: owners, "consolidate": away},
         },
-        "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s}}},
-        "engine": {**engine()},
+        "workload": {"arrivals": {"source": {"law": "poisson", "rate_per_s": rate_per_s / fewer}}},
+        "engine": {**engine(), "channel_tuples": channel_tuples or CHANNEL_TUPLES // fewer},
         "events": list(events),
         "run": {"horizon_s": horizon_s, "seed": seed, **more},
     }
@@ -121,7 +141,7 @@ def simple_job(
 
 
 def engine() -> dict[str, Any]:
-    """Storm's, with fixed costs, and channels that hold a few seconds."""
+    """Storm's, with fixed costs."""
     from twin.profiles import STORM
 
     changes = {
@@ -129,7 +149,6 @@ def engine() -> dict[str, Any]:
         "serialise_ns_per_byte": SERIALISE_NS,
         "deserialise_ns_per_byte": SERIALISE_NS,
         "service_scv": 0.0,
-        "channel_tuples": 16_384,
         "memory": {**STORM.memory.model_dump(), "object_overhead": 1.0},
     }
     return {**STORM.model_dump(mode="json"), **changes}
@@ -140,9 +159,9 @@ def ran(scenario: Scenario) -> Run:
     return simulate(scenario)
 
 
-def taken_per_s(run: Run) -> float:
-    """Tuples a second that computes took after the warm-up."""
-    return next(each.rate_in_per_s for each in run.operators if each.operator == COMPUTE)
+def taken_per_s(run: Run, fewer: int = FEWER) -> float:
+    """Tuples of the job a second that computes took after the warm-up."""
+    return fewer * next(each.rate_in_per_s for each in run.operators if each.operator == COMPUTE)
 
 
 def worker_cpu_s(run: Run) -> float:

@@ -12,14 +12,21 @@ from scenarios.commands.terminal import Terminal
 from scenarios.experiments.albic import collocating, fig5, fig6, fig7, fig8, fig9, fig10, fig11, grid, real_job_1
 from scenarios.experiments.albic.clusters import SIZES, cluster
 from scenarios.experiments.albic.jobs import drifts, job
-from scenarios.experiments.sizes import SMALL
+from scenarios.experiments.sizes import PAPER, SMALL
 from scenarios.experiments.workspace import Workspace
+from scenarios.files.scenario_file import load
 from twin.errors import BadInput
 
 
 @pytest.fixture
 def workspace(tmp_path):
     return Workspace(tmp_path, SMALL, 1, Terminal(as_json=False, quiet=True))
+
+
+@pytest.fixture
+def short_rounds(monkeypatch):
+    """Of two windows each: what is decided by the loads of five minutes is decided by those of two."""
+    monkeypatch.setattr(real_job_1, "load", lambda name: load(name).with_run(period_s=120.0, warmup_s=120.0))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -92,7 +99,7 @@ def test_collocation_is_told_of_every_way(workspace, monkeypatch):
     assert found["COLA"]["migrations"] > 100
 
 
-def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices():
+def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices(short_rounds):
     names = ("none", "Flux", "search (ours)", "two choices")
     ways = {way: real_job_1.course(fig6.WAYS[way], 1, rounds=2) for way in names}
     assert ways["none"]["planned"][1:] == ways["none"]["found"][:-1]
@@ -102,7 +109,7 @@ def test_real_job_1_gets_even_by_migrations_and_costs_more_by_two_choices():
     assert np.mean(ways["two choices"]["cpu"]) > 1.1 * np.mean(ways["none"]["cpu"])
 
 
-def test_more_migrations_are_more_even_and_pause_more():
+def test_more_migrations_are_more_even_and_pause_more(short_rounds):
     few, many = (real_job_1.course(partial(fig8.limited, limit), 1, rounds=1) for limit in (5, 300))
     assert few["migrations"] == [5.0] and many["migrations"][0] > 40
     assert many["planned"][0] < few["planned"][0]
@@ -113,14 +120,14 @@ def test_migrations_and_pauses_are_those_of_the_same_courses(workspace, monkeypa
     """Figs. 6 and 7, and 8 and 9, are two sights of one course each."""
     runs = []
 
-    def course(_change, seed):
+    def course(_change, seed, rounds):
         runs.append(seed)
-        rounds = 4.0 * np.arange(real_job_1.ROUNDS)
-        return {key: rounds.tolist() for key in ("planned", "found", "migrations", "pauses", "cpu")}
+        numbers = 4.0 * np.arange(rounds)
+        return {key: numbers.tolist() for key in ("planned", "found", "migrations", "pauses", "cpu")}
 
     for module in (fig6, fig8):
         monkeypatch.setattr(module, "course", course)
-    even, moved, limited, paused = (module.run(workspace, SMALL) for module in (fig6, fig7, fig8, fig9))
+    even, moved, limited, paused = (module.run(workspace, PAPER) for module in (fig6, fig7, fig8, fig9))
     assert len(runs) == len(fig6.WAYS) + len(fig8.LIMITS)
     flux = next(row for row in moved.tables["migrations"].rows if row["way"] == "Flux")
     assert (flux["first"], flux["most"]) == (0 + 4 + 8, 4 * (real_job_1.ROUNDS - 1))

@@ -17,18 +17,21 @@ class History:
     audits: dict[str, Audit]
     far_us: dict[str, list[float]]
 
+    def copy(self) -> History:
+        """What is noted so far."""
+        return History({name: audit.copy() for name, audit in self.audits.items()}, self.far_us)
+
 
 @dataclass(slots=True)
 class Audit:
     """Of one operator. came: event time, key and digest of each tuple that was sent to it, once however many copies.
 
-    taken: digests of those that it took; kept, late: of those that went into its state, and that it dropped; a tuple
-    that was sent to two owners can be both. emitted: start and end of a window, key, tuples in it and their digests
-    together. keys: by digest, of tuples that will be the same when they are read again.
+    kept, late: digests of those that it took, and that it dropped; a tuple that was sent to two owners can be both.
+    emitted: start and end of a window, key, tuples in it and their digests together. keys: by digest, of tuples that
+    will be the same when they are read again.
     """
 
     came: list[tuple[int, int, int]] = field(default_factory=list)
-    taken: set[int] = field(default_factory=set)
     kept: set[int] = field(default_factory=set)
     late: set[int] = field(default_factory=set)
     emitted: list[tuple[int, int, int, int, int]] = field(default_factory=list)
@@ -41,11 +44,9 @@ class Audit:
 
     def copy(self) -> Audit:
         """What is noted so far."""
-        taken, kept, late = self.taken.copy(), self.kept.copy(), self.late.copy()
-        return Audit(self.came.copy(), taken, kept, late, self.emitted.copy(), self.keys)
+        return Audit(self.came.copy(), self.kept.copy(), self.late.copy(), self.emitted.copy(), self.keys)
 
     def become(self, kept: Audit) -> None:
         """Goes back to that."""
         again = kept.copy()
-        self.came, self.taken, self.kept, self.late = again.came, again.taken, again.kept, again.late
-        self.emitted = again.emitted
+        self.came, self.kept, self.late, self.emitted = again.came, again.kept, again.late, again.emitted

@@ -78,8 +78,8 @@ class ComputeLogic(TimedLogic):
     def emit(self, record: Record, at_s: float) -> None:
         """The state is there; eager ones send the tuples on."""
         assert isinstance(record, Dated)
-        self.audit.taken.add(record.digest)
         if self.panes is None:
+            self.audit.kept.add(record.digest)
             super().emit(record, at_s)
         elif record.at_us < self.watermark_us:
             self.dropped += 1

@@ -35,9 +35,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
             patch.setattr(module, "Case", partial(Case, sockets=1 if module in (fig14, fig16, systems) else 2))
         for module in (fig12, fig13, fig14, fig15, fig16):
             patch.setattr(module, "SERVERS", ("A",))
-        patch.setattr(systems, "FINE", 2000)
+        patch.setattr(systems, "RUN_SHARE", 0.1)
         patch.setattr(fig14, "CHUNK", 2)
-        patch.setattr(fig14, "COARSE", fig14.COARSE | {"horizon_s": 0.3})
         yield Workspace(tmp_path_factory.mktemp("work"), replace(SMALL, random_plans=3), 1, Lines(lambda _: None))
 
 
