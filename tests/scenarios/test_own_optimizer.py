@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizers import foreign, registry
+from optimizers import plugins, registry
 from optimizers.registry import optimizer_by_name
 from scenarios.files.scenario_file import load
 from scenarios.planning import leader_board, planner
@@ -137,8 +137,8 @@ def test_a_file_that_is_not_there_or_does_not_load(tmp_path):
 
 def test_an_entry_point_is_known_by_its_name(monkeypatch):
     points = {
-        "theirs": EntryPoint("theirs", "optimizers.local_search:LocalSearch", foreign.GROUP),
-        "gone": EntryPoint("gone", "no_such_package:X", foreign.GROUP),
+        "theirs": EntryPoint("theirs", "optimizers.local_search:LocalSearch", plugins.GROUP),
+        "gone": EntryPoint("gone", "no_such_package:X", plugins.GROUP),
     }
     monkeypatch.setattr(registry, "installed", lambda: points)
     assert optimizer_by_name("theirs").name == "local-search"
