@@ -23,10 +23,14 @@ from weakref import WeakValueDictionary
 import llvmlite.binding as llvm
 import numpy as np
 
+import twin
+
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """What machine code calls, and what it is called by: two whole numbers in, one out."""
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether the source runs as plain Python."""
+CONSTANTS = ("streams/jitter.py", "windows/session.py")
+"""Files of the engine from which the kernel's code takes constants."""
 UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_build_excinfo_struct numba_unpickle"
 """What compiled functions would call to raise errors, which the kernel's never do."""
 
@@ -35,8 +39,9 @@ UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_b
 
 
 def sources() -> list[Path]:
-    """The kernel's files."""
-    return sorted(Path(__file__).parent.glob("*.py"))
+    """The kernel's files, and those of the engine whose constants are compiled in."""
+    engine = Path(twin.__file__).parent / "engine"
+    return [*sorted(Path(__file__).parent.glob("*.py")), *(engine / name for name in CONSTANTS)]
 
 
 def cache_folders() -> list[Path]:

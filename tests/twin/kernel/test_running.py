@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 from tests.twin.kernel.both import in_kernel
 from tests.twin.worlds import chain
+from twin import kernel
 from twin.kernel import native
 from twin.kernel.arena import Arena
 from twin.kernel.calls import Calls
@@ -205,6 +207,13 @@ def test_what_somebody_else_has_put_there_is_not_run(monkeypatch: pytest.MonkeyP
     assert native.cached() is None
     os.chown(kept.parent, 12345, 12345)
     assert native.keep({"symbol": b"machine code"}) == tmp_path / "home" / "streamtwin" / native.cache_name()
+
+
+def test_the_cache_is_of_all_that_is_compiled_in() -> None:
+    """Compiled files take constants from no file of the engine's that is not among the sources."""
+    files = [path for path in Path(kernel.__path__[0]).glob("*.py") if "@compiled" in path.read_text()]
+    taken = re.findall(r"^from twin\.engine\.(.+) import", "\n".join(path.read_text() for path in files), re.M)
+    assert {f"{each.replace('.', '/')}.py" for each in taken} == set(native.CONSTANTS)
 
 
 # memory --------------------------------------------------------------------------------------------------------------
