@@ -16,14 +16,13 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import llvmlite.binding as llvm
 import numpy as np
-
-import twin
 
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """What machine code calls, and what it is called by: two whole numbers in, one out."""
@@ -38,10 +37,12 @@ UNREACHABLE = "numba_do_raise numba_gil_ensure numba_gil_release numba_runtime_b
 # the cache -----------------------------------------------------------------------------------------------------------
 
 
-def sources() -> list[Path]:
-    """The kernel's files, and those of the engine whose constants are compiled in."""
-    engine = Path(twin.__file__).parent / "engine"
-    return [*sorted(Path(__file__).parent.glob("*.py")), *(engine / name for name in CONSTANTS)]
+def sources() -> list[bytes]:
+    """The kernel's files, and those of the engine whose constants are compiled in; also from within an archive."""
+    own, engine = files("twin.kernel"), files("twin").joinpath("engine")
+    names = sorted(each.name for each in own.iterdir() if each.name.endswith(".py"))
+    found = [*(own.joinpath(name) for name in names), *(engine.joinpath(name) for name in CONSTANTS)]
+    return [each.read_bytes() for each in found]
 
 
 def cache_folders() -> list[Path]:
@@ -53,7 +54,7 @@ def cache_folders() -> list[Path]:
 
 def cache_name() -> str:
     """Of the object code of just these sources, compilers and processor."""
-    made_of = [path.read_bytes() for path in sources()]
+    made_of = sources()
     made_of += [version(name).encode() for name in ("numba", "llvmlite")]
     made_of += [llvm.get_host_cpu_name().encode(), llvm.get_host_cpu_features().flatten().encode()]
     return f"kernel-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}.zip"
