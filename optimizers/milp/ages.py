@@ -50,7 +50,7 @@ def minimise_age(
     program: Program, job: PlacementCoefficients, assignment: Assignment, ways: Ways, *, end_to_end: bool
 ) -> Ages:
     """The mean age of results as the program's cost; end_to_end: since their tuples came to the broker."""
-    alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end)
+    alone_ol = alone_s(job, np.zeros(len(job.names)), end_to_end=end_to_end, evaluations=False)
     unit_s = max(float(alone_ol.min(axis=1).max()), 1e-7)
     size = len(job.names)
     ages = Ages(
@@ -119,9 +119,11 @@ def _sinks(job: PlacementCoefficients) -> tuple[list[int], np.ndarray]:
     return sinks, weights / weights.sum() if weights.sum() > 0 else np.full(len(sinks), 1.0 / len(sinks))
 
 
-def alone_s(job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool) -> np.ndarray:
+def alone_s(
+    job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool, evaluations: bool = True
+) -> np.ndarray:
     """Service, wait and evaluation of operators that are alone on a socket [O, L]; a source's wait counts end to end
-    only."""
+    only. Without evaluations it bounds plans that are held up a little, too: their windows hold less."""
     each, place = job.operators, job.places
     siblings_o = each.work * (1.0 - 1.0 / each.replicas)
     left_ol = np.clip(place.capacity_l - siblings_o[:, None], 1e-6, place.core_l)
@@ -129,7 +131,7 @@ def alone_s(job: PlacementCoefficients, more_o: np.ndarray, *, end_to_end: bool)
     sources = [o for o, streams in enumerate(job.inputs) if not streams]
     if not end_to_end:
         waited_ol[sources] = 0.0
-    return served_ol + waited_ol + each.evaluated_s[:, None] / left_ol
+    return served_ol + waited_ol + evaluations * each.evaluated_s[:, None] / left_ol
 
 
 def _chords(
@@ -144,7 +146,7 @@ def _chords(
         ):
             if need > 0.0:
                 more_o = np.where(np.arange(len(job.names)) == o, need, 0.0)
-                longer_l = alone_s(job, more_o, end_to_end=end_to_end)[o] - alone_ol[o]
+                longer_l = alone_s(job, more_o, end_to_end=end_to_end, evaluations=False)[o] - alone_ol[o]
                 found[o] += terms(s, o, np.maximum(longer_l, 0.0))
     return found
 
