@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from twin.engine.streams.keys import KeyGroups
 
 Process = Generator[simpy.Event, Any, None]
-LOOK_S = 1e-3
-"""How often a waiting migration looks whether a task has finished its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,7 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
         change.refuse(record, f"it is at {place} already")
         return
     task.block()
-    while task.busy or task.engaged_until_s > env.now or task.logic.away():
-        yield env.timeout(LOOK_S)
+    yield from _at_rest(task)
     paused_s = env.now
     size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)
     send_s, fetch_s = wiring.network.costs_s(start, place, size)
@@ -75,6 +72,15 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
     record.paused_s = float(env.now - paused_s)
     record.bytes = float(size)
     task.unblock()
+
+
+def _at_rest(task: Task) -> Process:
+    """Waits until what a blocked task had taken up is done, and a pause of its host is over."""
+    env = task.env
+    while task.busy or task.engaged_until_s > env.now or task.logic.away():
+        yield env.until(lambda: not (task.busy or task.logic.away()))
+        if task.engaged_until_s > env.now:
+            yield env.timeout(task.engaged_until_s - env.now)
 
 
 def _work(ledger: Ledger, task: Task, work_s: float) -> Process:
@@ -121,8 +127,7 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
     fan.shift(flow.source, slot, flow.amount, flow.groups)
     try:
         until = source.tuples_in + change.outstanding(source)
-        while source.tuples_in < until or (source.busy and (source.tuples_in == until or not fan.shares[flow.source])):
-            yield env.timeout(LOOK_S)
+        yield env.until(lambda: _drained(source, until, alone=not fan.shares[flow.source]))
         paused_s = env.now
         state = source.logic.take(part, _leaving(fan.keys, flow))
         size = state.bytes + (len(flow.groups) * fan.keys.state_bytes_each if fan.keys else 0.0)
@@ -138,6 +143,13 @@ def move_part(change: Reconfigurer, fan: Fan, flow: Flow, record: EventRecord) -
         _settle(fan, buffer, flow, flow.source)
         raise
     _settle(fan, buffer, flow, flow.target)
+
+
+def _drained(source: Task, until: int, alone: bool) -> bool:
+    """Whether it has served so many tuples. alone: whether any that it serves is of what moves."""
+    if source.tuples_in < until:
+        return False
+    return not (source.busy and (source.tuples_in == until or alone))
 
 
 def _leaving(keys: KeyGroups | None, flow: Flow) -> Leaves | None:

@@ -10,7 +10,7 @@ import simpy
 
 from twin.change.fan import NO_SHARE, Fan
 from twin.change.joining import depart, has_past
-from twin.change.migration import LOOK_S, Flow
+from twin.change.migration import Flow
 from twin.change.strategies import migrations
 from twin.engine.measure.ledger import EventRecord
 from twin.engine.station.task import Task
@@ -18,9 +18,6 @@ from twin.plan import Location
 
 if TYPE_CHECKING:
     from twin.change.reconfiguration import Reconfigurer
-
-DRAIN_LOOK_S = 0.1
-"""A replica that leaves is looked at this often at least."""
 
 
 def rescale(
@@ -66,7 +63,7 @@ def rescale(
 def dismiss(change: Reconfigurer, operator: str, task: Task) -> Generator[simpy.Event, Any, None]:
     """Takes away a replica that gets no more input, once it has nothing left to do."""
     heeds = operator in change.wiring.event_times.heeding
-    yield from _drain(change, task)
+    yield change.env.until(lambda: _idle(change, task))
     if heeds:
         depart(task)
     change.statistics.left(operator, task, change.env.now)
@@ -75,20 +72,18 @@ def dismiss(change: Reconfigurer, operator: str, task: Task) -> Generator[simpy.
         change.on_change()
 
 
-def _drain(change: Reconfigurer, task: Task) -> Generator[simpy.Event, Any, None]:
-    """Waits until a replica that gets no more input has nothing left to do or to send."""
-    wait_s = LOOK_S
-    while (
+def _idle(change: Reconfigurer, task: Task) -> bool:
+    """Whether a replica that gets no more input has nothing left to do or to send."""
+    return not (
         change.outage is not None
         or task.busy
         or task.blocked
+        or task.queued
         or task.logic.away()
-        or change.outstanding(task)
         or has_past(task)
         or any(port.waiting() for port in task.ports)
-    ):
-        yield change.env.timeout(wait_s)
-        wait_s = min(2 * wait_s, DRAIN_LOOK_S)
+        or change.outstanding(task)
+    )
 
 
 def even_flows(shares: Sequence[float], stay: Sequence[int]) -> list[Flow]:

@@ -66,6 +66,8 @@ def strange(world: World) -> str | None:
 
 def unsettled(world: World) -> bool:
     """Whether something is going on that only the engine knows: a checkpoint, or state on its way."""
+    if world.env.awaited:
+        return True
     tasks = world.every_task()
     if any(_under_way(task) for task in tasks) or any(_is_mark(event._value) for *_, event in world.env._queue):
         return True

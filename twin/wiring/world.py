@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
 
 from twin.engine.arrival.broker import Broker
 from twin.engine.calendar import Calendar
@@ -65,5 +64,4 @@ class World:
 
     def in_flight(self) -> list[Record]:
         """Records on the network, in order of arrival: those that a pending event will deliver."""
-        pending = sorted(entry for entry in self.env._queue if isinstance(entry[3]._value, Record))
-        return [cast(Record, entry[3]._value) for entry in pending if entry[3].callbacks]
+        return [value for value in self.env.pending() if isinstance(value, Record)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import simpy
 
 from twin.change.fan import Fan
-from twin.change.migration import LOOK_S, Flow
+from twin.change.migration import Flow
 from twin.engine.event_time.compute import ComputeLogic
 from twin.engine.event_time.consolidate import ConsolidateLogic
 from twin.engine.event_time.ownership import Cut, Ownership
@@ -94,8 +94,7 @@ class Member:
 
 def reached(change: Reconfigurer, far: Sequence[tuple[TimedLogic, int]]) -> Process:
     """Waits until the job is up and all replicas are as far as that, which a failure takes them back from."""
-    while change.outage is not None or any(each.watermark_us < us for each, us in far):
-        yield change.env.timeout(LOOK_S)
+    yield change.env.until(lambda: change.outage is None and all(each.watermark_us >= us for each, us in far))
 
 
 def last_before(windows: Iterable[EventWindow], at_us: int) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from twin.change.migration import LOOK_S, Flow
+from twin.change.migration import Flow
 from twin.change.strategies.component import Member, beside
 from twin.change.transfer import carry
 from twin.engine.event_time.compute import ComputeLogic
@@ -128,8 +128,7 @@ def _flow(change: Reconfigurer, together: Sequence[Moving], record: EventRecord)
 
 def _carried(change: Reconfigurer, together: Sequence[Moving], record: EventRecord) -> Process:
     env, wiring = change.env, change.wiring
-    while not all(each.drained for each in together):
-        yield env.timeout(LOOK_S)
+    yield env.until(lambda: all(each.drained for each in together))
     paused_s = env.now
     for each in together:
         each.take()
