@@ -15,6 +15,7 @@ import simpy
 
 from twin.change.fan import Fan
 from twin.change.transfer import carry
+from twin.engine.calendar import Calendar
 from twin.engine.measure.ledger import Buffer, EventRecord, Ledger
 from twin.engine.station.chore import occupy
 from twin.engine.station.task import Task
@@ -61,7 +62,7 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
         change.refuse(record, f"it is at {place} already")
         return
     task.block()
-    yield from _at_rest(task)
+    yield from _at_rest(env, task)
     paused_s = env.now
     size = wiring.state_bytes(task, operator) + wiring.queue_bytes(task, operator)
     send_s, fetch_s = wiring.network.costs_s(start, place, size)
@@ -74,9 +75,8 @@ def move_replica(change: Reconfigurer, task: Task, operator: str, place: Locatio
     task.unblock()
 
 
-def _at_rest(task: Task) -> Process:
+def _at_rest(env: Calendar, task: Task) -> Process:
     """Waits until what a blocked task had taken up is done, and a pause of its host is over."""
-    env = task.env
     while task.busy or task.engaged_until_s > env.now or task.logic.away():
         yield env.until(lambda: not (task.busy or task.logic.away()))
         if task.engaged_until_s > env.now:
